@@ -25,6 +25,7 @@ class ProducerPlan:
     hasty: float  # share of messages that do not wait for the disk
     pause_s: float  # between two sends, at most
     timeout_s: float
+    gathers: bool = False  # what would be its batches are single sends, which it gathers
 
 
 @attrs.frozen
@@ -88,7 +89,7 @@ def draw(seed: int) -> Plan:
         name_servers=rng.choice((1, 1, 2)),
         settings=_settings(rng, store),
         topics={f"T{number}": rng.choice((0, 1, 2, 4)) for number in range(rng.randint(1, 3))},
-        producers=tuple(_producer(rng) for _ in range(rng.randint(1, 3))),
+        producers=tuple(_gathering(_producer(rng), seed, number) for number in range(rng.randint(1, 3))),
         consumers=tuple(_consumer(rng) for _ in range(rng.randint(1, 2))),
         faults=tuple(rng.choices(possible, k=rng.randint(0, 8))),
         pause_s=rng.choice((0.3, 2.0, 8.0)),
@@ -147,6 +148,11 @@ def _producer(rng: random.Random) -> ProducerPlan:
         pause_s=rng.choice((0.01, 0.2, 1.0)),
         timeout_s=rng.choice((1.0, 3.0)),
     )
+
+
+def _gathering(plan: ProducerPlan, seed: int, number: int) -> ProducerPlan:
+    rng = random.Random(f"{seed}/gathering {number}")
+    return attrs.evolve(plan, gathers=rng.random() < 0.5)
 
 
 def _consumer(rng: random.Random) -> ConsumerPlan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from typing import Any
 
@@ -64,7 +65,12 @@ class Sending:
         """Send everything, then close."""
         plan = self._plan
         producer = CountingProducer(
-            f"PG{self._number}", namesrv, world=world, retries=plan.retries, default_topic_queues=2
+            f"PG{self._number}",
+            namesrv,
+            world=world,
+            retries=plan.retries,
+            default_topic_queues=2,
+            batching=plan.gathers,
         )
         async with producer:
             for _ in range(plan.sends):
@@ -79,25 +85,36 @@ class Sending:
         hasty = self._random.random() < self._plan.hasty
         messages = [Message(each.topic, each.body, tags=each.tag, wait_stored=not hasty) for each in sent]
         producer.tries = 0
-        result: SendResult | None = None
-        try:
-            if oneway:
-                producer.tries = 1
-                await producer.send_oneway(messages[0], timeout_s=self._plan.timeout_s)
-            elif count > 1:
-                result = await producer.send_batch(messages, timeout_s=self._plan.timeout_s)
-            else:
-                result = await producer.send(messages[0], timeout_s=self._plan.timeout_s)
-        except BrokerRefused as error:
-            self._judge(error)
-        except ClientError as error:
-            cause = error.__cause__
-            if isinstance(cause, BrokerRefused):
-                self._judge(cause)
+        timeout_s = self._plan.timeout_s
+        results: list[SendResult | BaseException] = []
+        if oneway:
+            producer.tries = 1
+            (failed,) = await asyncio.gather(
+                producer.send_oneway(messages[0], timeout_s=timeout_s), return_exceptions=True
+            )
+            results = [failed] if failed is not None else []
+        elif count > 1 and not self._plan.gathers:
+            (whole,) = await asyncio.gather(producer.send_batch(messages, timeout_s=timeout_s), return_exceptions=True)
+            results = [whole] if isinstance(whole, BaseException) else list(whole.each())
+        else:
+            sends = (producer.send(message, timeout_s=timeout_s) for message in messages)
+            results = await asyncio.gather(*sends, return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                self._failed(result)
         for index, each in enumerate(sent):
             each.tries = producer.tries
-            if result is not None:
-                each.place = (result.queue.queue_id, result.queue_offset + index)
+            result = results[index] if index < len(results) else None
+            if isinstance(result, SendResult):
+                each.place = (result.queue.queue_id, result.queue_offset)
+
+    def _failed(self, error: BaseException) -> None:
+        """Errors of the client are expected, with refusals of good messages there are few."""
+        if not isinstance(error, ClientError):
+            raise error
+        refusal = error if isinstance(error, BrokerRefused) else error.__cause__
+        if isinstance(refusal, BrokerRefused):
+            self._judge(refusal)
 
     def _judge(self, error: BrokerRefused) -> None:
         """Any other refusal of a good message is a bug."""
