@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from differential.side import Side
+from differential.side import CLIENT, Side
 from harness import GantryServer, create_topic
+from harness.peers import used
 
 from gantrymq_faststream import GantryBroker
 from gantrymq_faststream.annotations import GantryMessage
@@ -16,7 +17,7 @@ END_S = 60.0
 
 
 @pytest.fixture(scope="module")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
     """Java's client at a broker of ours."""
     scratch = tmp_path_factory.mktemp("faststream")
     with (
@@ -26,6 +27,13 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Side]:
         side = Side("faststream", namesrv.namesrv, broker.broker_address, broker.store, scratch / "steps")
         with side.steps:
             yield side
+
+
+@pytest.fixture
+def java(shared: Side) -> Side:
+    """The same, noted for each test."""
+    used(f"rocketmq-client {CLIENT}")
+    return shared
 
 
 def test_a_handler_gets_what_java_sends_and_java_what_it_publishes(java: Side, topic: str) -> None:
