@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq.errors import PluginError
 from gantrymq_admin.mqadmin_names import ELSEWHERE, NOT_BUILT, NOTHING, SAME
 
 GOLDEN = Path(__file__).parents[1] / "interop" / "data" / "mqadmin.json.xz"
@@ -74,8 +75,11 @@ def test_what_a_sentence_advises_exists(sentence):
     for part in sentence.split("gantrymq ")[1:]:
         words = part.replace(";", "").replace(",", "").split()
         command = main
-        while isinstance(command, click.Group) and words:
-            command = command.get_command(click.Context(command), words.pop(0))
+        try:
+            while isinstance(command, click.Group) and words:
+                command = command.get_command(click.Context(command), words.pop(0))
+        except PluginError as problem:  # one that core knows, of a plugin that is not here
+            assert "is a command of a plugin that is not installed" in str(problem)
         assert command is not None, part
 
 
