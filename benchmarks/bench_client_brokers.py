@@ -86,10 +86,12 @@ async def sends(send: Callable[[], Awaitable[None]], each: int, under_way: int, 
 
     async def run() -> None:
         nonlocal done
-        while time.perf_counter() < ends:
+        while True:  # one at least, however long this process was not let run
             await send()
             if counting:
                 done += 1
+            if time.perf_counter() >= ends:
+                return
 
     async def work() -> float:
         await asyncio.gather(*(run() for _ in range(under_way)))
