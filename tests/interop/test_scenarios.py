@@ -6,8 +6,9 @@ tag, and those of an SQL92 expression, each once and none other.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
+from typing import NamedTuple
 
 import pytest
 from harness import GantryServer, JavaBroker, JavaNameServer, peers
@@ -15,51 +16,57 @@ from scenarios import FILTERS, JAVA, NUMBERS, RETRYING, SENDS, WAYS, Outcome, sc
 
 pytestmark = pytest.mark.interop
 
-OURS = "ours"
+OURS = "0.1.0"  # a version as well, so that all servers share a row of the page
 SERVERS = [OURS, "5.3.3", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.9.7", "5.5.0"))]
 TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
 NO_POP = "serves no pop: RocketMQ does from 5.0 on"
 
 
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Outcome]]:
-    """What came of the run at a server, which is started for the first test that asks."""
-    found: dict[str, Outcome] = {}
+class Ran(NamedTuple):
+    """What came of the run at the servers of a version."""
 
-    def outcome(name: str) -> Outcome:
-        if name not in found:
-            scratch = tmp_path_factory.mktemp("scenarios")
-            with ExitStack() as stack:
-                if name == OURS:
-                    namesrv = stack.enter_context(GantryServer.both(scratch)).namesrv
-                else:
-                    java = stack.enter_context(JavaNameServer(name, scratch / "namesrv"))
-                    version_settings = TIMER if name.startswith("5") else {}
-                    broker = stack.enter_context(
-                        JavaBroker(name, scratch / "broker", java.address, settings=version_settings)
-                    )
-                    stack.callback(broker.kill)
-                    namesrv = java.address
-                found[name] = asyncio.run(scenarios(namesrv, "Scenarios", scratch))
-        peers.used("GantryMQ's broker" if name == OURS else f"RocketMQ broker {name}")
-        return found[name]
+    version: str
+    outcome: Outcome
 
-    return outcome
+
+@pytest.fixture(scope="module", params=SERVERS)
+def at(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The run, when the first test asks; its servers are gone afterwards."""
+    version: str = request.param
+    scratch = tmp_path_factory.mktemp("scenarios")
+    with ExitStack() as stack:
+        if version == OURS:
+            namesrv = stack.enter_context(GantryServer.both(scratch)).namesrv
+        else:
+            java = stack.enter_context(JavaNameServer(version, scratch / "namesrv"))
+            settings = TIMER if version.startswith("5") else {}
+            broker = stack.enter_context(JavaBroker(version, scratch / "broker", java.address, settings=settings))
+            stack.callback(broker.kill)
+            namesrv = java.address
+        return Ran(version, asyncio.run(scenarios(namesrv, "Scenarios", scratch)))
+
+
+@pytest.fixture
+def outcome(at: Ran) -> Outcome:
+    """The run's, with its broker as a peer of the test."""
+    peers.used("GantryMQ's broker" if at.version == OURS else f"RocketMQ broker {at.version}")
+    return at.outcome
+
+
+def no_pop(at: Ran, way: str) -> bool:
+    """Whether the server serves no such consumers, and said so."""
+    if at.version != "4.9.7" or way != "pop":
+        return False
+    assert NO_POP in str(at.outcome.problems[way])
+    return True
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("send", SENDS)
-@pytest.mark.parametrize("server", SERVERS)
 def test_is_consumed(
-    outcomes: Callable[[str], Outcome],
-    server: str,
-    send: str,
-    way: str,
-    record_property: Callable[[str, object], None],
+    at: Ran, outcome: Outcome, send: str, way: str, record_property: Callable[[str, object], None]
 ) -> None:
-    outcome = outcomes(server)
-    if server == "4.9.7" and way == "pop":
-        assert NO_POP in str(outcome.problems[way])
+    if no_pop(at, way):
         record_property("result", f"refused: it {NO_POP}")
         return
     assert way not in outcome.problems
@@ -70,16 +77,10 @@ def test_is_consumed(
 
 
 @pytest.mark.parametrize("way", RETRYING)
-@pytest.mark.parametrize("server", SERVERS)
 def test_comes_again_where_it_was_refused_once(
-    outcomes: Callable[[str], Outcome],
-    server: str,
-    way: str,
-    record_property: Callable[[str, object], None],
+    at: Ran, outcome: Outcome, way: str, record_property: Callable[[str, object], None]
 ) -> None:
-    outcome = outcomes(server)
-    if server == "4.9.7" and way == "pop":
-        assert NO_POP in str(outcome.problems[way])
+    if no_pop(at, way):
         record_property("result", f"refused: it {NO_POP}")
         return
     every = set().union(*(wanted(send, "all") for send in SENDS))
@@ -89,9 +90,7 @@ def test_comes_again_where_it_was_refused_once(
 
 
 @pytest.mark.parametrize("way", ["orderly", "lite pull", "reader"])
-@pytest.mark.parametrize("server", SERVERS)
-def test_keeps_the_order_of_what_was_sent_in_order(outcomes: Callable[[str], Outcome], server: str, way: str) -> None:
-    outcome = outcomes(server)
+def test_keeps_the_order_of_what_was_sent_in_order(outcome: Outcome, way: str) -> None:
     filters = [*FILTERS, *(["again"] if way in RETRYING else [])]
     for filtered in filters:
         came = [body for body in outcome.bodies(way, filtered) if body.startswith("in order-")]
@@ -101,16 +100,12 @@ def test_keeps_the_order_of_what_was_sent_in_order(outcomes: Callable[[str], Out
     }
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_java_consumes_all_that_ours_sent(outcomes: Callable[[str], Outcome], server: str) -> None:
-    outcome = outcomes(server)
+def test_java_consumes_all_that_ours_sent(outcome: Outcome) -> None:
     peers.used("rocketmq-client 5.3.3")
     assert Counter(outcome.java) == Counter(set().union(*(wanted(send, "all") for send in SENDS)))
 
 
-@pytest.mark.parametrize("server", SERVERS)
-def test_ours_consume_all_that_java_sent(outcomes: Callable[[str], Outcome], server: str) -> None:
-    outcome = outcomes(server)
+def test_ours_consume_all_that_java_sent(outcome: Outcome) -> None:
     peers.used("rocketmq-client 5.3.3")
     for way in WAYS:
         if way not in outcome.problems:
