@@ -146,7 +146,8 @@ def test_the_example_that_books_each_order_once(servers, tmp_path):
     with example("client/once", servers.namesrv, tmp_path) as booking:
         try:
             while len(lines) < 10:
-                lines.add(booking.stdout.readline())
+                lines.add(line := booking.stdout.readline())
+                assert line, f"it ended after {sorted(lines)}"
             deadline = time.monotonic() + END_S
             while len(booked(tmp_path)) < 10 and time.monotonic() < deadline:  # it is said before the commit
                 time.sleep(0.01)

@@ -24,6 +24,15 @@ def effects(database):
         return [row[0] for row in file.execute("SELECT number FROM done ORDER BY number")]
 
 
+def said_until(child, last):
+    """The lines before *last*; that the process ends before is an error."""
+    said = []
+    while (line := child.stdout.readline()) != last:
+        assert line, f"it ended after {said}"
+        said.append(line)
+    return said
+
+
 async def send(namesrv):
     async with Client(namesrv) as client:
         producer = client.producer("shop")
@@ -41,7 +50,7 @@ def test_killed_between_the_change_and_the_acknowledgement_and_inside_the_transa
     for place, number in (("behind", 1), ("inside", 2), ("behind", 5), ("inside", 9)):
         before = len(effects(database))
         with started(servers, database, place, number) as child:
-            said = list(iter(child.stdout.readline, f"{place}\n"))
+            said = said_until(child, f"{place}\n")
             child.kill()
         assert said.count("new\n") == number - 1
         assert len(effects(database)) == before + number - (place == "inside")
