@@ -209,6 +209,36 @@ async def stopped(subscriber):
         await asyncio.sleep(0.01)
 
 
+def test_a_handler_that_takes_too_long_to_stop_is_cancelled_and_its_message_comes_again(servers):
+    broker, begun, ended = GantryBroker(servers.namesrv, graceful_timeout=0.1), [], []
+    first, again = asyncio.Event(), asyncio.Event()
+
+    @broker.subscriber("Orders", group="billing", consume_from="first", max_workers=2)
+    async def bill(number: int):
+        begun.append(number)
+        if len(begun) > 1:
+            again.set()
+            return
+        first.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    async def main():
+        async with broker:
+            await broker.start()
+            await broker.publish(1, "Orders")
+            await asyncio.wait_for(first.wait(), END_S)
+        assert ended == [1]
+        async with broker:
+            await broker.start()
+            await asyncio.wait_for(again.wait(), END_S)
+
+    asyncio.run(main())
+    assert begun == [1, 1]
+
+
 def test_a_broker_that_wants_tls_gets_it(parts_of_a_server, tmp_path, monkeypatch):
     pytest.importorskip("cryptography")
     import client_rig
