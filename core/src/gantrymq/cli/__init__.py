@@ -37,12 +37,8 @@ COMMANDS: dict[str, ImportedCommand] = {
 }
 """Core's commands by name."""
 
-ADVICE = {"NoNameServer": "; 'gantrymq start' starts one, -n names another"}
-"""What the command line adds to an error of the client, which knows no options; by the error's class."""
-
-
-_ADVICE: Final[dict[type[GantryError], str]] = {
-    NoNameServer: "; 'gantrymq start' starts servers on this machine, -n names others",
+_ADVICE: Final[dict[type[Exception], str]] = {
+    NoNameServer: "; 'gantrymq start' starts one, -n names another",
     NoRoute: "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
 }
 """What the client's errors cannot say, as they name no command."""
@@ -70,7 +66,8 @@ def _told(ctx: click.Context) -> Iterator[None]:
         yield
     except (GantryError, click.ClickException) as problem:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
-        message += ADVICE.get(type(problem).__name__, "")
+        if "'gantrymq " not in message:  # a command's own advice is nearer
+            message += _ADVICE.get(type(problem), "")
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
             told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
             print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import ClusterUnclear, HalfReset, OffsetOutside
-from gantrymq.errors import ClientError, GroupNotExist, NoRoute
+from gantrymq.errors import ClientError, GroupNotExist
 
 __all__ = ["asking"]
 
@@ -15,7 +15,6 @@ _ADVICE: dict[type[ClientError], str] = {
     ClusterUnclear: "; -c names a cluster, -b one broker",
     GroupNotExist: "; 'gantrymq group list' shows those there are",
     HalfReset: ", run the command again",
-    NoRoute: "; 'gantrymq topic list' shows those there are",
     OffsetOutside: ". Pick a queue with -q, or use a time",
 }
 """By the class of an error of the library; the command's own errors have their advice in them."""
