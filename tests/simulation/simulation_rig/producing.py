@@ -41,13 +41,14 @@ class CountingProducer(Producer):
 
     def _register(self, instance: ClientInstance) -> None:
         super()._register(instance)
-        attempt = self._sending._attempt
+        sending = self._ways.sending
+        attempt = sending._attempt
 
         async def counted(*args: Any) -> SendResult:
             self.tries += 1
             return await attempt(*args)
 
-        self._sending._attempt = counted
+        sending._attempt = counted
 
 
 class Sending:

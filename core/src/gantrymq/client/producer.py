@@ -18,19 +18,19 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from gantrymq.client import checks
-from gantrymq.client.auto_batching import AutoBatching, Group
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.outgoing import Outgoing, SendIdentity, in_batches, prepare, prepare_batch
+from gantrymq.client.outgoing import SendIdentity, in_batches
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
 from gantrymq.client.recalling import recall
 from gantrymq.client.requesting import requested
 from gantrymq.client.results import SendResult
-from gantrymq.client.retries import RETRY_CODES, Policy
-from gantrymq.client.selectors import Balancing, Where, resolved
-from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.retries import RETRY_CODES
+from gantrymq.client.selectors import Where
+from gantrymq.client.send_ways import SendWays
+from gantrymq.client.sending import Sending
 from gantrymq.client.tracing.calls import SendCalls
 from gantrymq.client.tracing.watching import Watching, WatchOptions
 from gantrymq.model import names
@@ -48,9 +48,6 @@ __all__ = [
     "Producer",
     "ProducerOptions",
 ]
-
-_NO_CODES: frozenset[int] = frozenset()
-_ONE_QUEUE = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 
 Result = TypeVar("Result")
 Callback = Callable[[SendResult | None, BaseException | None], object]
@@ -98,11 +95,8 @@ class Producer(BaseClient):
         settings, connect = apart(type(self), options, OwnProducerOptions.__annotations__)
         self.settings = ProducerSettings(**settings)
         super().__init__(namesrv, **connect)
-        self._policy = Policy(1 + self.settings.retries)
-        self._async_policy = Policy(1 + self.settings.async_retries, _NO_CODES)
         self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
-        self._sending: Sending | None = None
-        self._batching: AutoBatching | None = None
+        self._ways: SendWays | None = None
         self.oneways_dropped = 0
         self._under_way: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
 
@@ -110,22 +104,21 @@ class Producer(BaseClient):
         instance.register_producer(self.group)
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
-        self._sending = sending = Sending(instance, identity, settings, self._count_dropped)
-        if settings.batching:
-            self._batching = AutoBatching(instance, sending, settings, self._send_gathered, self._begun)
+        sending = Sending(instance, identity, settings, self._count_dropped)
+        self._ways = SendWays(instance, sending, settings, self._compressor, self._begun)
         self._hooks = self._watching.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
-        if self._batching is not None:
-            self._batching.end()
+        if self._ways is not None:
+            self._ways.gather_no_more()
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._watching.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
         await self._watching.close()
-        if self._sending is not None:
-            self._sending.end()
-            self._sending = self._batching = None
+        if self._ways is not None:
+            self._ways.sending.end()
+            self._ways = None
         await instance.unregister_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -136,7 +129,7 @@ class Producer(BaseClient):
             ConnectFailed: no name server answers.
         """
         names.check_topic(topic)
-        return await self._open().queues(topic)
+        return await self._open().sending.queues(topic)
 
     async def send(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> SendResult:
         """Send one message and wait until it is stored; the table of `retries` says what is tried again.
@@ -161,39 +154,13 @@ class Producer(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: no name server answers, or the broker of *queue* does not.
             ClientError: the producer was closed meanwhile.
         """
-        sending = self._open()
+        ways = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
-            return await self._one(sending, message, queue, timeout_s)
+            return await ways.one(message, queue, timeout_s)
         return await self._hooks.around(
-            "single", (message,), queue, lambda context: self._one(sending, context.messages[0], queue, timeout_s)
+            "single", (message,), queue, lambda context: ways.one(context.messages[0], queue, timeout_s)
         )
-
-    async def _one(
-        self, sending: Sending, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
-    ) -> SendResult:
-        """Send *message*, in a batch or by itself."""
-        gathered = self._gathered(message, where, timeout_s, is_async)
-        if gathered is not None:
-            return await gathered
-        if self._batching is not None:
-            await self._let_others_first(message.topic)
-        submission = self._submission(message, lambda: self._prepare(message))
-        policy = self._async_policy if is_async else self._policy
-        return await self._send(sending, submission, message, where, timeout_s, policy)
-
-    async def _send(
-        self,
-        sending: Sending,
-        submission: Submission,
-        message: Message,
-        where: Where | None,
-        timeout_s: float | None,
-        policy: Policy,
-    ) -> SendResult:
-        queue, balancing = await self._chosen(sending, message, where)
-        limit_s = self._limit_s(timeout_s)
-        return await sending.send(submission, queue, limit_s, policy if queue is None else _ONE_QUEUE, balancing)
 
     def send_soon(
         self, message: Message, queue: Where | None = None, timeout_s: float | None = None
@@ -202,9 +169,9 @@ class Producer(BaseClient):
 
         Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
         """
-        sending = self._open()
+        ways = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        return self._soon(sending, message, queue, timeout_s)
+        return self._soon(ways, message, queue, timeout_s)
 
     def send_async(
         self,
@@ -231,33 +198,28 @@ class Producer(BaseClient):
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
         """
-        sending = self._open()
+        ways = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
-        future = self._soon(sending, message, queue, timeout_s, is_async=True)
+        future = self._soon(ways, message, queue, timeout_s, is_async=True)
         if callback is not None:
             future.add_done_callback(lambda done: _report(done, callback))
         return future
 
     def _soon(
-        self, sending: Sending, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+        self, ways: SendWays, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult]:
         """Begin to send *message* as it is now."""
         if self._hooks is not None:
-            work = self._hooks.around(
-                "single",
-                (message,),
-                where,
-                lambda context: self._one(sending, context.messages[0], where, timeout_s, is_async),
+            return self._begun(
+                self._hooks.around(
+                    "single",
+                    (message,),
+                    where,
+                    lambda context: ways.one(context.messages[0], where, timeout_s, is_async),
+                )
             )
-            return self._begun(work)
-        gathered = self._gathered(message, where, timeout_s, is_async)
-        if gathered is None:
-            self._sent_first(message.topic)
-            outgoing = self._prepare(message)
-            submission = self._submission(message, lambda: outgoing)
-            policy = self._async_policy if is_async else self._policy
-            gathered = self._send(sending, submission, message, where, timeout_s, policy)
-        return gathered if isinstance(gathered, asyncio.Future) else self._begun(gathered)
+        work = ways.soon(message, where, timeout_s, is_async)
+        return work if isinstance(work, asyncio.Future) else self._begun(work)
 
     async def send_oneway(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
@@ -278,19 +240,14 @@ class Producer(BaseClient):
             ConnectFailed: there is no connection to the broker or to any name server.
             CallTimeout: the broker takes nothing; the message was not sent.
         """
-        sending = self._open()
+        ways = self._open()
         checks.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
-            await self._oneway(sending, message, queue, timeout_s)
+            await ways.oneway(message, queue, timeout_s)
             return
         await self._hooks.around(
-            "oneway", (message,), queue, lambda context: self._oneway(sending, context.messages[0], queue, timeout_s)
+            "oneway", (message,), queue, lambda context: ways.oneway(context.messages[0], queue, timeout_s)
         )
-
-    async def _oneway(self, sending: Sending, message: Message, queue: Where | None, timeout_s: float | None) -> None:
-        submission = self._submission(message, lambda: self._prepare(message))
-        chosen, balancing = await self._chosen(sending, message, queue)
-        await sending.oneway(submission, chosen, self._limit_s(timeout_s), balancing)
 
     async def send_batch(
         self,
@@ -311,23 +268,12 @@ class Producer(BaseClient):
         checks.check_batch(messages)
         for message in messages:
             checks.check_message(message, self.settings.max_message_bytes)
-        sending = self._open()
+        ways = self._open()
         if self._hooks is None:
-            return await self._batch(sending, messages, queue, timeout_s)
+            return await ways.batch(messages, queue, timeout_s)
         return await self._hooks.around(
-            "batch", messages, queue, lambda context: self._batch(sending, context.messages, queue, timeout_s)
+            "batch", messages, queue, lambda context: ways.batch(context.messages, queue, timeout_s)
         )
-
-    async def _batch(
-        self, sending: Sending, messages: Sequence[Message], queue: Where | None, timeout_s: float | None
-    ) -> SendResult:
-        topic = messages[0].topic
-        await self._let_others_first(topic)
-        await sending.queues(topic, self._limit_s(timeout_s))
-        inner = await sending.batch_queues.are_those_of(topic)
-        outgoing = prepare_batch(messages, self._started().ids.next, self.settings.max_message_bytes, inner=inner)
-        submission = Submission(topic, len(outgoing.body), lambda: outgoing)
-        return await self._send(sending, submission, messages[0], queue, timeout_s, self._policy)
 
     async def send_batches(
         self,
@@ -359,10 +305,10 @@ class Producer(BaseClient):
 
         How it went, the sends say themselves.
         """
-        self._open()
-        if self._batching is not None:
+        ways = self._open()
+        if self.settings.batching:
             await self._started().world.clock.sleep(0)  # what was begun is gathered
-            self._batching.flush()
+            ways.flush()
         if self._under_way:
             await asyncio.wait(tuple(self._under_way))
 
@@ -384,7 +330,7 @@ class Producer(BaseClient):
         if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
             await self.queues(message.topic)
             await instance.send_heartbeats()
-        limit_s = self._limit_s(timeout_s)
+        limit_s = self._open().limit_s(timeout_s)
         return await requested(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 
     async def recall(self, topic: str, handle: str) -> str:
@@ -403,42 +349,6 @@ class Producer(BaseClient):
         """
         return await recall(self._started(), self.group, topic, handle)
 
-    async def _chosen(
-        self, sending: Sending, message: Message, where: Where | None
-    ) -> tuple[MessageQueue | None, Balancing]:
-        """The queue for *message*, or how one is to be found."""
-        if where is None:
-            where = self.settings.selector
-        is_selector = not isinstance(where, MessageQueue | Balancing)
-        return resolved(where, await sending.queues(message.topic) if is_selector else (), message)
-
-    def _gathered(
-        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
-    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult] | None:
-        """What *message* is awaited with in its batch; None where it goes by itself."""
-        if self._batching is None or not self._batching.takes(message):
-            return None
-        where = self.settings.selector if where is None else where
-        return self._batching.gather(message, where, self._limit_s(timeout_s), is_async=is_async)
-
-    def _sent_first(self, topic: str) -> bool:
-        """Whether messages were gathered that go before one that goes by itself."""
-        return self._batching is not None and self._batching.flush(topic)
-
-    async def _let_others_first(self, topic: str) -> None:
-        """What was gathered for *topic* is written before what comes next."""
-        if self._sent_first(topic):
-            await self._started().world.clock.sleep(0)
-
-    async def _send_gathered(self, submission: Submission, group: Group) -> SendResult:
-        policy = self._async_policy if group.is_async else self._policy
-        queue, balancing = group.queue, group.balancing
-        policy = policy if queue is None else _ONE_QUEUE
-        return await self._open().send(submission, queue, group.timeout_s, policy, balancing)
-
-    def _limit_s(self, timeout_s: float | None) -> float:
-        return self.settings.default_timeout_s if timeout_s is None else timeout_s
-
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
@@ -450,24 +360,14 @@ class Producer(BaseClient):
         task.add_done_callback(self._under_way.pop)
         return task
 
-    def _prepare(self, message: Message) -> Outgoing:
-        instance = self._instance or self._started()
-        return prepare(message, instance.ids.next)
-
-    def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
-        size = len(message.body)
-        return Submission(
-            message.topic, size, make, self._compressor if size >= self.settings.compress_over_bytes else None
-        )
-
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1
 
-    def _open(self) -> Sending:
+    def _open(self) -> SendWays:
         """What sends. Raises ClientError: `start` was not called, or `close` was."""
         self._started()
-        assert self._sending is not None
-        return self._sending
+        assert self._ways is not None
+        return self._ways
 
 
 def _report(task: asyncio.Future[SendResult], callback: Callback) -> None:

@@ -1,0 +1,141 @@
+"""The ways of messages behind the methods of a producer: alone, gathered, oneway, in a batch.
+
+    checked message -> its queue, or the way to find one -> gathered (`auto_batching`), or ready by itself -> `sending`
+
+What goes by itself waits for nothing but the messages of its topic that were gathered before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from gantrymq.client.auto_batching import AutoBatching, Group
+from gantrymq.client.compressor import Compressor
+from gantrymq.client.instance import ClientInstance
+from gantrymq.client.outgoing import Outgoing, prepare, prepare_batch
+from gantrymq.client.producer_settings import ProducerSettings
+from gantrymq.client.results import SendResult
+from gantrymq.client.retries import Policy
+from gantrymq.client.selectors import Balancing, Where, resolved
+from gantrymq.client.sending import Sending, Submission
+from gantrymq.model.message import Message
+from gantrymq.model.queue import MessageQueue
+
+__all__ = ["SendWays"]
+
+_NO_CODES: Final = frozenset[int]()
+_ONE_QUEUE: Final = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
+
+
+class SendWays:
+    """Belongs to one producer, from its start to its end; messages are checked before."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        sending: Sending,
+        settings: ProducerSettings,
+        compressor: Compressor,
+        begin: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        """*begin* makes a task for which the producer's close waits."""
+        self.sending = sending
+        self._next_id = instance.ids.next
+        self._clock = instance.world.clock
+        self._settings = settings
+        self._compressor = compressor
+        self._policy = Policy(1 + settings.retries)
+        self._async_policy = Policy(1 + settings.async_retries, _NO_CODES)
+        self._batching: AutoBatching | None = None
+        if settings.batching:
+            self._batching = AutoBatching(instance, sending, settings, self._gathered_out, begin)
+
+    async def one(
+        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+    ) -> SendResult:
+        """Send *message*, gathered or by itself. Errors as `Producer.send`."""
+        if self._batching is not None:
+            if self._batching.takes(message):
+                return await self._gathered(self._batching, message, where, timeout_s, is_async)
+            await self._let_others_first(message.topic)
+        submission = self._submission(message, lambda: prepare(message, self._next_id))
+        return await self._out(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
+
+    def soon(
+        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
+        """As `one`, of *message* as it is now; what sends it, or a future where it is gathered already."""
+        if self._batching is not None:
+            if self._batching.takes(message):
+                return self._gathered(self._batching, message, where, timeout_s, is_async)
+            self._batching.flush(message.topic)
+        outgoing = prepare(message, self._next_id)
+        submission = self._submission(message, lambda: outgoing)
+        return self._out(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
+
+    async def oneway(self, message: Message, where: Where | None, timeout_s: float | None) -> None:
+        """Hand *message* to a connection. Errors as `Producer.send_oneway`."""
+        submission = self._submission(message, lambda: prepare(message, self._next_id))
+        queue, balancing = await self._chosen(message, where)
+        await self.sending.oneway(submission, queue, self.limit_s(timeout_s), balancing)
+
+    async def batch(self, messages: Sequence[Message], where: Where | None, timeout_s: float | None) -> SendResult:
+        """Send *messages* as one request. Errors as `Producer.send_batch`."""
+        topic = messages[0].topic
+        await self._let_others_first(topic)
+        await self.sending.queues(topic, self.limit_s(timeout_s))
+        inner = await self.sending.batch_queues.are_those_of(topic)
+        outgoing = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
+        submission = Submission(topic, len(outgoing.body), lambda: outgoing)
+        return await self._out(submission, messages[0], where, timeout_s, self._policy)
+
+    def flush(self) -> None:
+        """Send what is gathered."""
+        if self._batching is not None:
+            self._batching.flush()
+
+    def gather_no_more(self) -> None:
+        """Send what is gathered, and what comes at once."""
+        if self._batching is not None:
+            self._batching.end()
+
+    def limit_s(self, timeout_s: float | None) -> float:
+        """Seconds of a send that was given *timeout_s*."""
+        return self._settings.default_timeout_s if timeout_s is None else timeout_s
+
+    def _gathered(
+        self, batching: AutoBatching, message: Message, where: Where | None, timeout_s: float | None, is_async: bool
+    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
+        where = self._settings.selector if where is None else where
+        return batching.gather(message, where, self.limit_s(timeout_s), is_async=is_async)
+
+    async def _let_others_first(self, topic: str) -> None:
+        """What was gathered for *topic* is written before what comes next."""
+        if self._batching is not None and self._batching.flush(topic):
+            await self._clock.sleep(0)
+
+    async def _gathered_out(self, submission: Submission, group: Group) -> SendResult:
+        policy = self._async_policy if group.is_async else self._policy
+        policy = policy if group.queue is None else _ONE_QUEUE
+        return await self.sending.send(submission, group.queue, group.timeout_s, policy, group.balancing)
+
+    async def _out(
+        self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
+    ) -> SendResult:
+        queue, balancing = await self._chosen(message, where)
+        policy = policy if queue is None else _ONE_QUEUE
+        return await self.sending.send(submission, queue, self.limit_s(timeout_s), policy, balancing)
+
+    async def _chosen(self, message: Message, where: Where | None) -> tuple[MessageQueue | None, Balancing]:
+        """The queue for *message*, or how one is to be found."""
+        if where is None:
+            where = self._settings.selector
+        is_selector = not isinstance(where, MessageQueue | Balancing)
+        return resolved(where, await self.sending.queues(message.topic) if is_selector else (), message)
+
+    def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
+        size = len(message.body)
+        is_long = size >= self._settings.compress_over_bytes
+        return Submission(message.topic, size, make, self._compressor if is_long else None)
