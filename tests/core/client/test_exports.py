@@ -1,7 +1,9 @@
 """What `gantrymq.client` exports, and what importing it costs."""
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,8 +22,17 @@ def loaded_by(statement):
     return set(done.stdout.split())
 
 
+def test_type_checkers_see_what_python_sees():
+    """The imports that only they read are those that a first use makes; and no others, so that they find typos."""
+    tree = ast.parse(Path(gantrymq.client.__file__).read_text())
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    seen = {name.asname: node.module for node in block.body for name in node.names}
+    assert seen == gantrymq.client._HOMES
+    assert [ast.unparse(node).split()[:2] for node in block.orelse] == [["__all__", "="], ["def", "__getattr__(name:"]]
+
+
 def test_every_name_is_there():
-    assert list(gantrymq.client._HOMES) == gantrymq.client.__all__
+    assert len(set(gantrymq.client.__all__)) == len(gantrymq.client.__all__)
     for name in gantrymq.client.__all__:
         assert getattr(gantrymq.client, name).__name__ == name
     assert set(gantrymq.client.__all__) <= set(dir(gantrymq.client))

@@ -1,6 +1,7 @@
 """The client library: asyncio, pure Python, for our servers and for Java ones.
 
-A name is loaded when it is first used, so that a program that only sends does not wait for the rest.
+A name is loaded when it is first used, so that a program that only sends does not wait for the rest. What is exported
+stands twice here: by the module that has it, for Python, and as imports, for type checkers.
 """
 
 from __future__ import annotations
@@ -8,188 +9,118 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from gantrymq.client.admin import Admin, OffsetTarget, QueueStats
-    from gantrymq.client.client import Client
-    from gantrymq.client.connecting import ConnectOptions
-    from gantrymq.client.credentials import Credentials
-    from gantrymq.client.group.consumer import Consumer
-    from gantrymq.client.group.failing import ReconsumeLater
-    from gantrymq.client.group.lite_pull import LitePullConsumer
-    from gantrymq.client.group.settings import ConsumerSettings
-    from gantrymq.client.idempotency.consuming import Idempotent, idempotent
-    from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
-    from gantrymq.client.idempotency.sqlite_records import SqliteRecords
-    from gantrymq.client.idempotency.threads import ThreadConnection
-    from gantrymq.client.pop.consumer import PopConsumer
-    from gantrymq.client.producer import Producer
-    from gantrymq.client.producer_settings import Batching, ProducerSettings
-    from gantrymq.client.pull_result import PulledRecords, PullResult, PullStatus
-    from gantrymq.client.reader import Reader
-    from gantrymq.client.requesting import reply_to
-    from gantrymq.client.results import SendFailed, SendResult, SendStatus
-    from gantrymq.client.selectors import Balancing, Selector, at_random, by_key
-    from gantrymq.client.subscription import Subscription
-    from gantrymq.client.tracing.hooks import (
-        ConsumeContext,
-        ConsumeHook,
-        ConsumeOutcome,
-        EndTransactionContext,
-        SendContext,
-        SendHook,
-        TransactionHook,
-    )
-    from gantrymq.client.tracing.message_trace import MessageTrace
-    from gantrymq.client.tracing.records import decode_trace
-    from gantrymq.client.transactions import Transaction, TransactionProducer, TransactionState
-    from gantrymq.errors import (
-        BrokerRefused,
-        CallTimeout,
-        ClientError,
-        ConnectFailed,
-        ConnectionLost,
-        InvalidParameter,
-        MessageIllegal,
-        NoPermission,
-        NoRoute,
-    )
-    from gantrymq.model.group import GroupConfig
-    from gantrymq.model.message import Message, ReceivedMessage
-    from gantrymq.model.queue import MessageQueue
-    from gantrymq.model.topic import TopicConfig
-    from gantrymq.remoting.tls_contexts import TlsClient
-
-__all__ = [
-    "Admin",
-    "Balancing",
-    "Batching",
-    "BrokerRefused",
-    "CallTimeout",
-    "Client",
-    "ClientError",
-    "ConnectFailed",
-    "ConnectOptions",
-    "ConnectionLost",
-    "ConsumeContext",
-    "ConsumeHook",
-    "ConsumeOutcome",
-    "Consumer",
-    "ConsumerSettings",
-    "Credentials",
-    "EndTransactionContext",
-    "GroupConfig",
-    "Idempotent",
-    "InvalidParameter",
-    "LitePullConsumer",
-    "Message",
-    "MessageIllegal",
-    "MessageQueue",
-    "MessageTrace",
-    "NoPermission",
-    "NoRoute",
-    "OffsetTarget",
-    "PopConsumer",
-    "Producer",
-    "ProducerSettings",
-    "PullResult",
-    "PullStatus",
-    "PulledRecords",
-    "QueueStats",
-    "Reader",
-    "ReceivedMessage",
-    "ReconsumeLater",
-    "Selector",
-    "SendContext",
-    "SendFailed",
-    "SendHook",
-    "SendResult",
-    "SendStatus",
-    "SqlAlchemyRecords",
-    "SqliteRecords",
-    "Subscription",
-    "ThreadConnection",
-    "TlsClient",
-    "TopicConfig",
-    "Transaction",
-    "TransactionHook",
-    "TransactionProducer",
-    "TransactionState",
-    "at_random",
-    "by_key",
-    "decode_trace",
-    "idempotent",
-    "reply_to",
-]
-
 _HOMES: Final = {
-    "Admin": "gantrymq.client.admin",
-    "Balancing": "gantrymq.client.selectors",
-    "Batching": "gantrymq.client.producer_settings",
-    "BrokerRefused": "gantrymq.errors",
-    "CallTimeout": "gantrymq.errors",
-    "Client": "gantrymq.client.client",
-    "ClientError": "gantrymq.errors",
-    "ConnectFailed": "gantrymq.errors",
-    "ConnectOptions": "gantrymq.client.connecting",
-    "ConnectionLost": "gantrymq.errors",
-    "ConsumeContext": "gantrymq.client.tracing.hooks",
-    "ConsumeHook": "gantrymq.client.tracing.hooks",
-    "ConsumeOutcome": "gantrymq.client.tracing.hooks",
-    "Consumer": "gantrymq.client.group.consumer",
-    "ConsumerSettings": "gantrymq.client.group.settings",
-    "Credentials": "gantrymq.client.credentials",
-    "EndTransactionContext": "gantrymq.client.tracing.hooks",
-    "GroupConfig": "gantrymq.model.group",
-    "Idempotent": "gantrymq.client.idempotency.consuming",
-    "InvalidParameter": "gantrymq.errors",
-    "LitePullConsumer": "gantrymq.client.group.lite_pull",
-    "Message": "gantrymq.model.message",
-    "MessageIllegal": "gantrymq.errors",
-    "MessageQueue": "gantrymq.model.queue",
-    "MessageTrace": "gantrymq.client.tracing.message_trace",
-    "NoPermission": "gantrymq.errors",
-    "NoRoute": "gantrymq.errors",
-    "OffsetTarget": "gantrymq.client.admin",
-    "PopConsumer": "gantrymq.client.pop.consumer",
-    "Producer": "gantrymq.client.producer",
-    "ProducerSettings": "gantrymq.client.producer_settings",
-    "PullResult": "gantrymq.client.pull_result",
-    "PullStatus": "gantrymq.client.pull_result",
-    "PulledRecords": "gantrymq.client.pull_result",
-    "QueueStats": "gantrymq.client.admin",
-    "Reader": "gantrymq.client.reader",
-    "ReceivedMessage": "gantrymq.model.message",
-    "ReconsumeLater": "gantrymq.client.group.failing",
-    "Selector": "gantrymq.client.selectors",
-    "SendContext": "gantrymq.client.tracing.hooks",
-    "SendFailed": "gantrymq.client.results",
-    "SendHook": "gantrymq.client.tracing.hooks",
-    "SendResult": "gantrymq.client.results",
-    "SendStatus": "gantrymq.client.results",
-    "SqlAlchemyRecords": "gantrymq.client.idempotency.sqlalchemy_records",
-    "SqliteRecords": "gantrymq.client.idempotency.sqlite_records",
-    "Subscription": "gantrymq.client.subscription",
-    "ThreadConnection": "gantrymq.client.idempotency.threads",
-    "TlsClient": "gantrymq.remoting.tls_contexts",
-    "TopicConfig": "gantrymq.model.topic",
-    "Transaction": "gantrymq.client.transactions",
-    "TransactionHook": "gantrymq.client.tracing.hooks",
-    "TransactionProducer": "gantrymq.client.transactions",
-    "TransactionState": "gantrymq.client.transactions",
-    "at_random": "gantrymq.client.selectors",
-    "by_key": "gantrymq.client.selectors",
-    "decode_trace": "gantrymq.client.tracing.records",
-    "idempotent": "gantrymq.client.idempotency.consuming",
-    "reply_to": "gantrymq.client.requesting",
+    name: home
+    for home, names in {
+        "gantrymq.client.admin": "Admin OffsetTarget QueueStats",
+        "gantrymq.client.client": "Client",
+        "gantrymq.client.connecting": "ConnectOptions",
+        "gantrymq.client.credentials": "Credentials",
+        "gantrymq.client.group.consumer": "Consumer",
+        "gantrymq.client.group.failing": "ReconsumeLater",
+        "gantrymq.client.group.lite_pull": "LitePullConsumer",
+        "gantrymq.client.group.settings": "ConsumerSettings",
+        "gantrymq.client.idempotency.consuming": "Idempotent idempotent",
+        "gantrymq.client.idempotency.sqlalchemy_records": "SqlAlchemyRecords",
+        "gantrymq.client.idempotency.sqlite_records": "SqliteRecords",
+        "gantrymq.client.idempotency.threads": "ThreadConnection",
+        "gantrymq.client.pop.consumer": "PopConsumer",
+        "gantrymq.client.producer": "Producer",
+        "gantrymq.client.producer_settings": "Batching ProducerSettings",
+        "gantrymq.client.pull_result": "PullResult PullStatus PulledRecords",
+        "gantrymq.client.reader": "Reader",
+        "gantrymq.client.requesting": "reply_to",
+        "gantrymq.client.results": "SendFailed SendResult SendStatus",
+        "gantrymq.client.selectors": "Balancing Selector at_random by_key",
+        "gantrymq.client.subscription": "Subscription",
+        "gantrymq.client.tracing.hooks": (
+            "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext SendContext SendHook TransactionHook"
+        ),
+        "gantrymq.client.tracing.message_trace": "MessageTrace",
+        "gantrymq.client.tracing.records": "decode_trace",
+        "gantrymq.client.transactions": "Transaction TransactionProducer TransactionState",
+        "gantrymq.errors": (
+            "BrokerRefused CallTimeout ClientError ConnectFailed ConnectionLost InvalidParameter "
+            "MessageIllegal NoPermission NoRoute"
+        ),
+        "gantrymq.model.group": "GroupConfig",
+        "gantrymq.model.message": "Message ReceivedMessage",
+        "gantrymq.model.queue": "MessageQueue",
+        "gantrymq.model.topic": "TopicConfig",
+        "gantrymq.remoting.tls_contexts": "TlsClient",
+    }.items()
+    for name in names.split()
 }
 
+if TYPE_CHECKING:
+    from gantrymq.client.admin import Admin as Admin
+    from gantrymq.client.admin import OffsetTarget as OffsetTarget
+    from gantrymq.client.admin import QueueStats as QueueStats
+    from gantrymq.client.client import Client as Client
+    from gantrymq.client.connecting import ConnectOptions as ConnectOptions
+    from gantrymq.client.credentials import Credentials as Credentials
+    from gantrymq.client.group.consumer import Consumer as Consumer
+    from gantrymq.client.group.failing import ReconsumeLater as ReconsumeLater
+    from gantrymq.client.group.lite_pull import LitePullConsumer as LitePullConsumer
+    from gantrymq.client.group.settings import ConsumerSettings as ConsumerSettings
+    from gantrymq.client.idempotency.consuming import Idempotent as Idempotent
+    from gantrymq.client.idempotency.consuming import idempotent as idempotent
+    from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords as SqlAlchemyRecords
+    from gantrymq.client.idempotency.sqlite_records import SqliteRecords as SqliteRecords
+    from gantrymq.client.idempotency.threads import ThreadConnection as ThreadConnection
+    from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
+    from gantrymq.client.producer import Producer as Producer
+    from gantrymq.client.producer_settings import Batching as Batching
+    from gantrymq.client.producer_settings import ProducerSettings as ProducerSettings
+    from gantrymq.client.pull_result import PulledRecords as PulledRecords
+    from gantrymq.client.pull_result import PullResult as PullResult
+    from gantrymq.client.pull_result import PullStatus as PullStatus
+    from gantrymq.client.reader import Reader as Reader
+    from gantrymq.client.requesting import reply_to as reply_to
+    from gantrymq.client.results import SendFailed as SendFailed
+    from gantrymq.client.results import SendResult as SendResult
+    from gantrymq.client.results import SendStatus as SendStatus
+    from gantrymq.client.selectors import Balancing as Balancing
+    from gantrymq.client.selectors import Selector as Selector
+    from gantrymq.client.selectors import at_random as at_random
+    from gantrymq.client.selectors import by_key as by_key
+    from gantrymq.client.subscription import Subscription as Subscription
+    from gantrymq.client.tracing.hooks import ConsumeContext as ConsumeContext
+    from gantrymq.client.tracing.hooks import ConsumeHook as ConsumeHook
+    from gantrymq.client.tracing.hooks import ConsumeOutcome as ConsumeOutcome
+    from gantrymq.client.tracing.hooks import EndTransactionContext as EndTransactionContext
+    from gantrymq.client.tracing.hooks import SendContext as SendContext
+    from gantrymq.client.tracing.hooks import SendHook as SendHook
+    from gantrymq.client.tracing.hooks import TransactionHook as TransactionHook
+    from gantrymq.client.tracing.message_trace import MessageTrace as MessageTrace
+    from gantrymq.client.tracing.records import decode_trace as decode_trace
+    from gantrymq.client.transactions import Transaction as Transaction
+    from gantrymq.client.transactions import TransactionProducer as TransactionProducer
+    from gantrymq.client.transactions import TransactionState as TransactionState
+    from gantrymq.errors import BrokerRefused as BrokerRefused
+    from gantrymq.errors import CallTimeout as CallTimeout
+    from gantrymq.errors import ClientError as ClientError
+    from gantrymq.errors import ConnectFailed as ConnectFailed
+    from gantrymq.errors import ConnectionLost as ConnectionLost
+    from gantrymq.errors import InvalidParameter as InvalidParameter
+    from gantrymq.errors import MessageIllegal as MessageIllegal
+    from gantrymq.errors import NoPermission as NoPermission
+    from gantrymq.errors import NoRoute as NoRoute
+    from gantrymq.model.group import GroupConfig as GroupConfig
+    from gantrymq.model.message import Message as Message
+    from gantrymq.model.message import ReceivedMessage as ReceivedMessage
+    from gantrymq.model.queue import MessageQueue as MessageQueue
+    from gantrymq.model.topic import TopicConfig as TopicConfig
+    from gantrymq.remoting.tls_contexts import TlsClient as TlsClient
+else:  # type checkers would take no name from the first, and every name from the second
+    __all__ = sorted(_HOMES)
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOMES})
