@@ -70,7 +70,7 @@ class CommandRegistry(Protocol):
         Args:
             name: the word after ``gantrymq``; two words for a subcommand of core's group.
             where: "package.module:attribute"; the attribute is a click.Command.
-            purpose: one sentence, for the list of commands.
+            purpose: one sentence, for the list of commands; empty leaves it out of the list.
 
         Raises:
             PluginConflict: the name is taken.
