@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -16,15 +15,6 @@ from gantrymq.settings_known import BROKER_DEFAULTS, NAME_SERVER_DEFAULTS, NOT_B
 from gantrymq.settings_load import nearest
 
 Document = dict[str, Value | list[str] | None]
-
-
-class Found(NamedTuple):
-    """A declared setting and the server it belongs to."""
-
-    server: str
-    setting: Setting
-    settings: Settings
-    rocketmq: str | None  # RocketMQ's default, None where it has no such key, "" where that depends on the machine
 
 
 @click.command()
@@ -42,7 +32,7 @@ def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str 
     if explain not in by_server[server].schema and file is None and not pairs:
         with suppress(PluginError):  # no name server is installed, whose key it could be
             by_server[other] = _settings(other, None, ())
-    document = _unused(by_server, explain) or _document(_find(by_server, explain))
+    document = _unused(by_server, explain) or _explained(by_server, explain)
     if output == "json":
         print_json(document)
     else:
@@ -86,40 +76,35 @@ def _unused(by_server: dict[str, Settings], key: str) -> Document | None:
     return {"key": key, "server": server, "meaning": meaning, "rocketmq_default": defaults.get(key) or None}
 
 
-def _find(by_server: dict[str, Settings], key: str) -> Found:
-    """The declaration of *key*.
+def _explained(by_server: dict[str, Settings], key: str) -> Document:
+    """The declaration of *key*, and the server it belongs to.
 
     Raises:
         ConfigError: there is none; says which key is near.
     """
     for server, settings in by_server.items():
         if key in settings.schema:
-            defaults = BROKER_DEFAULTS if server == "broker" else NAME_SERVER_DEFAULTS
-            return Found(server, settings.schema[key], settings, defaults.get(key))
+            return _document(server, settings, settings.schema[key])
     known = [name for settings in by_server.values() for name in settings.schema]
     raise ConfigError(f"there is no setting {key}{nearest(key, known)}; gantrymq config lists them")
 
 
-def _document(found: Found) -> Document:
-    setting, settings = found.setting, found.settings
+def _document(server: str, settings: Settings, setting: Setting) -> Document:
+    rocketmq = (BROKER_DEFAULTS if server == "broker" else NAME_SERVER_DEFAULTS).get(setting.key)
     return {
         "key": setting.key,
-        "server": found.server,
+        "server": server,
         "meaning": setting.help,
         "type": {"number": "whole number", "flag": "true or false", "text": "text"}[setting.kind],
         "choices": list(setting.choices) or None,
         "at_least": setting.at_least,
         "at_most": setting.at_most,
         "default": setting.default,
-        "rocketmq_default": found.rocketmq if _differs(setting, found.rocketmq) else None,
+        "rocketmq_default": rocketmq if rocketmq and rocketmq != _text(setting.default) else None,
         "value": settings.as_dict()[setting.key],
         "from": settings.source(setting.key),
         "runtime": "can be changed while the server runs" if setting.runtime else None,
     }
-
-
-def _differs(setting: Setting, rocketmq: str | None) -> bool:
-    return bool(rocketmq) and rocketmq != _text(setting.default)
 
 
 def _text(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
@@ -28,14 +29,7 @@ def plugins(ctx: click.Context, output: str) -> None:
 
 
 def _document(info: PluginInfo) -> dict[str, object]:
-    return {
-        "name": info.name,
-        "distribution": info.distribution,
-        "version": info.version,
-        "state": info.state.value,
-        "registers": list(info.registers),
-        "problem": info.problem or None,
-    }
+    return attrs.asdict(info) | {"state": info.state.value, "problem": info.problem or None}
 
 
 def _row(info: PluginInfo) -> tuple[str, ...]:
