@@ -25,6 +25,7 @@ from gantrymq_testing.simulation import simulate_cluster
 TOPIC = "Orders"
 MOST_AWAITS = 400
 SETTLE_S = 60
+MESSAGES = 5
 RUN_S = 3  # that consuming goes on where it is not cancelled before
 LONG_BODY = bytes(range(256)) * 1024  # compressed in a thread
 
@@ -220,9 +221,9 @@ async def comes(cluster, consumer, missing):
 def test_consuming_that_is_cancelled_loses_no_message(how, orderly):
     async def work(cluster, at):
         await cluster.create_topic(TOPIC, 2)
-        for number in range(10):
+        for number in range(MESSAGES):
             await cluster.send(TOPIC, f"{number}".encode())
-        missing = set(range(10))
+        missing = set(range(MESSAGES))
         async with Consumer(
             "billing", TOPIC, cluster.namesrv, world=cluster.world, orderly=orderly, consume_from="first"
         ) as consumer:
