@@ -11,6 +11,7 @@ proxy/.../config/ProxyConfig.java.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Callable
 
 from gantrymq.errors import to_install
@@ -18,88 +19,14 @@ from gantrymq.errors import to_install
 Test = Callable[[str], bool]
 
 
-def _read(table: str) -> dict[str, str]:
-    """``key=default`` words; nothing behind the mark stands for a default that depends on the machine."""
-    return dict(word.split("=", 1) for word in table.split())
+def _read(file: str) -> dict[str, str]:
+    """``key=default`` lines of a file beside this one."""
+    text = (pkgutil.get_data(__package__, file) or b"").decode()
+    return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
 
 
-BROKER_DEFAULTS = _read(
-    """
-    accessMessageInMemoryMaxRatio=40 aclEnable=false adminBrokerThreadPoolNums=16 allAckInSyncStateSet=false
-    asyncSendEnable=true autoCreateSubscriptionGroup=true autoCreateTopicEnable=true autoMessageVersionOnTopicLen=true
-    bindAddress=0.0.0.0 bitMapLengthConsumeQueueExt=64 brokerClusterName=DefaultCluster
-    brokerElectionPriority=2147483647 brokerFastFailureEnable=true brokerHeartbeatInterval=1000 brokerId=0 brokerIP1=
-    brokerIP2= brokerName= brokerNotActiveTimeoutMillis=10000 brokerPermission=6 brokerRole=ASYNC_MASTER
-    brokerTopicEnable=true channelExpiredTimeout=120000 checkCRCOnRecover=true checkSyncStateSetPeriod=5000
-    cleanFileForciblyEnable=true cleanResourceInterval=10000 clusterTopicEnable=true commitCommitLogLeastPages=4
-    commitCommitLogThoroughInterval=200 commitIntervalCommitLog=200 compactionCqMappedFileSize=10485760
-    compactionMappedFileSize=104857600 compatibleWithOldNameSrv=true compressedRegister=false
-    configBlackList=configBlackList;brokerConfigPath consumerFallbehindThreshold=17179869184
-    consumerOffsetUpdateVersionStep=500 controllerAddr= controllerHeartBeatTimeoutMills=10000 debugLockEnable=false
-    defaultMessageRequestMode=PULL defaultQueryMaxNum=32 defaultTopicQueueNums=8 deleteCommitLogFilesInterval=100
-    deleteConsumeQueueFilesInterval=100 deleteFileBatchMax=10 deleteWhen=04 destroyMapedFileIntervalForcibly=120000
-    disableConsumeIfConsumerReadSlowly=false diskMaxUsedSpaceRatio=75 diskSpaceCleanForciblyRatio=85
-    diskSpaceWarningLevelRatio=90 duplicationEnable=false enableAutoInSyncReplicas=false
-    enableBroadcastOffsetStore=true enableCalcFilterBitMap=false enableCompaction=true enableConsumeQueueExt=false
-    enableControllerMode=false enableCreateSysGroup=true enabledAppendPropCRC=false enableLmq=false
-    enableMultiDispatch=false enableNetWorkFlowControl=false enablePopBatchAck=false enablePopBufferMerge=false
-    enablePropertyFilter=false enableRemoteEscape=false enableRetryTopicV2=false enableRunningFlagsInFlush=false
-    enableScheduleAsyncDeliver=false enableSkipLongAwaitingAck=false enableSlaveActingMaster=false
-    enableSplitRegistration=false endTransactionThreadPoolNums= expectConsumerNumUseFilter=32
-    fastFailIfNoBufferInStorePool=false fetchNamesrvAddrByAddressServer=false fetchNameSrvAddrByDnsLookup=false
-    fileReservedTime=72 filterDataCleanTimeSpan=86400000 filterSupportRetry=false flushCommitLogLeastPages=4
-    flushCommitLogThoroughInterval=10000 flushCommitLogTimed=true flushConsumeQueueLeastPages=2
-    flushConsumeQueueThoroughInterval=60000 flushConsumerOffsetInterval=5000 flushDelayOffsetInterval=10000
-    flushDiskType=ASYNC_FLUSH flushIntervalCommitLog=500 flushIntervalConsumeQueue=1000
-    flushLeastPagesWhenWarmMapedFile=4096 forceRegister=true forceVerifyPropCRC=false haHousekeepingInterval=20000
-    haListenPort= haMasterAddress= haMaxGapNotInSync=268435456 haMaxTimeSlaveNotCatchup=15000
-    haSendHeartbeatInterval=5000 haTransferBatchSize=32768 heartbeatThreadPoolNums= inSyncReplicas=1 listenPort=10911
-    litePullMessageEnable=true lockInStrictMode=false longPollingEnable=true mappedFileSizeCommitLog=1073741824
-    mappedFileSizeConsumeQueue=6000000 mappedFileSizeConsumeQueueExt=50331648 mappedFileSizeTimerLog=104857600
-    mapperFileSizeBatchConsumeQueue=13800000 maxErrorRateOfBloomFilter=20 maxFilterMessageSize=16000
-    maxHashSlotNum=5000000 maxIndexNum=20000000 maxLmqConsumeQueueNum=20000 maxMessageSize=4194304 maxMsgsNumBatch=64
-    maxPopPollingSize=100000 maxRecoveryCommitlogFiles=30 maxTopicLength=127 maxTransferBytesOnMessageInDisk=65536
-    maxTransferBytesOnMessageInMemory=262144 maxTransferCountOnMessageInDisk=8 maxTransferCountOnMessageInMemory=32
-    messageDelayLevel= messageIndexEnable=true messageIndexSafe=false metricsExporterType=DISABLE
-    metricsPromExporterPort=5557 minInSyncReplicas=1 msgTraceTopicName=RMQ_SYS_TRACE_TOPIC namesrvAddr=
-    notifyConsumerIdsChangedEnable=true offsetCheckInSlave=false osPageCacheBusyTimeOutMills=1000
-    popConsumerKVServiceEnable=false popFromRetryProbability=20 popPollingMapSize=100000 pullMessageThreadPoolNums=
-    pullThreadPoolQueueCapacity=100000 putConsumeQueueDataByFileChannel=true putMessageTimeout=8000
-    queryMessageThreadPoolNums= readUnCommitted=false redeleteHangedFileInterval=120000 regionId=DefaultRegion
-    registerBrokerTimeoutMills=24000 registerNameServerPeriod=30000 rejectPullConsumerEnable=false
-    rejectTransactionMessage=false replicasPerDiskPartition=1 retrieveMessageFromPopRetryTopicV1=true
-    recallMessageEnable=false reviveAckWaitMs=180000 reviveInterval=1000
-    reviveMaxSlow=3 reviveQueueNum=8 reviveScanTime=10000 rocketmqHome=
-    sendMessageThreadPoolNums= sendThreadPoolQueueCapacity=10000 serverAsyncSemaphoreValue=64
-    serverCallbackExecutorThreads=0 serverChannelMaxIdleTimeSeconds=120 serverLoadBalancerEnable=true
-    serverOnewaySemaphoreValue=256 serverPooledByteBufAllocatorEnable=true serverSelectorThreads=3
-    serverSocketBacklog=1024 serverWorkerThreads=8 shortPollingTimeMills=1000 skipPreOnline=false
-    slaveReadEnable=false slaveTimeout=3000 spinLockCollisionRetreatOptimalDegree=1000 splitRegistrationSize=800
-    startAcceptSendRequestTimeStamp=0 storePathCommitLog= storePathRootDir= storeReplyMessageEnable=true
-    storeType=default subscriptionExpiredTimeout=600000 syncBrokerMetadataPeriod=5000 syncFlushTimeout=5000
-    syncFromLastFile=false timerCongestNumEachSlot=2147483647 timerEnableRetryUntilSuccess=false
-    timerFlushIntervalMs=1000 timerMaxDelaySec=259200 timerPrecisionMs=1000 timerRollWindowSlot=172800
-    timerSkipUnknownError=false timerWheelEnable=true topicQueueLockNum=32 totalReplicas=1 traceOn=true
-    traceTopicEnable=false transactionCheckMax=15 transactionMetricFlushInterval=10000
-    transactionOpBatchInterval=3000 transactionOpMsgMaxSize=4096 transactionTimeOut=6000 transferMsgByHeap=true
-    transientStorePoolEnable=false transientStorePoolSize=5 travelCqFileNumWhenGetMessage=1
-    updateNameServerAddrPeriod=120000 useABSLock=false useEpollNativeSelector=false
-    useReentrantLockWhenPutMessage=true useServerSideResetOffset=true waitTimeMillsInAckQueue=3000
-    waitTimeMillsInAdminBrokerQueue=5000 waitTimeMillsInHeartbeatQueue=31000 waitTimeMillsInLitePullQueue=5000
-    waitTimeMillsInPullQueue=5000 waitTimeMillsInSendQueue=200 waitTimeMillsInTransactionQueue=3000
-    warmMapedFileEnable=false writeWithoutMmap=false
-    """
-)
-
-NAME_SERVER_DEFAULTS = _read(
-    """
-    clientRequestThreadPoolNums=8 clusterTest=false configStorePath= defaultThreadPoolNums=16
-    deleteTopicWithBrokerRegistration=false enableAllTopicList=true enableControllerInNamesrv=false
-    enableTopicList=true kvConfigPath= listenPort=9876 needWaitForService=false notifyMinBrokerIdChanged=false
-    orderMessageEnable=false returnOrderTopicConfigToBroker=true scanNotActiveBrokerInterval=5000
-    supportActingMaster=false waitSecondsForService=45
-    """
-)
+BROKER_DEFAULTS = _read("rocketmq_broker.properties")
+NAME_SERVER_DEFAULTS = _read("rocketmq_namesrv.properties")
 
 
 def _true(text: str) -> bool:
