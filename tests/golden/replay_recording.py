@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
-from gantrymq.remoting.frame import split_frame
+from gantrymq_testing.frames import split_frame
 
 Key = tuple[int, int]  # connection, opaque
 

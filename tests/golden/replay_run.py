@@ -19,8 +19,9 @@ from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.command import Command, decode, encode
-from gantrymq.remoting.frame import FrameDecoder, split_frame
+from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world import World
+from gantrymq_testing.frames import split_frame
 from gantrymq_testing.simulated import Link, simulate
 
 GRACE_S = 5.0  # virtual seconds that we may answer later than Java

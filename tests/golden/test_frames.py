@@ -18,10 +18,11 @@ from gantrymq.errors import FormatError, LocalProtocolError, RefusedWith, Remote
 from gantrymq.loose_json import dumps, dumps_standard, loads
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
-from gantrymq.remoting.frame import FrameDecoder, split_frame
+from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
 from gantrymq.remoting.replies import encode_pull_head
 from gantrymq.remoting.sends import Send, decode_all
+from gantrymq_testing.frames import split_frame
 
 GOLDEN = list(runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]())
 COUNT = 7968

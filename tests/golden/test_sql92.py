@@ -9,10 +9,10 @@ pytest.importorskip("gantrymq_filter_sql92")
 from sql92_answers import our_answer
 from sql92_golden import read
 
+from gantrymq.client.message import Message
 from gantrymq.client.subscription import Subscription
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.model import properties
-from gantrymq.model.message import Message
 
 
 def test_our_answers_are_java_s():

@@ -16,13 +16,13 @@ import attrs
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.client import Admin, Producer, PullStatus, Reader, SendResult
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.config import Settings, Value, free_port_keys
 from gantrymq.errors import ConfigError, NoRoute
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport, StoreMessage
 from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import format_address
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import Plugins, load_plugins

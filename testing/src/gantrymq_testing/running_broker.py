@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from gantrymq.client import Producer, Reader, SendResult
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.config import Settings, Value
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world.real import real_world
 from gantrymq_testing.cluster import Cluster, GivenPlugin

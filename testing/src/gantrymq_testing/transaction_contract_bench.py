@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.config import Value
 from gantrymq.formats.record import read_record
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import Connection
 from gantrymq.loose_json import dumps
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request

@@ -3,7 +3,8 @@ import struct
 import pytest
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.remoting.frame import MAX_FRAME_BYTES, Frame, FrameDecoder, split_frame
+from gantrymq.remoting.frame import MAX_FRAME_BYTES, Frame, FrameDecoder
+from gantrymq_testing.frames import split_frame
 
 
 def frame(header: bytes, body: bytes = b"", codec: int = 0) -> bytes:

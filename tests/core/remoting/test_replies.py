@@ -4,11 +4,12 @@ from gantrymq.errors import LocalProtocolError
 from gantrymq.model.ids import offset_id
 from gantrymq.remoting.codes import FLAG_ONEWAY
 from gantrymq.remoting.command import Command, decode, encode
-from gantrymq.remoting.frame import MAX_FRAME_BYTES, FrameDecoder, split_frame
+from gantrymq.remoting.frame import MAX_FRAME_BYTES, FrameDecoder
 from gantrymq.remoting.headers.pull import PullMessageResponse, QueryMessageResponse
 from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq.remoting.replies import SendOk, encode_pull_head, encode_query_head
 from gantrymq.remoting.sends import Send
+from gantrymq_testing.frames import split_frame
 
 
 def sent(opaque, unique_id, flag=0):

@@ -5,8 +5,8 @@ import asyncio
 from loop_tests import asked, echo, in_loop, turn
 
 from gantrymq.remoting.command import Command, decode, request
-from gantrymq.remoting.frame import split_frame
 from gantrymq.remoting.limits import UnwrittenBytes
+from gantrymq_testing.frames import split_frame
 
 
 @in_loop

@@ -93,10 +93,3 @@ def bounded(value: Any, what: str) -> int:
     if not 0 <= number <= INT32_MAX:
         raise ValueError(f"{what} {str(number)[:40]} is not between 0 and {INT32_MAX}")
     return number
-
-
-def perm_text(perm: int) -> str:
-    """Three letters of ``RWX``, ``-`` for a missing one."""
-    return (
-        ("R" if perm & PERM_READ else "-") + ("W" if perm & PERM_WRITE else "-") + ("X" if perm & PERM_INHERIT else "-")
-    )

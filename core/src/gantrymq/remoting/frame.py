@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from gantrymq import speedups
 from gantrymq.errors import RemoteProtocolError
 
-__all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "cut_frames", "split_frame"]
+__all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "cut_frames"]
 
 PREFIX: Final = struct.Struct(">II")
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # length prefix included; com.rocketmq.remoting.frameMaxLength
@@ -127,19 +127,6 @@ class FrameDecoder:
             self._pieces.append(data[at:] if at else data)
             self.pending_bytes = len(data) - at
         return frames
-
-
-def split_frame(data: bytes) -> Frame:
-    """Cut exactly one whole frame.
-
-    Raises:
-        RemoteProtocolError: *data* is less or more than one frame.
-    """
-    decoder = FrameDecoder(max(len(data), PREFIX.size))
-    frames = decoder.feed(data)
-    if len(frames) != 1 or decoder.pending_bytes:
-        raise RemoteProtocolError(f"{len(data)} bytes are not one frame")
-    return frames[0]
 
 
 def _refusal(prefix: bytes, limit: int) -> str:

@@ -156,17 +156,21 @@ def _find(path: Path) -> RealLock | None:
     return held_of(status)
 
 
+def _try_lock(descriptor: int) -> bool:
+    try:
+        _lock(descriptor)
+    except OSError as error:
+        if error.errno in TAKEN:
+            return False
+        raise
+    return True
+
+
 if sys.platform == "win32":
 
-    def _try_lock(descriptor: int) -> bool:
+    def _lock(descriptor: int) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError as error:
-            if error.errno in TAKEN:
-                return False
-            raise
-        return True
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _unlock(descriptor: int) -> None:
         os.lseek(descriptor, 0, os.SEEK_SET)
@@ -174,14 +178,8 @@ if sys.platform == "win32":
 
 else:
 
-    def _try_lock(descriptor: int) -> bool:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
-        except OSError as error:
-            if error.errno in TAKEN:
-                return False
-            raise
-        return True
+    def _lock(descriptor: int) -> None:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
 
     def _unlock(descriptor: int) -> None:
         fcntl.lockf(descriptor, fcntl.LOCK_UN, 1, 0, os.SEEK_SET)

@@ -14,7 +14,7 @@ from gantrymq.commands.run import run
 from gantrymq.errors import InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address
-from gantrymq.model.topic import TopicConfig, perm_text
+from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
 from gantrymq_admin.asking import asking
 from gantrymq_admin.topic_queues import refuse_to_hide
 
@@ -248,3 +248,10 @@ def _attribute(text: str) -> tuple[str, str]:
 
 def _moment(time_ms: int) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_ms / 1000)) if time_ms > 0 else "-"
+
+
+def perm_text(perm: int) -> str:
+    """Three letters of ``RWX``, ``-`` for a missing one."""
+    return (
+        ("R" if perm & PERM_READ else "-") + ("W" if perm & PERM_WRITE else "-") + ("X" if perm & PERM_INHERIT else "-")
+    )
