@@ -24,7 +24,7 @@ from pathlib import Path
 from arguments import existing_folder, whole
 
 from gantrymq.client import Admin, Producer
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.real import real_world
 from gantrymq_spark.session import open_session

@@ -8,11 +8,11 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq.client import Admin
+from gantrymq.client.message import Message
 from gantrymq.errors import NoRoute
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps
-from gantrymq.model.message import Message
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient

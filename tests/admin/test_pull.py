@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq.client import Producer
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 for each in ("filter_tag", "storage_memory"):
     pytest.importorskip(f"gantrymq_{each}")

@@ -21,7 +21,7 @@ from harness import gantrymq, route_of
 from harness.probe import request
 
 from gantrymq.client import Admin, Producer, PullStatus, Reader
-from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
 
 TOPIC = "Stepped"

@@ -7,7 +7,7 @@ import pytest
 from client_rig import Beside
 
 from gantrymq.client import Admin, Producer
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 BODY = b"x" * 1024
 STORED_S = 120.0

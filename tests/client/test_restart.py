@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from gantrymq.client import Batching, Producer, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 LONG_S = 60.0  # more than a start takes on a busy machine
 

@@ -13,8 +13,8 @@ import pytest
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.client import Producer, PullStatus, Reader
+from gantrymq.client.message import Message
 from gantrymq.config import Settings
-from gantrymq.model.message import Message
 from gantrymq.plugins import Plugins
 from gantrymq.world import World
 from gantrymq_nameserver.server import NameServer

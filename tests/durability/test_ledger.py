@@ -9,7 +9,7 @@ import pytest
 from durability_rig.ledger import Findings, Ledger, Place, QueueContent
 
 from gantrymq.client import SendResult, SendStatus
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 TOPIC = "LoadA"

@@ -18,7 +18,7 @@ from durability_rig.sync_faults import Held, Unsynced
 from durability_rig.watched_broker import LOG_FILE_BYTES, Case, Watched, load_case, run_watched
 
 from gantrymq.client import Producer, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq_testing.recording import RecordingFiles
 

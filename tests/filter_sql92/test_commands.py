@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq.client import Producer, Reader
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused
-from gantrymq.model.message import Message
 
 needs_a_store = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
 

@@ -11,7 +11,7 @@ from harness import JavaBroker, JavaNameServer, gantrymq
 from harness.peers import shared, used
 
 from gantrymq.client import Client, Credentials, Message, NoPermission, TransactionState
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 

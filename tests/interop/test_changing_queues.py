@@ -10,7 +10,7 @@ from harness import Driver, GantryServer, Process, gantrymq
 from harness.peers import used
 
 from gantrymq.client import Producer, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 pytestmark = pytest.mark.interop
 

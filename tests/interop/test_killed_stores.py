@@ -20,8 +20,8 @@ from harness.polling import wait_until
 from harness.process import Event
 
 from gantrymq.client import Producer
+from gantrymq.client.message import Message
 from gantrymq.errors import GantryError
-from gantrymq.model.message import Message
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
 from gantrymq_store_files.queue_entry import ENTRY
 

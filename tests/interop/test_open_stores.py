@@ -17,8 +17,8 @@ from harness.peers import used
 from harness.polling import wait_until
 
 from gantrymq.client import Producer
+from gantrymq.client.message import Message
 from gantrymq.errors import GantryError
-from gantrymq.model.message import Message
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
 
 pytestmark = pytest.mark.interop

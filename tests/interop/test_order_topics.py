@@ -12,8 +12,8 @@ from harness.peers import used
 from harness.probe import request
 
 from gantrymq.client import Admin, Producer
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 

@@ -11,7 +11,7 @@ from harness import Driver, create_topic
 from harness.peers import used
 
 from gantrymq.client import Client, Producer, Reader
-from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage
 
 pytestmark = pytest.mark.interop
 

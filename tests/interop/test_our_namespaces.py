@@ -9,7 +9,7 @@ from harness import Driver, Process, create_topic
 from harness.peers import used
 
 from gantrymq.client import Client, Message, ReconsumeLater
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 
 pytestmark = pytest.mark.interop
 

@@ -12,7 +12,7 @@ from harness.peers import used
 from harness.process import Event
 
 from gantrymq.client import Producer, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 pytestmark = pytest.mark.interop
 

@@ -15,9 +15,9 @@ from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Admin, Producer
+from gantrymq.client.message import Message
 from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, ConnectionLost
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_nameserver.server import NameServer

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from gantrymq.client import checks
+from gantrymq.client.message import Message
 from gantrymq.errors import ConfigError, InvalidParameter
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.sink.columns import RESERVED, SINK_ID, check_columns
 from gantrymq_spark.sink.dedup import SeenIds

@@ -8,8 +8,8 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from gantrymq.broker import BrokerServer
 from gantrymq.client import Producer
+from gantrymq.client.message import Message
 from gantrymq.errors import ClientError
-from gantrymq.model.message import Message
 from gantrymq_spark.sink.columns import SINK_ID
 from gantrymq_spark.sink.dedup import SeenIds
 from gantrymq_spark.sink.options import read_options

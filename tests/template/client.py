@@ -9,7 +9,7 @@ import json
 import sys
 
 from gantrymq.client import Producer, PullStatus, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 
 async def send(namesrv, topic, *colours):

@@ -11,7 +11,7 @@ import pytest
 from scripted_cluster import cluster, peer, record_maker, simulate  # noqa: F401 - fixtures of this folder
 
 from gantrymq.remoting.command import Command, decode
-from gantrymq.remoting.frame import split_frame
+from gantrymq_testing.frames import split_frame
 
 FRAMES = json.loads((Path(__file__).parent / "data" / "frames.json").read_text())
 

@@ -3,10 +3,11 @@
 import pytest
 
 from gantrymq.client import Admin
+from gantrymq.client.identity import parse_unique_id
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
 from gantrymq.model.hosts import pack_host
-from gantrymq.model.ids import UniqueIds, offset_id, parse_unique_id
+from gantrymq.model.ids import UniqueIds, offset_id
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 

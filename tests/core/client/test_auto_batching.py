@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scripted_cluster import Cluster
 
 from gantrymq.client import Batching, Producer, SendFailed, by_key
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter, NoRoute
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.model import properties
-from gantrymq.model.message import Message
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq_testing.simulated import simulate as simulated

@@ -6,8 +6,8 @@ import gc
 import pytest
 
 from gantrymq.client import Admin, Producer, Reader
+from gantrymq.client.message import Message
 from gantrymq.errors import CallTimeout, ClientError
-from gantrymq.model.message import Message
 from gantrymq.remoting.codes import RequestCode
 
 NOBODY = "127.0.0.1:1"

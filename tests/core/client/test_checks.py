@@ -1,8 +1,8 @@
 import pytest
 
 from gantrymq.client.checks import check_batch, check_message, check_producer_group
+from gantrymq.client.message import Message
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
-from gantrymq.model.message import Message
 
 
 @pytest.mark.parametrize(

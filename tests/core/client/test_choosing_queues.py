@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 
 from gantrymq.client import Balancing, Producer, SendFailed, at_random, by_key
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -8,9 +8,9 @@ import pytest
 
 from gantrymq.client import decoding
 from gantrymq.client.decoding import received_from, wanted_tags
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records
-from gantrymq.model.message import ReceivedMessage
 
 READERS = {decoding._plain_messages, decoding.plain_messages}  # one where no functions are compiled
 

@@ -26,7 +26,7 @@ from gantrymq.client import (
     TransactionState,
 )
 from gantrymq.client.base import BaseClient
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -5,10 +5,10 @@ import pytest
 
 from gantrymq.client import Producer
 from gantrymq.client.decoding import received_from
+from gantrymq.client.message import Message
+from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
-from gantrymq.model.message import Message
-from gantrymq.model.reserved import RESERVED
 from gantrymq.remoting.codes import RequestCode
 
 OWN = {"colour": "red", "__SHARDINGKEY": "order-7"}

@@ -3,12 +3,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.message import Message
 from gantrymq.client.outgoing import SendIdentity, packed, prepare, prepare_batch, send_request
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress
 from gantrymq.model import properties
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
 LONG = 1 << 20

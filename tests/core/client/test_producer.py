@@ -6,6 +6,7 @@ import pytest
 
 from gantrymq.client import Producer, SendFailed, SendStatus
 from gantrymq.client.checks import MAX_MESSAGE_BYTES
+from gantrymq.client.message import Message
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,
@@ -16,7 +17,6 @@ from gantrymq.errors import (
     NoRoute,
 )
 from gantrymq.formats.compression import decompress
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -1,5 +1,5 @@
 from gantrymq.client import Producer, Reader
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulated
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from gantrymq.client import Batching, Producer, SendFailed
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectionLost
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from gantrymq.client import Producer, SendFailed
+from gantrymq.client.message import Message
 from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost
-from gantrymq.model.message import Message
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 

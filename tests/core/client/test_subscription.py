@@ -3,8 +3,8 @@
 import pytest
 
 from gantrymq.client import Subscription, subscription
+from gantrymq.client.message import Message
 from gantrymq.errors import FilterFailed, PluginError, SubscriptionParseFailed
-from gantrymq.model.message import Message
 
 
 class Body:

@@ -18,6 +18,7 @@ from gantrymq.client import (
     SendStatus,
     TransactionState,
 )
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.message_trace import TraceHook
 from gantrymq.client.tracing.records import (
     EndTransaction,
@@ -30,7 +31,6 @@ from gantrymq.client.tracing.records import (
     trace_keys,
 )
 from gantrymq.errors import FormatError
-from gantrymq.model.message import ReceivedMessage
 
 JAVA = json.loads((Path(__file__).parent / "data" / "java_traces.json").read_text())
 EVERY = [record for body in JAVA["bodies"] for record in decode_trace(body.encode())]

@@ -12,7 +12,6 @@ from gantrymq.model.ids import (
     month_around,
     offset_id,
     parse_offset_id,
-    parse_unique_id,
 )
 
 HOUR_MS = 3_600_000
@@ -77,22 +76,3 @@ def test_a_unique_id_is_no_offset_id():
     assert not is_offset_id(UniqueIds(bytes([127, 0, 0, 1]), 1, 1, Clock(NOV_14)).next())
     assert not is_offset_id("7F0000020000")
     assert not is_offset_id("x" * 32)
-
-
-@pytest.mark.parametrize("address", [bytes([10, 0, 0, 7]), bytes(15) + b"\x01"])
-def test_the_parts_of_a_unique_id_are_read(address):
-    found = parse_unique_id(UniqueIds(address, 0x1234, 0xABCDEF01, Clock(NOV_14)).next())
-    assert found.host in ("10.0.0.7", "::1")
-    assert found[1:] == (0x1234, 0xABCDEF01, NOV_14 - NOV_1, 1)
-
-
-def test_an_id_that_is_none_is_refused():
-    for text in ("", "7F", "g" * 32):
-        with pytest.raises(ValueError, match=r"characters|hexadecimal"):
-            parse_unique_id(text)
-
-
-def test_a_unique_id_tells_when_it_was_made():
-    found = parse_unique_id(UniqueIds(bytes(4), 1, 1, Clock(NOV_14)).next())
-    assert found.time_ms(NOV_14 + 5, 0) == NOV_14
-    assert found.time_ms(NOV_1 + 5, 0) == NOV_14 - 31 * 24 * HOUR_MS  # then it was made in October

@@ -1,12 +1,11 @@
 """Where the settings of TLS come from, for servers and for clients."""
 
-import attrs
 import pytest
 
 from gantrymq.config import HIDDEN, Settings
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.remoting.tls_settings import TLS_SETTINGS, client_of, client_settings, tls_file_layer
+from gantrymq.remoting.tls_settings import TLS_SETTINGS, client_of, tls_file_layer
 from gantrymq.settings_load import Given
 from gantrymq.world.real import real_world
 
@@ -46,27 +45,6 @@ def test_a_file_that_was_named_must_be_there(files, tmp_path):
     with pytest.raises(ConfigError, match="cannot read the settings file"):
         tls_file_layer(files, Given(str(tmp_path / "missing"), "environment"))
     assert not tls_file_layer(files, None).entries
-
-
-def test_a_client_reads_the_file_and_the_environment_over_it(files, file):
-    environ = {"tls.config.file": str(file), "tls.client.trustCertPath": "/mine.pem", "tls.client.keyPassword": "s"}
-    wanted = TlsClient(auth_server=True, trust_cert_path="/mine.pem", key_password="s")
-    assert client_settings(files, environ, None) == wanted
-    assert client_settings(files, environ, True) == wanted
-    assert client_settings(files, environ, False) is None
-    assert client_settings(files, {**environ, "tls.enable": "false"}, None) is None
-    assert client_settings(files, {**environ, "tls.enable": "false"}, True) == wanted
-
-
-def test_a_client_goes_without_by_default(files):
-    assert client_settings(files, {}, None) is None
-    assert client_settings(files, {}, True) == TlsClient()
-    assert attrs.asdict(TlsClient())["auth_server"] is False
-
-
-def test_a_value_that_does_not_fit_names_its_place(files):
-    with pytest.raises(ConfigError, match=r"environment variable tls\.client\.authServer: .* neither true nor false"):
-        client_settings(files, {"tls.client.authServer": "yes"}, True)
 
 
 @pytest.mark.parametrize(

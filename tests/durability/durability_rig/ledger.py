@@ -14,7 +14,7 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.client import SendResult
-from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage
 
 NUMBER_DIGITS = 10
 SHORTEST, LONGEST = NUMBER_DIGITS, 20 * 1024  # bytes of a body

@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 
 from durability_rig.ledger import Ledger, Place, QueueContent, number_of
 from gantrymq.client import Admin, Producer, PullStatus, Reader, SendStatus
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import GantryError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import attrs
 
 from gantrymq.client import PullResult, PullStatus, Reader
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
 from simulation_rig.plan import ConsumerPlan

@@ -10,8 +10,8 @@ import attrs
 
 from gantrymq.client import Producer, SendResult
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, ClientError
-from gantrymq.model.message import Message
 from gantrymq.world import World
 from simulation_rig.plan import TAGS, ProducerPlan
 

@@ -140,7 +140,7 @@ class Demonstration:
 
     async def _send(self, address: str, world: World) -> int:
         from gantrymq.client import Producer
-        from gantrymq.model.message import Message
+        from gantrymq.client.message import Message
 
         self._tell(f"3. sending {MESSAGES} messages, every other one with {TAG}")
         async with Producer("quickstart_producer", address, world=world) as producer:

@@ -44,7 +44,7 @@ _HOMES: Final = {
             "MessageIllegal NoPermission NoRoute"
         ),
         "gantrymq.model.group": "GroupConfig",
-        "gantrymq.model.message": "Message ReceivedMessage",
+        "gantrymq.client.message": "Message ReceivedMessage",
         "gantrymq.model.queue": "MessageQueue",
         "gantrymq.model.topic": "TopicConfig",
         "gantrymq.remoting.tls_contexts": "TlsClient",
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords as SqlAlchemyRecords
     from gantrymq.client.idempotency.sqlite_records import SqliteRecords as SqliteRecords
     from gantrymq.client.idempotency.threads import ThreadConnection as ThreadConnection
+    from gantrymq.client.message import Message as Message
+    from gantrymq.client.message import ReceivedMessage as ReceivedMessage
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
     from gantrymq.client.producer import Producer as Producer
     from gantrymq.client.producer_settings import Batching as Batching
@@ -107,8 +109,6 @@ if TYPE_CHECKING:
     from gantrymq.errors import NoPermission as NoPermission
     from gantrymq.errors import NoRoute as NoRoute
     from gantrymq.model.group import GroupConfig as GroupConfig
-    from gantrymq.model.message import Message as Message
-    from gantrymq.model.message import ReceivedMessage as ReceivedMessage
     from gantrymq.model.queue import MessageQueue as MessageQueue
     from gantrymq.model.topic import TopicConfig as TopicConfig
     from gantrymq.remoting.tls_contexts import TlsClient as TlsClient

@@ -23,13 +23,13 @@ from typing import Any, Final, NamedTuple
 
 from gantrymq.client.checks import is_delayed
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import Message
 from gantrymq.client.outgoing import BatchParts, entry_bytes, entry_of, prepare
 from gantrymq.client.producer_settings import Batching, ProducerSettings
 from gantrymq.client.results import SendResult
 from gantrymq.client.selectors import Balancing, Where, resolved
 from gantrymq.client.sending import Sending, Submission
 from gantrymq.errors import BrokerRefused
-from gantrymq.model.message import Message
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import UNIQ_KEY
 from gantrymq.model.queue import MessageQueue

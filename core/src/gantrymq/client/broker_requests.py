@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from gantrymq.client.decoding import received_from
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.namespaces import Namespace
 from gantrymq.client.requesting import CORRELATION_ID, read_reply
 from gantrymq.errors import GantryError
 from gantrymq.model.hosts import format_address
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import PRODUCER_GROUP
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from gantrymq.client.message import Message
+from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
-from gantrymq.model.message import Message
-from gantrymq.model.reserved import RESERVED
 
 __all__ = ["MAX_MESSAGE_BYTES", "check_batch", "check_message", "check_producer_group", "is_delayed"]
 

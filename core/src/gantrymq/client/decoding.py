@@ -20,6 +20,7 @@ from struct import Struct, calcsize
 import attrs
 
 from gantrymq import speedups
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import readable
@@ -36,7 +37,6 @@ from gantrymq.formats.record import (
 from gantrymq.model import ids
 from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import host_text
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STORE_HOST_V6
 

@@ -10,17 +10,28 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import struct
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from gantrymq.model.hosts import parse_address
-from gantrymq.model.ids import UniqueIds
+from gantrymq.model.ids import UniqueIds, month_around
 from gantrymq.world import World
 
-__all__ = ["DEFAULT_INSTANCE", "client_id", "instance_name", "local_address", "unique_ids"]
+__all__ = [
+    "DEFAULT_INSTANCE",
+    "UniqueId",
+    "client_id",
+    "instance_name",
+    "local_address",
+    "parse_unique_id",
+    "unique_ids",
+]
 
 DEFAULT_INSTANCE = "DEFAULT"
 _LOOPBACK = "127.0.0.1"
 _PROBE_S = 1.0  # per name server
+_PARTS = struct.Struct(">HIIH")  # of a unique id, behind the address; see `gantrymq.model.ids`
 
 
 async def local_address(world: World, servers: Sequence[str]) -> str:
@@ -75,3 +86,37 @@ def unique_ids(world: World, address: str) -> UniqueIds:
         world.random.getrandbits(32),
         world.clock,
     )
+
+
+class UniqueId(NamedTuple):
+    """The parts of a unique id."""
+
+    host: str  # of the client
+    process_id: int  # its lower 16 bits
+    loader: int
+    month_ms: int  # since the month began where the client was
+    counter: int
+
+    def time_ms(self, now_ms: int, utc_offset_ms: int) -> int:
+        """When it was made: in this month, or in the one before where that would lie ahead.
+
+        Args:
+            now_ms: wall time.
+            utc_offset_ms: what the client's local time is ahead of UTC; this host's is the best guess there is.
+        """
+        start, _ = month_around(now_ms, utc_offset_ms)
+        if start + self.month_ms >= now_ms:
+            start, _ = month_around(start - 1, utc_offset_ms)
+        return start + self.month_ms
+
+
+def parse_unique_id(text: str) -> UniqueId:
+    """The parts of a client's unique id.
+
+    Raises:
+        ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; keys of other makers need not be.
+    """
+    if len(text) not in (32, 56):
+        raise ValueError(f"{text!r} has {len(text)} characters; a unique id has 32 (IPv4) or 56 (IPv6)")
+    raw = bytes.fromhex(text)
+    return UniqueId(str(ipaddress.ip_address(raw[:-12])), *_PARTS.unpack(raw[-12:]))

@@ -33,12 +33,12 @@ from gantrymq.client.problems import client_errors
 from gantrymq.client.route_book import RouteBook
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
 from gantrymq.client.rpc_hooks import RpcHooks
+from gantrymq.client.tls import tls_of_environment
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.remoting.tls_settings import client_settings
 from gantrymq.world import World
 
 __all__ = ["ClientInstance", "join"]
@@ -98,7 +98,7 @@ async def join(options: Connecting) -> ClientInstance:
 def _manner(options: Connecting, world: World) -> Manner:
     tls = options.tls
     return Manner(
-        tls if isinstance(tls, TlsClient) else client_settings(world.files, world.environ, tls),
+        tls if isinstance(tls, TlsClient) else tls_of_environment(world.files, world.environ, tls),
         options.namespace or namespace_of_endpoint(given_namesrv(options.namesrv, world.environ)) or "",
         options.namespace_v2,
         credentials_of(options.credentials, world.environ),

@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, SendContext
 from gantrymq.model import properties as names
 from gantrymq.model.hosts import parse_address
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
 
 try:

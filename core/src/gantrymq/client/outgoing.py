@@ -17,11 +17,11 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.message import Message
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 from gantrymq.remoting import command

@@ -22,6 +22,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.outgoing import SendIdentity, in_batches
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
 from gantrymq.client.recalling import recall
@@ -34,7 +35,6 @@ from gantrymq.client.sending import Sending
 from gantrymq.client.tracing.calls import SendCalls
 from gantrymq.client.tracing.watching import Watching, WatchOptions
 from gantrymq.model import names
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:

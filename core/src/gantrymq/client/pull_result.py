@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Mapping
 import attrs
 
 from gantrymq.client.decoding import received_from
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.rpc import refused, reply_header
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageResponse
 

@@ -23,13 +23,13 @@ from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
 from gantrymq.client.reading import follow as _follow
 from gantrymq.client.reading import read
 from gantrymq.client.topic_reading import Following, Start, checked_start, first_offsets, read_to_end
 from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter
 from gantrymq.model import names
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.remoting.codes import ResponseCode

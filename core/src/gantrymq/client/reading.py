@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pull_result import PullResult, PullStatus
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG
 from gantrymq.world import Clock

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.formats.compression import readable
 from gantrymq.model import properties as names
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq.remoting.command import Command
 

@@ -19,9 +19,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from gantrymq.client.message import Message
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["Balancing", "Selector", "Where", "at_random", "by_key", "resolved"]

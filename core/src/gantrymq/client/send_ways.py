@@ -14,13 +14,13 @@ from typing import Any, Final
 from gantrymq.client.auto_batching import AutoBatching, Group
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import Message
 from gantrymq.client.outgoing import Outgoing, prepare, prepare_batch
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import Policy
 from gantrymq.client.selectors import Balancing, Where, resolved
 from gantrymq.client.sending import Sending, Submission
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["SendWays"]

@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.problems import PluginAbsent
 from gantrymq.errors import FilterFailed, GantryError
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import FilterType, MessageFilter
 from gantrymq.model import properties as names
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.model.subscription import Subscription as Asked
 from gantrymq.plugins import load_plugins

@@ -14,9 +14,9 @@ from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading import follow, passes, read
 from gantrymq.errors import ClientError, InvalidParameter
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 

@@ -23,12 +23,12 @@ from typing import Final, Unpack
 import attrs
 
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.producer import AllProducerOptions, Producer
 from gantrymq.client.results import SendResult
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.ids import parse_offset_id
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

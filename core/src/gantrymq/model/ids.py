@@ -9,10 +9,8 @@ Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDe
 
 from __future__ import annotations
 
-import ipaddress
 import struct
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from gantrymq.model.hosts import unpack_host
 from gantrymq.world import Clock
@@ -57,41 +55,6 @@ def is_offset_id(text: str) -> bool:
     except ValueError:
         return False
     return 0 <= port <= 65535 and log_offset >= 0
-
-
-class UniqueId(NamedTuple):
-    """The parts of a unique id."""
-
-    host: str  # of the client
-    process_id: int  # its lower 16 bits
-    loader: int
-    month_ms: int  # since the month began where the client was
-    counter: int
-
-    def time_ms(self, now_ms: int, utc_offset_ms: int) -> int:
-        """When it was made: in this month, or in the one before where that would lie ahead.
-
-        Args:
-            now_ms: wall time.
-            utc_offset_ms: what the client's local time is ahead of UTC; this host's is the best guess there is.
-        """
-        start, _ = month_around(now_ms, utc_offset_ms)
-        if start + self.month_ms >= now_ms:
-            start, _ = month_around(start - 1, utc_offset_ms)
-        return start + self.month_ms
-
-
-def parse_unique_id(text: str) -> UniqueId:
-    """The parts of a client's unique id.
-
-    Raises:
-        ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; keys of other makers need not be.
-    """
-    if len(text) not in (32, 56):
-        raise ValueError(f"{text!r} has {len(text)} characters; a unique id has 32 (IPv4) or 56 (IPv6)")
-    raw = bytes.fromhex(text)
-    host, (process_id, loader) = raw[:-12], struct.unpack(">HI", raw[-12:-6])
-    return UniqueId(str(ipaddress.ip_address(host)), process_id, loader, *_TAIL.unpack(raw[-6:]))
 
 
 class UniqueIds:

@@ -10,17 +10,16 @@ configured is used even in test mode, and keys may be given wherever settings ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from gantrymq.config import Setting, Settings
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.settings_file import read_settings_file
-from gantrymq.settings_load import Given, Layer, environment_layer, file_layer, strongest
+from gantrymq.settings_load import Given, Layer, file_layer
 from gantrymq.world import Files
 
-__all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "client_settings", "tls_file_layer"]
+__all__ = ["DEFAULT_FILE", "TLS_SETTINGS", "client_of", "tls_client", "tls_file_layer"]
 
 DEFAULT_FILE = "/etc/rocketmq/tls.properties"
 
@@ -96,32 +95,11 @@ def tls_file_layer(files: Files, given: Given | None) -> Layer:
 def client_of(settings: Settings) -> TlsClient | None:
     """How a server connects to other servers; None means without TLS."""
     wanted = settings.text("tls.enable") or str(settings.text("tls.server.mode") == "enforcing").lower()
-    return _client(settings) if wanted == "true" else None
+    return tls_client(settings) if wanted == "true" else None
 
 
-def client_settings(files: Files, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
-    """How a client of its own, no server, connects; None means without TLS.
-
-    Reads the environment variables that are named as the settings, and below them the file of tls.config.file.
-
-    Args:
-        wanted: whether to use TLS; None leaves it to ``tls.enable``.
-
-    Raises:
-        ConfigError: a value does not fit, or the file cannot be read.
-    """
-    if wanted is False:
-        return None
-    environment = environment_layer(environ, TLS_SETTINGS)
-    layers = [tls_file_layer(files, strongest([environment], "tls.config.file")), environment]
-    settings = Settings(TLS_SETTINGS)
-    for key in settings.schema:
-        if (key == "tls.enable" or key.startswith("tls.client.")) and (given := strongest(layers, key)) is not None:
-            settings.set(key, given.text, given.source)
-    return _client(settings) if wanted or settings.text("tls.enable") == "true" else None
-
-
-def _client(settings: Settings) -> TlsClient:
+def tls_client(settings: Settings) -> TlsClient:
+    """What the settings of TLS say of a client, whether it is to use TLS or not."""
     return TlsClient(
         cert_path=settings.text("tls.client.certPath"),
         key_path=settings.text("tls.client.keyPath"),

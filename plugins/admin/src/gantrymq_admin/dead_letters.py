@@ -19,13 +19,13 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Reader
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.pull_result import PullStatus
+from gantrymq.client.reserved import apart
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.reserved import apart
 
 __all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "pop_retry_topic", "why"]
 

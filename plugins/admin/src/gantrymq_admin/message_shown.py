@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.bodies import body_members, body_text
 from gantrymq.commands.output import print_json
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["as_json", "show"]
 

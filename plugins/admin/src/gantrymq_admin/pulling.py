@@ -11,8 +11,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 from gantrymq.client import Reader
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading import read
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["Starts", "first_of"]

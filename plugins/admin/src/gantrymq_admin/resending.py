@@ -17,10 +17,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from gantrymq.client import Producer, Reader, SendResult
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError, GantryError, InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq_admin.dead_letters import again, dead_queues, origin_of, pages, pop_retry_topic
 
 __all__ = ["Resend"]

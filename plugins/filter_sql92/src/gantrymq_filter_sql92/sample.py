@@ -6,8 +6,8 @@ import asyncio
 from contextlib import aclosing
 
 from gantrymq.client import Reader
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading import read
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 _GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves

@@ -15,10 +15,11 @@ from collections.abc import Callable
 from gantrymq.client.admin.problems import AnswerUnreadable
 from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.client.decoding import received_from
+from gantrymq.client.identity import parse_unique_id
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
 from gantrymq.model.hosts import format_address
-from gantrymq.model.ids import parse_offset_id, parse_unique_id
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 

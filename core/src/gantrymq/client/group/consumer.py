@@ -41,12 +41,12 @@ from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model import names
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 

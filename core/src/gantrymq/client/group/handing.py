@@ -14,8 +14,8 @@ from functools import partial
 from typing import NamedTuple
 
 from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.world import Clock
 
 __all__ = ["HandOut", "Handed"]

@@ -17,8 +17,8 @@ from typing import Any
 from gantrymq.client.group.failing import ReconsumeLater
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.working import Holder, Working
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import InvalidParameter
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Handler", "run_handler"]
 

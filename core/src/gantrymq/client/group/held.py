@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gantrymq.client.group.figures import Minute
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["IDLE_S", "LOCK_LIVES_S", "HeldQueue"]

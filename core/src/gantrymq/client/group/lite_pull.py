@@ -36,11 +36,11 @@ from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import ClientError, GantryError, InvalidParameter
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model import names
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 

@@ -21,11 +21,11 @@ from gantrymq.client.group.sharing import Changed, Sharing
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import ConsumeCalls
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
 from gantrymq.errors import CallTimeout, ClientError, GantryError
 from gantrymq.interfaces import AllocationStrategy
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 

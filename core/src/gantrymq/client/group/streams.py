@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.working import Working
-from gantrymq.model.message import ReceivedMessage
+from gantrymq.client.message import ReceivedMessage
 
 __all__ = ["Batches", "Kept", "Messages", "Portions"]
 

@@ -16,9 +16,9 @@ from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import ConsumeCalls
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Holder", "Working"]
 

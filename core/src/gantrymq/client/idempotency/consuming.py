@@ -32,8 +32,8 @@ from gantrymq.client.idempotency.cache import RecentKeys
 from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, alias_of, identity_of
 from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
 from gantrymq.client.idempotency.threads import ThreadConnection
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import InvalidParameter
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.world import World
 
 __all__ = ["Idempotent", "idempotent"]

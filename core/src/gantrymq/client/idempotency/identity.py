@@ -27,9 +27,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from gantrymq.client.decoding import unique_ids
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import properties as names
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH
 

@@ -20,11 +20,11 @@ import attrs
 
 from gantrymq.client.decoding import received_from, wanted_tags
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.receipts import Places, Receipt
 from gantrymq.client.rpc import CALL_TIMEOUT_S, refused, reply_header
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import POP_CK
 from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.remoting import command

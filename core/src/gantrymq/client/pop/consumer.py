@@ -26,6 +26,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.calls import PopAsked
 from gantrymq.client.pop.keeping import key_of
 from gantrymq.client.pop.loops import PopLoop
@@ -35,7 +36,6 @@ from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.calls import PopCalls
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.errors import ClientError, GantryError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import POP_CK
 from gantrymq.world import Clock
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.keeping import key_of
 from gantrymq.client.pop.run import PopRun
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["PopLoop"]
 

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.errors import ClientError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK
 

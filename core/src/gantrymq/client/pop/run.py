@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.calls import PopAsked, PopCalls, Popped
 from gantrymq.client.pop.keeping import Acks, Key, Renewals, key_of
 from gantrymq.client.pop.receipts import receipt_of
@@ -17,7 +18,6 @@ from gantrymq.client.reading import AGAIN_S, passes
 from gantrymq.client.tracing.calls import ConsumeCalls, UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.errors import ClientError, GantryError
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.properties import POP_CK
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription

@@ -10,6 +10,7 @@ Messages, results, settings and errors are those of `gantrymq.client`, which may
 
 from __future__ import annotations
 
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.admin import Admin
 from gantrymq.client.sync.client import Client
 from gantrymq.client.sync.consumer import Consumer
@@ -20,7 +21,6 @@ from gantrymq.client.sync.producer import Producer
 from gantrymq.client.sync.reader import Reader
 from gantrymq.client.sync.streams import Stream
 from gantrymq.client.sync.transactions import TransactionProducer
-from gantrymq.model.message import Message, ReceivedMessage
 
 __all__ = [
     "Admin",

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from gantrymq.client.admin.offset_moves import OffsetReset, OffsetTarget
     from gantrymq.client.admin.progress import QueueProgress, QueueTimes
     from gantrymq.client.admin.topics import QueueStats
+    from gantrymq.client.message import ReceivedMessage
     from gantrymq.client.routes import ClusterInfo, TopicRoute
     from gantrymq.model.group import GroupConfig
-    from gantrymq.model.message import ReceivedMessage
     from gantrymq.model.queue import MessageQueue
     from gantrymq.model.subscription import Subscription
     from gantrymq.model.topic import TopicConfig

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from gantrymq.client.group.consumer import CONCURRENCY
 from gantrymq.client.group.consumer import Consumer as AsyncConsumer
 from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.loop_thread import waited
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Loop, Stream
 from gantrymq.errors import ClientError, InvalidParameter
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 

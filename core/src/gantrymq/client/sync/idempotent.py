@@ -21,8 +21,8 @@ from gantrymq.client.idempotency.consuming import Idempotent as Made
 from gantrymq.client.idempotency.identity import KeyOf
 from gantrymq.client.idempotency.records import Records
 from gantrymq.client.idempotency.this_thread import InThisThread, finished
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import InvalidParameter
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.world import World
 
 __all__ = ["Idempotent", "idempotent"]

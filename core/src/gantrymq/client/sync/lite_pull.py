@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 
 from gantrymq.client.group.lite_pull import POLL_TIMEOUT_S, QueuesChanged
 from gantrymq.client.group.lite_pull import LitePullConsumer as AsyncLitePullConsumer
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Stream
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
 

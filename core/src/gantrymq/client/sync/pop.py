@@ -7,10 +7,10 @@ with Client("127.0.0.1:9876") as client:
 
 from __future__ import annotations
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.consumer import PopConsumer as AsyncPopConsumer
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Stream
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["PopConsumer"]
 

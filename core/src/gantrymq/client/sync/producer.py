@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.producer import Producer as AsyncProducer
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.results import SendResult
 from gantrymq.client.selectors import Where
 from gantrymq.client.sync.part import Part
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:

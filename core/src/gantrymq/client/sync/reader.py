@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pull_result import PulledRecords, PullResult
 from gantrymq.client.reader import Reader as AsyncReader
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Stream
-from gantrymq.model.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["Reader"]

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Generic, Self, TypeVar
 
 from gantrymq.client.group.streams import Batches, Messages, Portions
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.loop_thread import LoopThread
-from gantrymq.model.message import ReceivedMessage
 
 __all__ = ["Loop", "Stream"]
 

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.transactions import Transaction, TransactionState
 from gantrymq.client.transactions import TransactionProducer as AsyncTransactionProducer
-from gantrymq.model.message import Message, ReceivedMessage
 
 if TYPE_CHECKING:
     from gantrymq.client.sync.client import Client

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gantrymq.client import checks
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.tracing.hooks import (
     ConsumeContext,
     ConsumeHook,
@@ -19,7 +20,6 @@ from gantrymq.client.tracing.hooks import (
     TransactionHook,
 )
 from gantrymq.errors import ClientError
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.properties import UNIQ_KEY
 from gantrymq.model.queue import MessageQueue
 

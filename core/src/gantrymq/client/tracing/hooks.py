@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import attrs
 
-from gantrymq.model.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:

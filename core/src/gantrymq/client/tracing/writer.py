@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from gantrymq.client.base import within
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.message import Message
 from gantrymq.client.outgoing import SendIdentity, prepare
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.retries import Policy
 from gantrymq.client.sending import Sending, Submission
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
-from gantrymq.model.message import Message
 from gantrymq.model.names import MAX_GROUP_CHARS
 
 if TYPE_CHECKING:

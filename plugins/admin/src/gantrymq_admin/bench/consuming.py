@@ -9,8 +9,8 @@ from typing import Any
 import attrs
 
 from gantrymq.client import Producer
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import ClientError
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.world import Clock
 from gantrymq_admin.bench.measuring import Figures
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from gantrymq.client import Producer
-from gantrymq.model.message import Message
+from gantrymq.client.message import Message
 
 __all__ = ["MODES", "call_of", "messages_of"]
 

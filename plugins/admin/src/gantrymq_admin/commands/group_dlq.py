@@ -9,13 +9,13 @@ import attrs
 import click
 
 from gantrymq.client import Producer, Reader
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq.model.message import ReceivedMessage
 from gantrymq_admin.commands.group_admin import legal_group
 from gantrymq_admin.commands.message_query import lines_of, local_time
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why

@@ -11,15 +11,15 @@ from typing import Any
 import click
 
 from gantrymq.client import Producer, Reader, SendResult
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.reading import follow
+from gantrymq.client.reserved import apart
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
 from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import ClientError
-from gantrymq.model.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.reserved import apart
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
 from gantrymq_admin.commands.topic import topic_option

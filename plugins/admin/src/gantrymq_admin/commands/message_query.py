@@ -7,13 +7,13 @@ import time
 import click
 
 from gantrymq.client.admin import FOREVER_MS
+from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.bodies import body_text
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
 from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.ids import is_offset_id
-from gantrymq.model.message import ReceivedMessage
 from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.topic import topic_option
 from gantrymq_admin.message_shown import as_json, show

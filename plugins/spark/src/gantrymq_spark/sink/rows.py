@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from gantrymq.client import checks
+from gantrymq.client.message import Message
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import properties as names
-from gantrymq.model.message import Message
 from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
 from gantrymq_spark.sink.options import SinkOptions
 

@@ -15,10 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from gantrymq.client import Producer, SendFailed
+from gantrymq.client.message import Message
 from gantrymq.client.retries import NOT_READY
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost
 from gantrymq.model.java import string_hash
-from gantrymq.model.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 from gantrymq_spark.sink.options import SinkOptions

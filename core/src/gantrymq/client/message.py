@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from gantrymq.client.reserved import apart
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
-from gantrymq.model.reserved import apart
 
 _MOVED = (RETRY_PREFIX, DLQ_PREFIX)
 
