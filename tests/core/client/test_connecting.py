@@ -20,6 +20,8 @@ from gantrymq.client.group.settings import SettingOptions
 from gantrymq.client.producer_settings import ProducerOptions, ProducerSettings
 from gantrymq.errors import ClientError, InvalidParameter
 
+pytestmark = pytest.mark.usefixtures("strategy")
+
 MADE = {
     Client: (),
     Producer: ("P",),
