@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.client import Subscription, subscription
 from gantrymq.client.message import Message
-from gantrymq.errors import FilterFailed, PluginError, SubscriptionParseFailed
+from gantrymq.errors import ClientError, FilterFailed, PluginError, SubscriptionParseFailed
 
 
 class Body:
@@ -78,5 +78,6 @@ def test_everything_needs_no_plugin(types):
 def test_what_is_wrong_is_said():
     with pytest.raises(SubscriptionParseFailed, match="nothing to look for"):
         Subscription("T", "BODY::", "SQL92")
-    with pytest.raises(FilterFailed, match="KeyError: 'colour'"):
+    with pytest.raises(FilterFailed, match="KeyError: 'colour'") as caught:
         Subscription("T", "raise", "BODY").matches(message())
+    assert isinstance(caught.value, ClientError)

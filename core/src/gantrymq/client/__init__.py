@@ -25,6 +25,7 @@ _HOMES: Final = {
         "gantrymq.client.idempotency.sqlite_records": "SqliteRecords",
         "gantrymq.client.idempotency.threads": "ThreadConnection",
         "gantrymq.client.pop.consumer": "PopConsumer",
+        "gantrymq.client.problems": "OptionUnusable PluginAbsent",
         "gantrymq.client.producer": "Producer",
         "gantrymq.client.producer_settings": "Batching ProducerSettings",
         "gantrymq.client.pull_result": "PullResult PullStatus PulledRecords",
@@ -41,7 +42,7 @@ _HOMES: Final = {
         "gantrymq.client.transactions": "Transaction TransactionProducer TransactionState",
         "gantrymq.errors": (
             "BrokerRefused CallTimeout ClientError ConnectFailed ConnectionLost InvalidParameter "
-            "MessageIllegal NoPermission NoRoute"
+            "MessageIllegal NoPermission NoRoute SubscriptionParseFailed"
         ),
         "gantrymq.model.group": "GroupConfig",
         "gantrymq.client.message": "Message ReceivedMessage",
@@ -71,6 +72,8 @@ if TYPE_CHECKING:
     from gantrymq.client.message import Message as Message
     from gantrymq.client.message import ReceivedMessage as ReceivedMessage
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
+    from gantrymq.client.problems import OptionUnusable as OptionUnusable
+    from gantrymq.client.problems import PluginAbsent as PluginAbsent
     from gantrymq.client.producer import Producer as Producer
     from gantrymq.client.producer_settings import Batching as Batching
     from gantrymq.client.producer_settings import ProducerSettings as ProducerSettings
@@ -108,6 +111,7 @@ if TYPE_CHECKING:
     from gantrymq.errors import MessageIllegal as MessageIllegal
     from gantrymq.errors import NoPermission as NoPermission
     from gantrymq.errors import NoRoute as NoRoute
+    from gantrymq.errors import SubscriptionParseFailed as SubscriptionParseFailed
     from gantrymq.model.group import GroupConfig as GroupConfig
     from gantrymq.model.queue import MessageQueue as MessageQueue
     from gantrymq.model.topic import TopicConfig as TopicConfig

@@ -6,6 +6,7 @@ ConfigError                              OptionUnusable        at the start, or 
 PluginError                              PluginAbsent
 LocalProtocolError                       RequestMalformed      nothing was sent
 RemoteProtocolError, FormatError         AnswerUnreadable      of what a server answered
+FilterFailed                             FilterRaised          a filter that runs here, see `subscription`
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gantrymq.errors import (
     ClientError,
     ConfigError,
     ConnectFailed,
+    FilterFailed,
     FormatError,
     GantryError,
     LocalProtocolError,
@@ -26,6 +28,7 @@ from gantrymq.errors import (
 
 __all__ = [
     "AnswerUnreadable",
+    "FilterRaised",
     "NoNameServer",
     "OptionUnusable",
     "PluginAbsent",
@@ -55,12 +58,17 @@ class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
     """A server answered, or a message of a server's holds, what is not what it should be."""
 
 
+class FilterRaised(ClientError, FilterFailed):
+    """The filter of a subscription raised for a message."""
+
+
 _OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (
     (ConfigError, OptionUnusable),
     (PluginError, PluginAbsent),
     (LocalProtocolError, RequestMalformed),
     (RemoteProtocolError, AnswerUnreadable),
     (FormatError, AnswerUnreadable),
+    (FilterFailed, FilterRaised),
 )
 
 

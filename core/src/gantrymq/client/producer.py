@@ -132,7 +132,7 @@ class Producer(BaseClient):
         return await self._open().sending.queues(topic)
 
     async def send(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> SendResult:
-        """Send one message and wait until it is stored; the table of `retries` says what is tried again.
+        """Send one message and wait until it is stored; docs/client-producing.md says what is tried again.
 
         However many tasks do so at once, each message has its turn; they are written in the order of the calls, but one
         of 64 KiB and more only when a thread has compressed it. A send waits for its turn as long as the broker
@@ -140,7 +140,7 @@ class Producer(BaseClient):
 
         Args:
             message: is not changed; nor may it be changed by others before the call is over.
-            queue: to send to, and to no other, or what chooses one (`selectors`); None for what the producer was made
+            queue: to send to, and to no other, or what chooses one (`by_key`); None for what the producer was made
                 with, by default the next in turn.
             timeout_s: seconds for all attempts together, pauses included, from when the first request is written; None
                 for ``default_timeout_s``.
@@ -315,7 +315,7 @@ class Producer(BaseClient):
     async def request(
         self, message: Message, queue: Where | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
-        """Send a question, and wait for the answer of whoever consumes it (`requesting.reply_to`).
+        """Send a question, and wait for the answer of whoever consumes it (`reply_to`).
 
         Args:
             message: is not changed.

@@ -33,7 +33,7 @@ def _at_least(least: float, most: float = math.inf) -> Any:
 
 @attrs.frozen(kw_only=True)
 class Batching:
-    """When messages that are gathered are sent, see `gantrymq.client.auto_batching`.
+    """When messages that are gathered are sent; docs/client-producing.md says which are not.
 
     Raises:
         InvalidParameter: a value is out of bounds.
@@ -69,10 +69,10 @@ class ProducerSettings:
     """The longest one attempt may take while another is left; None for all the time there is."""
 
     selector: Selector | Balancing = Balancing.ROUND_ROBIN
-    """Where messages go whose send does not say, see `gantrymq.client.selectors`."""
+    """Where messages go whose send does not say, see `Selector` and `Balancing`."""
 
     latency_fault_tolerance: bool = False
-    """Leave brokers alone for a while that failed or were slow, see `gantrymq.client.latency_faults`."""
+    """Leave brokers alone for a while that failed or were slow, as docs/client-producing.md says."""
 
     detect_faults: bool = False
     """With it: ask brokers that gave no answer whether they are there again."""

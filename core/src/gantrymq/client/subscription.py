@@ -15,8 +15,8 @@ from functools import cache
 
 from gantrymq.client.decoding import wanted_tags
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.problems import PluginAbsent
-from gantrymq.errors import FilterFailed, GantryError
+from gantrymq.client.problems import FilterRaised, PluginAbsent, client_error
+from gantrymq.errors import GantryError
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import FilterType, MessageFilter
@@ -55,7 +55,7 @@ class Subscription:
         """Whether a consumer with this subscription gets *message*.
 
         Raises:
-            FilterFailed: the filter raised.
+            FilterRaised: the filter raised; a `ClientError` and a FilterFailed.
         """
         if message.topic != self.topic:
             return False
@@ -70,10 +70,10 @@ class Subscription:
             if not compiled.match_entry(tags_code(tag), None):
                 return False
             return not compiled.needs_message or compiled.match_message(read_record(_record(message, found)))
-        except GantryError:
-            raise
+        except GantryError as problem:
+            raise client_error(problem) from problem
         except Exception as error:
-            raise FilterFailed(f"{type(error).__name__}: {error}") from error
+            raise FilterRaised(f"{type(error).__name__}: {error}") from error
 
     @staticmethod
     def _compiled(asked: Asked) -> MessageFilter | None:

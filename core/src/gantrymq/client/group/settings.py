@@ -37,25 +37,56 @@ def _start(_: object, field: attrs.Attribute[Any], value: object) -> None:
 class ConsumerSettings:
     """How a consumer works. Raises InvalidParameter for a value out of bounds."""
 
-    orderly: bool = False  # the messages of a queue one after the other, each again until it is done
-    broadcasting: bool = False  # every member gets every message; progress is kept in a file
-    consume_from: ConsumeFrom = attrs.field(default="last", validator=_start)  # where a new group begins
-    allocation: str = "AVG"  # strategy, as a plugin registers it
+    orderly: bool = False
+    """The messages of a queue one after the other, each again until it is consumed."""
+
+    broadcasting: bool = False
+    """Every member gets every message; progress is kept in a file, and what failed does not come again."""
+
+    consume_from: ConsumeFrom = attrs.field(default="last", validator=_start)
+    """Where a group without progress begins: "last", "first", or with what was stored at a time, ms since 1970."""
+
+    allocation: str = "AVG"
+    """Strategy that shares out queues, by the name under which a plugin registers it; the same for all members."""
+
     allocation_settings: Mapping[str, str] = attrs.field(factory=dict)
-    pull_batch: int = attrs.field(default=256, validator=_within(1, 1024))  # messages of one pull, at most
-    pull_pause_s: float = attrs.field(default=0.0, validator=_within(0, 65.535))  # after one that found messages
-    max_span: int = attrs.field(default=2000, validator=_within(1, 65535))  # offsets between first and last held
-    max_queue_messages: int = attrs.field(default=1000, validator=_within(1, 65535))  # held of one queue
+    """Settings of the strategy, as it names them."""
+
+    pull_batch: int = attrs.field(default=256, validator=_within(1, 1024))
+    """Messages of one pull, at most; 1 to 1024. Brokers give fewer where they are told to."""
+
+    pull_pause_s: float = attrs.field(default=0.0, validator=_within(0, 65.535))
+    """Seconds between pulls of a queue that found messages; 0 to 65.535."""
+
+    max_span: int = attrs.field(default=2000, validator=_within(1, 65535))
+    """Offsets between the first and the last message held of a queue, at most; 1 to 65535. Not when orderly."""
+
+    max_queue_messages: int = attrs.field(default=1000, validator=_within(1, 65535))
+    """Messages held of one queue, at most; 1 to 65535. More are not pulled until some are consumed."""
+
     max_queue_mib: int = attrs.field(default=100, validator=_within(1, 1024))
-    max_topic_messages: int | None = attrs.field(
-        default=None, validator=attrs.validators.optional(_within(1, 6553500))
-    )  # shared out among the queues held
+    """MiB of bodies held of one queue, at most; 1 to 1024."""
+
+    max_topic_messages: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(1, 6553500)))
+    """Messages held of a topic, shared out among its queues held: replaces ``max_queue_messages``; 1 to 6553500."""
+
     max_topic_mib: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(1, 102400)))
+    """The same in MiB of bodies; 1 to 102400."""
+
     max_tries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(0, UNLIMITED)))
+    """Deliveries after the first one until a message is a dead letter; None for 16, and without end when orderly."""
+
     consume_timeout_s: float = attrs.field(default=900.0, validator=_within(1, 86400))
-    suspend_s: float = attrs.field(default=1.0, validator=_within(0.01, 30))  # a queue whose message failed, orderly
+    """Seconds that a message may be in hand before it goes back to its broker; 1 to 86400. Not when orderly."""
+
+    suspend_s: float = attrs.field(default=1.0, validator=_within(0.01, 30))
+    """When orderly: seconds that a queue waits after a message failed; 0.01 to 30."""
+
     commit_every_s: float = attrs.field(default=5.0, validator=_within(0.1, 3600))
+    """Seconds after which progress is stored again; 0.1 to 3600."""
+
     rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
+    """Seconds after which queues are shared out again, besides when brokers tell of changes; 1 to 3600."""
 
     @property
     def tries(self) -> int:
