@@ -7,13 +7,14 @@ orderly; nobody holds more than the settings say; and when the client is closed 
 import asyncio
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from chaos_rig.judging import Place, assert_all_there, read_topic
 from chaos_rig.proxy import REORDERING, HostileProxy
 from chaos_rig.scale import SEED, rounds
-from harness import GantryCluster, create_topic
+from harness import GantryCluster, JavaBroker, JavaNameServer, create_topic
 from harness.polling import wait_until
 
 from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage
@@ -21,7 +22,7 @@ from gantrymq.client import Client, ClientError, Consumer, Message, Producer, Re
 pytestmark = pytest.mark.interop  # processes, though all of them are ours
 
 TOPIC, QUEUES = "ChaosOurs", 4
-PROXIED = "127.0.0.3"  # where routes say that the broker is; it listens at 127.0.0.1
+PROXIED, PROXIED_JAVA = "127.0.0.3", "127.0.0.4"  # where routes say that the broker is; it listens at 127.0.0.1
 USUAL_CUTS, LONG_CUTS = 8, 80
 WORK_S, CATCH_UP_S = 240.0, 150.0
 SENDERS = 8
@@ -87,26 +88,54 @@ def test_nothing_acknowledged_is_lost_and_nothing_is_left(
     tmp_path: Path, cuts: int, record_property: Callable[[str, object], None]
 ) -> None:
     with GantryCluster(tmp_path, names=("namesrv-1", "broker-a"), broker_settings=SETTINGS) as cluster:
-        host, _, port = cluster.address("broker-a").rpartition(":")
-        with HostileProxy((PROXIED, int(port)), (host, int(port)), SEED, REORDERING) as proxy:
-            create_topic(cluster.namesrv, TOPIC, queues=QUEUES)
-            work = Work()
-            asyncio.run(run(cluster, proxy, work, rounds(cuts)))
-            again = [sum(came.values()) - len(came) for came in (work.consumed, work.in_order)]
-            said = (
-                f"{len(work.acknowledged)} acknowledged, {work.failed} sends failed, {dict(proxy.done)}; "
-                f"{again} came again, {work.most_held} of a queue held at most"
-            )
+
+        def killed(name: str) -> None:
+            cluster.kill(name)
+            cluster.heal()
+
+        def stopped(name: str) -> None:
+            cluster.stop_one(name)
+            cluster.heal()
+
+        troubles = [partial(killed, "broker-a"), partial(killed, "namesrv-1"), partial(stopped, "broker-a")]
+        said = scenario(cluster.namesrv, cluster.address("broker-a"), PROXIED, rounds(cuts), troubles)
     print(said)
     record_property("findings", said)
-    assert proxy.done["cut inside a frame"] >= rounds(cuts)
+
+
+@pytest.mark.long
+def test_the_same_holds_at_a_java_broker(tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
+    settings = {"brokerIP1": PROXIED_JAVA}
+    with (
+        JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
+        JavaBroker("5.3.3", tmp_path / "broker", namesrv.address, settings=settings) as broker,
+    ):
+        said = scenario(namesrv.address, broker.address, PROXIED_JAVA, rounds(LONG_CUTS), [])
+        broker.kill()
+    print(said)
+    record_property("findings", said)
+
+
+def scenario(namesrv: str, broker: str, proxied: str, cuts: int, troubles: list[Callable[[], None]]) -> str:
+    """Send and consume through a proxy, with *troubles* between the cuts; returns what is to be said of it."""
+    host, _, port = broker.rpartition(":")
+    work = Work()
+    with HostileProxy((proxied, int(port)), (host, int(port)), SEED, REORDERING) as proxy:
+        create_topic(namesrv, TOPIC, queues=QUEUES)
+        asyncio.run(run(namesrv, proxy, work, cuts, troubles))
+    assert proxy.done["cut inside a frame"] >= cuts
     assert proxy.done["reorder"] > 0
-    assert len(work.acknowledged) > 20 * rounds(cuts)
+    assert len(work.acknowledged) > 20 * cuts
+    again = [sum(came.values()) - len(came) for came in (work.consumed, work.in_order)]
+    return (
+        f"{len(work.acknowledged)} acknowledged, {work.failed} sends failed, {dict(proxy.done)}; "
+        f"{again} came again, {work.most_held} of a queue held at most"
+    )
 
 
-async def run(cluster: GantryCluster, proxy: HostileProxy, work: Work, cuts: int) -> None:
+async def run(namesrv: str, proxy: HostileProxy, work: Work, cuts: int, troubles: list[Callable[[], None]]) -> None:
     """The scenario, in one event loop."""
-    async with Client(cluster.namesrv) as client:
+    async with Client(namesrv) as client:
         producer = client.producer("chaos")
         groups = [
             client.consumer(
@@ -132,16 +161,15 @@ async def run(cluster: GantryCluster, proxy: HostileProxy, work: Work, cuts: int
             await asyncio.to_thread(wait_until, true, what, seconds, lambda: f"{dict(proxy.done)}")
 
         await until(lambda: proxy.done["cut inside a frame"] >= cuts // 2, "cuts", WORK_S)
-        for end, name in ((cluster.kill, "broker-a"), (cluster.kill, "namesrv-1"), (cluster.stop_one, "broker-a")):
-            await asyncio.to_thread(end, name)
-            await asyncio.to_thread(cluster.heal)
+        for trouble in troubles:
+            await asyncio.to_thread(trouble)
             before = len(work.acknowledged)
             await until(lambda before=before: len(work.acknowledged) > before + 50, "sends to go on", WORK_S)
         await until(lambda: proxy.done["cut inside a frame"] >= cuts, "cuts", WORK_S)
         proxy.calm_down()
         work.sending = False
         await asyncio.gather(*senders)
-        found = await read_topic(cluster.namesrv, TOPIC)
+        found = await read_topic(namesrv, TOPIC)
         found = {place: body.rstrip("\0") for place, body in found.items()}
         assert_all_there(work.acknowledged, found)
         wanted = set(found.values())

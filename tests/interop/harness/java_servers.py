@@ -102,7 +102,8 @@ class JavaBroker(Process):
         serves(f"RocketMQ broker {version}", self.alive)
         self.wait_for_start(lambda p: "boot success" in p.output, "boot success", BOOT_S)
         try:
-            wait_for_registration(namesrv, self.address)
+            known_as = (settings or {}).get("brokerIP1", "127.0.0.1")
+            wait_for_registration(namesrv, f"{known_as}:{port}")
         except BaseException:  # nobody else could stop it
             self.kill()
             raise
