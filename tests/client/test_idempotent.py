@@ -71,7 +71,7 @@ def as_java(monkeypatch):
     def with_id(messages, next_id, max_bytes, *, inner=False):
         return prepare_batch(messages, next_id, max_bytes, inner=True)
 
-    monkeypatch.setattr("gantrymq.client.producer.prepare_batch", with_id)
+    monkeypatch.setattr("gantrymq.client.send_ways.prepare_batch", with_id)
 
 
 @contextlib.asynccontextmanager
