@@ -41,6 +41,16 @@ async def some(stream, count, within_s=600):
     return found
 
 
+async def taken(stream, count):
+    """*count* messages, left in hand."""
+    found = []
+    async for message in stream:
+        found.append(message)
+        if len(found) == count:
+            break
+    return found
+
+
 async def all_of(member, count):
     """As `some`, the last one acknowledged as well."""
     found, done = [], asyncio.Event()
@@ -257,15 +267,11 @@ def test_messages_are_acknowledged_one_by_one_in_any_order():
         await cluster.create_topic(TOPIC, 1)
         await sent(cluster, 6)
         async with consumer(cluster, auto_ack=False) as member:
-            taken = []
-            async for message in member:
-                taken.append(message)
-                if len(taken) == 6:
-                    break
+            first = await taken(member, 6)
             for number in (5, 1, 0, 3):
-                assert member.ack(taken[number])
-            assert not member.ack(taken[0])
-            assert await member.nack(taken[3]) is False
+                assert member.ack(first[number])
+            assert not member.ack(first[0])
+            assert await member.nack(first[3]) is False
             await member.commit()
             async with Reader(namesrv=cluster.namesrv, group="billing", world=cluster.world) as reader:
                 (queue,) = await reader.queues(TOPIC)
@@ -476,6 +482,45 @@ def test_a_message_in_hand_for_too_long_is_given_to_the_broker():
             await clock.sleep(300)
             running.cancel()
             assert seen == [0, 1]
+
+    simulate_cluster(work)
+
+
+def test_messages_that_nobody_acknowledges_in_time_are_given_to_the_broker():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 3)
+        clock = cluster.world.clock
+        async with consumer(cluster, auto_ack=False, consume_timeout_s=60) as member:
+            first = await taken(member, 3)
+            assert member.ack(first[0])
+            await clock.sleep(50)
+            assert member.ack(first[1])
+            begun = clock.monotonic()
+            (again,) = await taken(member, 1)
+            assert (again.body, again.reconsume_times) == (b"2", 1)
+            assert 20 <= clock.monotonic() - begun <= 30  # in hand for 10 s more; level 3 is 10 s
+            assert not member.ack(first[2])
+            assert await member.nack(first[2]) is False
+            assert member.ack(again)
+            await clock.sleep(120)
+            async with Reader(namesrv=cluster.namesrv, group="billing", world=cluster.world) as reader:
+                for topic in (TOPIC, "%RETRY%billing"):
+                    (queue,) = await reader.queues(topic)
+                    assert await reader.committed(queue) == await reader.max_offset(queue)
+
+    simulate_cluster(work)
+
+
+def test_a_message_that_cannot_be_given_to_the_broker_in_time_may_still_be_acknowledged():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC, 1)
+        await sent(cluster, 1)
+        async with consumer(cluster, auto_ack=False, consume_timeout_s=30) as member:
+            (message,) = await taken(member, 1)
+            await cluster.server.stop()
+            await cluster.world.clock.sleep(120)
+            assert member.ack(message)
 
     simulate_cluster(work)
 

@@ -24,6 +24,7 @@ _HOMES: Final = {
         "gantrymq.client.idempotency.sqlalchemy_records": "SqlAlchemyRecords",
         "gantrymq.client.idempotency.sqlite_records": "SqliteRecords",
         "gantrymq.client.idempotency.threads": "ThreadConnection",
+        "gantrymq.client.message": "Message ReceivedMessage",
         "gantrymq.client.pop.consumer": "PopConsumer",
         "gantrymq.client.problems": "OptionUnusable PluginAbsent",
         "gantrymq.client.producer": "Producer",
@@ -45,7 +46,6 @@ _HOMES: Final = {
             "MessageIllegal NoPermission NoRoute SubscriptionParseFailed"
         ),
         "gantrymq.model.group": "GroupConfig",
-        "gantrymq.client.message": "Message ReceivedMessage",
         "gantrymq.model.queue": "MessageQueue",
         "gantrymq.model.topic": "TopicConfig",
         "gantrymq.remoting.tls_contexts": "TlsClient",

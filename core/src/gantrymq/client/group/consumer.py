@@ -15,37 +15,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
 
 from gantrymq.client.allocation import allocation_strategy
-from gantrymq.client.base import BaseClient, within
+from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions, apart
-from gantrymq.client.group.answers import ConsumerAnswers, Direct
-from gantrymq.client.group.failing import Failing
-from gantrymq.client.group.figures import Figures
-from gantrymq.client.group.handing import Handed, HandOut
+from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
-from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.membership import Membership, subscription_of
-from gantrymq.client.group.progress import progress_of
-from gantrymq.client.group.pulling import Pulling
-from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
+from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
-from gantrymq.client.group.sharing import Sharing
+from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.group.streams import Batches, Messages, Portions
-from gantrymq.client.group.working import Working
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.calls import UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.watching import Watching
-from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
+from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
@@ -58,10 +47,7 @@ __all__ = ["Consumer", "ConsumerOptions", "Rebalanced"]
 
 logger = logging.getLogger("gantrymq.client")
 
-_Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
 CONCURRENCY: Final = 20
-
-Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 
 
 class ConsumerOptions(SettingOptions, ConnectOptions, total=False):
@@ -123,7 +109,7 @@ class Consumer(BaseClient):
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
         self._watching = Watching(hooks, trace)
-        self._run: _Run | None = None
+        self._run: ConsumerRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
         subscriptions, now = self._subscriptions, instance.world.clock.now_ms()
@@ -137,7 +123,17 @@ class Consumer(BaseClient):
                 lambda: list(subscriptions.values()),
             )
         )
-        self._run = _Run(self, instance)
+        self._run = ConsumerRun(
+            instance,
+            self.group,
+            self.settings,
+            subscriptions,
+            self._strategy,
+            on_rebalance=self._on_rebalance,
+            known_as=self._connecting.instance_name,
+            offsets_folder=self._offsets_folder,
+            watching=self._watching,
+        )
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
         """As promised; those that wait for *task* need not any more."""
@@ -160,7 +156,7 @@ class Consumer(BaseClient):
     def __aiter__(self) -> Messages:
         """Messages one by one; each loop has its own, so that several tasks may have one."""
         run = self._running()
-        return Messages(run.member, run.working, 1, None if self._auto_ack else run)
+        return Messages(run.member, run.working, 1, None if self._auto_ack else run.working.kept)
 
     def batches(self, most: int = 32) -> Batches:
         """Up to *most* messages of one queue at a time, as many as wait there.
@@ -171,7 +167,7 @@ class Consumer(BaseClient):
         if not 1 <= most <= 1024:
             raise InvalidParameter(f"batches of {most} messages; expected 1 to 1024")
         run = self._running()
-        return Batches(run.member, run.working, most, None if self._auto_ack else run)
+        return Batches(run.member, run.working, most, None if self._auto_ack else run.working.kept)
 
     def portions(self) -> Portions:
         """What a loop of `gantrymq.client.sync` takes its messages from."""
@@ -192,11 +188,10 @@ class Consumer(BaseClient):
             ClientError: the consumer acknowledges by itself.
         """
         run = self._manual()
-        held = run.kept.pop(_key(message), None)
+        kept = run.working.kept
+        held = kept.take(message)
         acknowledged = held is not None and run.working.done(held, [message]) > 0
-        if run.unsettled is not None:
-            outcome = ConsumeOutcome.SUCCESS if acknowledged else ConsumeOutcome.GIVEN_BACK
-            run.unsettled.settled(_key(message), outcome)
+        kept.settled(message, ConsumeOutcome.SUCCESS if acknowledged else ConsumeOutcome.GIVEN_BACK)
         return acknowledged
 
     async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
@@ -205,15 +200,15 @@ class Consumer(BaseClient):
         Returns and raises as `ack`.
         """
         run = self._manual()
-        held = run.kept.pop(_key(message), None)
-        if run.unsettled is not None:
-            run.unsettled.settled(_key(message), ConsumeOutcome.FAILED)
+        kept = run.working.kept
+        held = kept.take(message)
+        kept.settled(message, ConsumeOutcome.FAILED)
         if held is None or held.dropped or not held.holds(message):
             return False
         try:
             await run.working.failed(held, [message], delay_level)
         except asyncio.CancelledError:
-            run.kept[_key(message)] = held
+            kept.put_back(held, message)
             raise
         return True
 
@@ -275,154 +270,12 @@ class Consumer(BaseClient):
         """What counts the records of its message trace; None where there is none."""
         return self._watching.trace
 
-    def _running(self) -> _Run:
+    def _running(self) -> ConsumerRun:
         self._started()
         assert self._run is not None
         return self._run
 
-    def _manual(self) -> _Run:
+    def _manual(self) -> ConsumerRun:
         if self._auto_ack:
             raise ClientError(f"the consumer of {self.group} acknowledges by itself; make it with auto_ack=False")
         return self._running()
-
-
-class _Run:
-    """A consumer between `start` and `close`."""
-
-    def __init__(self, consumer: Consumer, instance: ClientInstance) -> None:
-        settings, group = consumer.settings, consumer.group
-        self._instance = instance
-        self._group = group
-        offsets = GroupOffsets(instance, group)
-        self.member = Membership(
-            instance,
-            group,
-            settings,
-            consumer._subscriptions,
-            offsets,
-            GroupPulls(instance, group),
-            progress_of(
-                instance,
-                group,
-                offsets,
-                broadcasting=settings.broadcasting,
-                known_as=consumer._connecting.instance_name,
-                folder=consumer._offsets_folder,
-            ),
-            HandOut(
-                instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not settings.broadcasting
-            ),
-        )
-        self._on_rebalance = consumer._on_rebalance
-        self._figures = Figures()
-        self._directs: dict[int, Direct] = {}
-        self._failing = Failing(instance, group, settings, self.member.handing)
-        hooks = consumer._watching.consumptions(
-            instance, group, broadcasting=settings.broadcasting, consume_timeout_s=settings.consume_timeout_s
-        )
-        self.working = Working(self.member, self._failing, self._figures, self._directs, hooks)
-        self.kept: dict[_Key, HeldQueue] = {}
-        self.unsettled = None if hooks is None else UnsettledMessages(hooks)
-        self._locks = QueueLocks(self.member)
-        self._pulling = Pulling(self.member, self._moved)
-        self.sharing = Sharing(self.member, consumer._strategy, self._locks, self._begin, self._changed)
-        self._pulls: set[asyncio.Task[None]] = set()
-        self._moves: set[asyncio.Task[None]] = set()
-        started_ms = instance.world.clock.now_ms()
-        instance.asked.consumers[group] = ConsumerAnswers(
-            self.member, self.sharing, self._figures, self._directs, started_ms
-        )
-        jobs: list[Coroutine[Any, Any, None]] = [self.sharing.run(), self._commit()]
-        if self.member.locking:
-            jobs.append(self._renew())
-        elif not settings.orderly:
-            jobs.append(self.working.watch())
-        self._jobs = [instance.job(job) for job in jobs]
-
-    def keep(self, handed: Handed) -> None:
-        """Messages that the application acknowledges."""
-        if len(self.kept) > 2 * sum(held.count for held in self.member.held.values()) + 1000:
-            self.kept = {key: held for key, held in self.kept.items() if not held.dropped}
-            if self.unsettled is not None:
-                self.unsettled.keep_only(self.kept)
-        for message in handed.messages:
-            self.kept[_key(message)] = handed.held
-        if self.unsettled is not None:
-            self.unsettled.handed(handed.held.queue, [(_key(message), message) for message in handed.messages])
-
-    async def balanced(self, timeout_s: float) -> None:
-        """Wait until every topic was shared out once."""
-        balanced = self.sharing.balanced
-        await within(self._instance.world.clock, timeout_s, balanced.wait())
-        if self.member.handing.refused is not None:
-            raise self.member.handing.refused
-        if not balanced.is_set():
-            raise CallTimeout(f"the queues of {self._group} were not shared out within {timeout_s:g} s")
-
-    async def store(self) -> None:
-        """The progress of all queues held."""
-        await self.member.progress.store(self.member.reached())
-
-    async def finish(self, closers: Container[object]) -> None:
-        """Take and hand out nothing more, and wait for what tasks other than *closers* have in hand."""
-        self.member.paused = True
-        self.member.handing.close()
-        await self.working.all_let_go(closers)
-
-    async def end(self) -> None:
-        """Stop, store the progress, give the queues up."""
-        self.member.handing.close()
-        tasks = (*self._jobs, *self._pulls, *self._moves)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self.store()
-        if self.member.locking:
-            await self._locks.unlock(list(self.member.held))
-        for held in self.member.held.values():
-            held.drop()
-        if self.unsettled is not None:
-            self.unsettled.keep_only(())
-        self._failing.end()
-        self._instance.asked.consumers.pop(self._group, None)
-
-    def _begin(self, held: HeldQueue) -> None:
-        self._keep(self._pulls, self._pulling.run(held))
-
-    def _moved(self, held: HeldQueue, offset: int) -> None:
-        self._keep(self._moves, self._move(held, offset))
-
-    async def _move(self, held: HeldQueue, offset: int) -> None:
-        """A queue no longer has the offset that was asked for: take it anew at *offset*."""
-        logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self._group, offset)
-        held.drop()
-        await self.member.progress.store({held.queue: offset})
-        self.member.held.pop(held.queue, None)
-        self.sharing.wake()
-
-    def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
-        logger.info("%s takes %d queues and gives up %d", self._group, len(taken), len(gone))
-        if self._on_rebalance is not None:
-            try:
-                self._on_rebalance(taken, gone)
-            except Exception:
-                logger.exception("on_rebalance of %s", self._group)
-
-    async def _commit(self) -> None:
-        while True:
-            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
-            await self.store()
-
-    async def _renew(self) -> None:
-        while True:
-            await self._instance.world.clock.sleep(RENEW_S)
-            await self._locks.renew()
-
-    def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        task = self._instance.job(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-
-def _key(message: ReceivedMessage) -> _Key:
-    return message.broker_name, message.log_offset, message.queue_offset

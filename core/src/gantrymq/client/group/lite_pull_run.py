@@ -17,7 +17,7 @@ from gantrymq.client.group.progress import progress_of
 from gantrymq.client.group.pulling import Pulling
 from gantrymq.client.group.queue_locks import QueueLocks
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group.sharing import Changed, Sharing
+from gantrymq.client.group.sharing import Rebalanced, Sharing
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
@@ -49,7 +49,7 @@ class LitePullRun:
         subscriptions: dict[str, Subscription],
         *,
         auto_commit: bool,
-        on_rebalance: Changed | None,
+        on_rebalance: Rebalanced | None,
         known_as: str,
         offsets_folder: str | None,
     ) -> None:

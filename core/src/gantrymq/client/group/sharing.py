@@ -38,7 +38,7 @@ SETTLE_S: Final = 0.75  # until others have given up what we take from them
 _PUT_OFF: Final = 20  # rounds in a row in which nothing is taken as the members changed meanwhile
 FORCED_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
 
-Changed = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
+Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 
 
 class Sharing:
@@ -50,7 +50,7 @@ class Sharing:
         strategy: AllocationStrategy | None,
         locks: QueueLocks,
         begin: Callable[[HeldQueue], object],
-        changed: Changed,
+        changed: Rebalanced,
     ) -> None:
         """*begin* pulls a queue taken; *changed* hears of queues taken and given up.
 

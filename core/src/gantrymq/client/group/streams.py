@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from gantrymq.client.group.handing import Handed
+from gantrymq.client.group.kept import Kept
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.working import Working
 from gantrymq.client.message import ReceivedMessage
 
-__all__ = ["Batches", "Kept", "Messages", "Portions"]
+__all__ = ["Batches", "Messages", "Portions"]
 
 T = TypeVar("T")
-
-
-class Kept(Protocol):
-    """Keeps messages that the application acknowledges itself."""
-
-    def keep(self, handed: Handed) -> None:
-        """They are in the application's hand."""
 
 
 class _Stream(Generic[T]):

@@ -15,6 +15,7 @@ from gantrymq.client.group.failing import Failing
 from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.kept import Kept
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import ConsumeCalls
@@ -146,6 +147,7 @@ class Working:
         hooks: ConsumeCalls | None = None,
     ) -> None:
         """*directs* are the messages that tools have consumed here."""
+        self.kept = Kept(member, hooks)
         self._member = member
         self._failing = failing
         self._figures = figures
@@ -219,9 +221,18 @@ class Working:
             for held in list(self._member.held.values()):
                 late = [at for at, since in held.in_hand.items() if self._clock.monotonic() - since >= limit_s]
                 for offset in sorted(late)[:_MOST_TIMED_OUT]:
-                    message = self._held_by(held, offset)
-                    if message is not None:
+                    if (message := self._held_by(held, offset)) is not None:
                         await self._failing.timed_out(held, message)
+                    elif (message := self.kept.at(held, offset)) is not None:
+                        await self._kept_too_long(held, message)
+
+    async def _kept_too_long(self, held: HeldQueue, message: ReceivedMessage) -> None:
+        self.kept.take(message)  # meanwhile it can be neither acknowledged nor sent back a second time
+        await self._failing.timed_out(held, message)
+        if held.holds(message):
+            self.kept.put_back(held, message)
+        else:
+            self.kept.settled(message, ConsumeOutcome.GIVEN_BACK)
 
     def _held_by(self, held: HeldQueue, offset: int) -> ReceivedMessage | None:
         for holder in self.holders:
