@@ -1,7 +1,9 @@
 import copy
 import gc
 import pickle
+import struct
 import sys
+import zlib
 
 import attrs
 import pytest
@@ -209,3 +211,21 @@ def test_a_body_whose_package_is_missing_names_it(record, monkeypatch):
     (message,) = received_from(record(body=b"packed", sys_flag=0x201), "b")
     assert message.body == b"packed"
     assert "pip install zstandard" in message.body_problem
+
+
+@pytest.mark.parametrize("flags", [0, 0x001, 0xC0], ids=["plain", "compressed", "inner batch"])
+def test_a_stored_body_is_compared_with_its_check_sum_where_that_is_asked_for(record, reader, flags):
+    batch = struct.pack(">iiiii4sh", 26, 0, 0, 0, 4, b"body", 0)
+    stored = {0: b"body", 0x001: zlib.compress(b"body", 0), 0xC0: batch}[flags]
+    spoilt = stored.replace(b"body", b"bent")
+    whole = record(body=stored, sys_flag=flags)
+    found = [
+        next(received_from(bytes_, "b", check_crcs=check))
+        for bytes_ in (whole, whole.replace(stored, spoilt))
+        for check in (False, True)
+    ]
+    assert [message.body for message in found[:2]] == [b"body", b"body"]
+    assert not found[0].body_problem and not found[1].body_problem
+    assert "check sum" not in found[2].body_problem
+    assert found[3].body == spoilt
+    assert f"its record says {body_crc(stored):08x}" in found[3].body_problem

@@ -5,6 +5,7 @@
     whole                                              the message, decompressed
     an inner batch (topics with queue.type=BatchCQ)    its messages; queue offsets count on from the batch's
     a body that cannot be decompressed or taken apart  the message with the stored body, `body_problem` says why
+    one that is not what was stored (where asked for)  the same
     no whole record                                    its bytes as a body without topic, `body_problem` says why;
                                                        places are -1 where the bytes do not tell them
 
@@ -31,7 +32,9 @@ from gantrymq.formats.record import (
     MAGIC_V1,
     MAGIC_V2,
     MIN_RECORD_BYTES,
+    Buffer,
     RecordView,
+    body_crc,
     read_record,
 )
 from gantrymq.model import ids
@@ -71,6 +74,8 @@ def received_from(
     offset_delta: int = 0,
     first_offset: int = 0,
     unwrap: Callable[[str], str] | None = None,
+    *,
+    check_crcs: bool = False,
 ) -> Iterator[ReceivedMessage]:
     """Messages of a pull reply's body, in order, inner batches taken apart; the table above says of what kinds.
 
@@ -83,8 +88,9 @@ def received_from(
         offset_delta: added to every queue offset (static topics).
         first_offset: what was asked for; messages of an inner batch before it are left out.
         unwrap: takes the client's namespace off a topic, see `namespaces`; None without one.
+        check_crcs: whether each stored body is compared with the check sum in its record.
     """
-    found = _received_from(body, broker_name, tags, offset_delta, first_offset)
+    found = _received_from(body, broker_name, tags, offset_delta, first_offset, check_crcs)
     return found if unwrap is None else _unwrapped(found, unwrap)
 
 
@@ -95,13 +101,16 @@ def _unwrapped(messages: Iterator[ReceivedMessage], unwrap: Callable[[str], str]
 
 
 def _received_from(
-    body: bytes, broker_name: str, tags: Collection[str], offset_delta: int, first_offset: int
+    body: bytes, broker_name: str, tags: Collection[str], offset_delta: int, first_offset: int, check_crcs: bool
 ) -> Iterator[ReceivedMessage]:
     source = memoryview(body)
     position = 0
     while position < len(source):
         plain: list[ReceivedMessage] = []
         position = plain_messages(body, position, broker_name, tags, offset_delta, plain)
+        if check_crcs:
+            for message in plain:
+                message.body_problem = _crc_problem(message.body, message.body_crc)
         yield from plain
         if position >= len(source):
             return
@@ -114,12 +123,12 @@ def _received_from(
             continue
         position += record.total_size
         if record.sys_flag & _INNER == _INNER:
-            for message in _taken_apart(_received(record, broker_name, offset_delta)):
+            for message in _taken_apart(_received(record, broker_name, offset_delta, check_crcs)):
                 wanted = message.queue_offset >= first_offset and (not tags or message.tags in tags)
                 if wanted or message.body_problem:
                     yield message
         elif not tags or record.properties.get(TAGS) in tags:
-            yield _received(record, broker_name, offset_delta)
+            yield _received(record, broker_name, offset_delta, check_crcs)
 
 
 def unique_ids(message: ReceivedMessage) -> tuple[str, str]:
@@ -217,9 +226,17 @@ plain_messages = (
 )
 
 
-def _received(record: RecordView, broker_name: str, offset_delta: int) -> ReceivedMessage:
+def _crc_problem(stored: Buffer, crc: int) -> str:
+    """Why a stored body is not what the broker got; empty where it is."""
+    found = body_crc(stored)
+    return "" if found == crc else f"the check sum of the stored body is {found:08x}, its record says {crc:08x}"
+
+
+def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc: bool) -> ReceivedMessage:
     """The record as one message; its body is copied out and decompressed."""
-    body, problem = readable(record.body, record.sys_flag)
+    body, problem = bytes(record.body), _crc_problem(record.body, record.body_crc) if check_crc else ""
+    if not problem:
+        body, problem = readable(record.body, record.sys_flag)
     return ReceivedMessage(
         topic=record.topic,
         body=body,

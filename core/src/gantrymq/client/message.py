@@ -91,7 +91,7 @@ class ReceivedMessage(_LeftUnread):
     """What an application gets, with where and when it was stored."""
 
     topic: str
-    body: bytes  # decompressed; as it is stored where `body_problem` says that this cannot be done
+    body: bytes  # decompressed; as it is stored where `body_problem` says that it cannot be read
     properties: dict[str, str]
     flag: int
     queue_id: int
@@ -108,7 +108,7 @@ class ReceivedMessage(_LeftUnread):
     prepared_offset: int
     offset_id: str
     broker_name: str = ""
-    body_problem: str = ""  # why the body could not be decompressed, and what would help; else empty
+    body_problem: str = ""  # why the body is not what was sent, and what would help; else empty
 
     if not TYPE_CHECKING:
 

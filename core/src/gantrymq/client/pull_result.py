@@ -64,6 +64,8 @@ def read_pull_reply(
     tags: Collection[str],
     first_offset: int = 0,
     unwrap: Callable[[str], str] | None = None,
+    *,
+    check_crcs: bool = False,
 ) -> PullResult:
     """Turn a broker's reply into a result.
 
@@ -74,6 +76,7 @@ def read_pull_reply(
         tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
         first_offset: what was asked for.
         unwrap: as for `received_from`.
+        check_crcs: as for `received_from`.
 
     Raises:
         BrokerRefused: the code is none of a pull that was served.
@@ -83,7 +86,10 @@ def read_pull_reply(
     status = found.status
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
-        messages = tuple(received_from(found.records, broker_name, tags, found.offset_delta, first_offset, unwrap))
+        read = received_from(
+            found.records, broker_name, tags, found.offset_delta, first_offset, unwrap, check_crcs=check_crcs
+        )
+        messages = tuple(read)
         if not messages:
             status = PullStatus.NO_MATCHED_MSG
     return PullResult(

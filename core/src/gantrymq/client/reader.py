@@ -50,6 +50,7 @@ class ReaderOptions(TypedDict, total=False):
     expression: str
     expression_type: str
     group: str | None
+    check_crcs: bool
 
 
 class Reader(BaseClient):
@@ -65,6 +66,7 @@ class Reader(BaseClient):
         expression: str = ALL,
         expression_type: str = TAG,
         group: str | None = None,
+        check_crcs: bool = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
         """Nothing is opened before `start`.
@@ -80,6 +82,7 @@ class Reader(BaseClient):
             expression_type: TAG or SQL92.
             group: consumer group whose offsets `committed` and `commit` mean, and that brokers let read or not; None
                 for TOOLS_CONSUMER, which every broker has.
+            check_crcs: whether bodies are compared with the check sums of their records, see `body_problem`.
             **connect: see `ConnectOptions`.
 
         Raises:
@@ -96,6 +99,7 @@ class Reader(BaseClient):
         self._follow = follow
         self._expression = expression or ALL
         self._expression_type = expression_type
+        self._check_crcs = check_crcs
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # as pulls told it
         self._places: dict[MessageQueue, int] = {}
@@ -217,7 +221,8 @@ class Reader(BaseClient):
         text, kind = self._filter(expression, expression_type)
         tags = wanted_tags(text) if kind == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
-        result = read_pull_reply(reply, address, queue.broker_name, tags, offset, self._started().unwrap)
+        unwrap, check = self._started().unwrap, self._check_crcs
+        result = read_pull_reply(reply, address, queue.broker_name, tags, offset, unwrap, check_crcs=check)
         self._note(queue, result)
         return result
 

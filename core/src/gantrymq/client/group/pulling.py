@@ -117,6 +117,7 @@ class Pulling:
             queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
         )
         tags = wanted_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
-        result = read_pull_reply(reply, address, queue.broker_name, tags, asked, member.instance.unwrap)
+        check, unwrap = member.settings.check_crcs, member.instance.unwrap
+        result = read_pull_reply(reply, address, queue.broker_name, tags, asked, unwrap, check_crcs=check)
         member.pulls.note(queue, result)
         return result

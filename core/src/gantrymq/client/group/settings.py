@@ -88,6 +88,9 @@ class ConsumerSettings:
     rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
     """Seconds after which queues are shared out again, besides when brokers tell of changes; 1 to 3600."""
 
+    check_crcs: bool = False
+    """Whether bodies are compared with the check sums of their records; `body_problem` says where they differ."""
+
     @property
     def tries(self) -> int:
         """Deliveries after the first one until a message is a dead letter: 16, orderly without end."""
@@ -126,3 +129,4 @@ class SettingOptions(TypedDict, total=False):
     suspend_s: float
     commit_every_s: float
     rebalance_every_s: float
+    check_crcs: bool

@@ -74,6 +74,7 @@ class PopAsked:
     poll_ms: int  # how long the broker may hold the pop
     from_first: bool  # where a new group begins
     orderly: bool = False
+    check_crcs: bool = False  # as for `decoding.received_from`
     attempt_id: str | None = None  # of a pop in order that is asked again
 
 
@@ -128,11 +129,12 @@ class PopCalls:
             )
         if reply.code != ResponseCode.SUCCESS:
             raise refused(reply, address)
-        return self._popped(reply, address, broker_name, asked.orderly)
+        return self._popped(reply, address, broker_name, asked)
 
-    def _popped(self, reply: Command, address: str, broker_name: str, orderly: bool) -> Popped:
+    def _popped(self, reply: Command, address: str, broker_name: str, asked: PopAsked) -> Popped:
         said = reply_header(PopMessageResponse, reply, address)
-        messages = [each for each in received_from(reply.payload, broker_name) if each.queue_id >= 0]
+        read = received_from(reply.payload, broker_name, check_crcs=asked.check_crcs)
+        messages = [each for each in read if each.queue_id >= 0]
         new = [each for each in messages if POP_CK not in each.properties]
         places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, new)
         for message in messages:
@@ -140,7 +142,7 @@ class PopCalls:
             if POP_CK not in found:
                 receipt = places.receipt(message, broker_name, said.pop_time, said.invisible_time, said.revive_qid)
                 found[POP_CK] = str(receipt)
-                if orderly:
+                if asked.orderly:
                     message.reconsume_times = places.times(message) or message.reconsume_times
             found.setdefault(_FIRST_POP_TIME, str(said.pop_time))
             message.topic = self._wanted.topic

@@ -63,6 +63,7 @@ class PopOptions(TypedDict, total=False):
     orderly: bool
     auto_ack: bool
     renew_for_s: float | None
+    check_crcs: bool
     hooks: Iterable[Hook]
     trace: bool | MessageTrace
 
@@ -85,6 +86,7 @@ class PopConsumer(BaseClient):
         orderly: bool = False,
         auto_ack: bool = True,
         renew_for_s: float | None = None,
+        check_crcs: bool = False,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
         **connect: Unpack[ConnectOptions],
@@ -105,6 +107,7 @@ class PopConsumer(BaseClient):
             auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
             renew_for_s: for work that takes longer than ``invisible_s``: messages in hand are kept invisible for so
                 long, by a renewal whenever half of their time is over; None: they are not.
+            check_crcs: whether bodies are compared with the check sums of their records, see `body_problem`.
             hooks: are told of what is popped, see `gantrymq.client.tracing.hooks`.
             trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
             **connect: see `ConnectOptions`.
@@ -125,7 +128,7 @@ class PopConsumer(BaseClient):
         if consume_from not in ("last", "first"):
             raise InvalidParameter(f"consume_from is {consume_from!r}; expected 'last' or 'first'")
         self._asked = PopAsked(
-            batch, _ms("invisible_s", invisible_s), round(poll_s * 1000), consume_from == "first", orderly
+            batch, _ms("invisible_s", invisible_s), round(poll_s * 1000), consume_from == "first", orderly, check_crcs
         )
         self._auto_ack = auto_ack
         self._renew_for_s = renew_for_s
