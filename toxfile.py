@@ -52,5 +52,5 @@ def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
     alone = environments.plugin_of(name, TREE)
     env_conf.add_constant("plugin", "the plugin that is alone here", alone.word if alone is not None else "")
     env_conf.add_constant(
-        "test_libraries", "what tests of plugins need", "\n".join(environments.test_libraries(name, TREE))
+        "test_libraries", "what the tests there need", "\n".join(environments.test_libraries(name, TREE))
     )

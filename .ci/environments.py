@@ -22,10 +22,13 @@ def plugin_of(environment: str, tree: Workspace) -> Distribution | None:
 
 
 def test_libraries(environment: str, tree: Workspace) -> list[str]:
-    """What plugins say that their tests need: the plugin that is alone in *environment*, or every plugin."""
+    """What tests in *environment* need: those of core where it is alone, of the plugin that is alone, or of all."""
     alone = plugin_of(environment, tree)
-    plugins = tree.plugins.values() if alone is None else [alone]
-    return sorted({library for plugin in plugins for library in plugin.group("test")})
+    if environment.endswith("-core"):
+        tested = [tree.core]
+    else:
+        tested = tree.every if alone is None else [alone]
+    return sorted({library for each in tested for library in each.group("test")})
 
 
 def spark_libraries(tree: Workspace) -> list[str]:
