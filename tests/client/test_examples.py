@@ -130,6 +130,19 @@ def test_the_examples_that_send_batches_pay_and_ask(servers, tmp_path):
     assert said["prices"] == "apples: 12\npears: 15\nplums: nobody knows\n"
 
 
+def test_the_programs_that_were_moved_from_other_clients(servers):
+    said = {}
+    for name in ("from_kafka", "from_rocketmq"):
+        with example(f"client/{name}", servers.namesrv) as running:
+            said[name], errors = running.communicate(timeout=END_S)
+        assert (running.returncode, errors) == (0, "")
+    first, *orders = said["from_kafka"].splitlines()
+    assert first.startswith("stored at [0")
+    assert sorted(orders) == ["ann one apple", "ann one plum", "bob two pears"]
+    assert orders.index("ann one apple") < orders.index("ann one plum")
+    assert said["from_rocketmq"] == "sent: SEND_OK\nreceived: hello\n"
+
+
 def test_the_example_that_prints_a_trace(servers):
     with example("client/trace", servers.namesrv) as tracing:
         said, errors = tracing.communicate(timeout=END_S)

@@ -1,0 +1,108 @@
+"""The pages for those who come from other clients forget no name of theirs, and name what is here."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import gantrymq.client as library
+from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.group.settings import SettingOptions
+from gantrymq.client.producer_settings import ProducerOptions
+from gantrymq.client.tracing.watching import WatchOptions
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+DATA = Path(__file__).parent / "data"
+JAVA = dict(line.split(": ", 1) for line in (DATA / "java_names-5.3.3.txt").read_text().splitlines())
+OURS = {
+    "client": library.Client,
+    "producer": library.TransactionProducer,
+    "consumer": library.Consumer,
+    "lite_pull": library.LitePullConsumer,
+    "reader": library.Reader,
+    "admin": library.Admin,
+    "result": library.SendResult,
+    "transaction": library.Transaction,
+    "message": library.ReceivedMessage,
+    "pulled": library.PullResult,
+}
+MADE = (
+    *OURS.values(),
+    *(library.PopConsumer, library.Message, library.Batching, library.MessageTrace),
+    *(library.TlsClient, library.TopicConfig, library.Credentials),
+)
+CALLS = [
+    call
+    for each in MADE
+    for _, call in inspect.getmembers(each, inspect.isroutine)
+    if not hasattr(object, call.__name__)
+]
+OPTIONS = {
+    *(
+        name
+        for each in (ConnectOptions, SettingOptions, ProducerOptions, WatchOptions)
+        for name in each.__annotations__
+    ),
+    *(name for call in (*CALLS, *(each.__init__ for each in MADE)) for name in inspect.signature(call).parameters),
+}
+
+
+def rows(page):
+    """Section, cells of the row."""
+    section = ""
+    for line in (DOCS / page).read_text().splitlines():
+        if line.startswith("## "):
+            section = line[3:]
+        elif line.startswith("| ") and not line.startswith("| Java |"):
+            yield section, re.split(r"(?<!\\) \| ", line.strip("| "))
+
+
+def spans(text):
+    return re.findall(r"`([^`]+)`", text)
+
+
+def named_in(page):
+    """Section to the names in the first column of its tables."""
+    found = {}
+    for section, cells in rows(page):
+        found.setdefault(section, set()).update(spans(cells[0]))
+    return found
+
+
+@pytest.mark.parametrize("java", JAVA)
+def test_every_method_of_java_has_its_row(java):
+    found = named_in("client-from-java.md")
+    there, named = set(JAVA[java].split()), found[java]
+    setters = {name[3:] for name in there & named if name.startswith("set")}
+    covered = {*named, *found["In every class"], *(f"{get}{name}" for name in setters for get in ("get", "is"))}
+    assert sorted(there - covered) == [], f"names of Java's {java} that docs/client-from-java.md does not have"
+    assert sorted(named - there) == [], f"names on docs/client-from-java.md that Java's {java} does not have"
+
+
+def test_each_row_says_what_is_here():
+    for section, cells in rows("client-from-java.md"):
+        assert len(cells) == 2, (section, cells)
+        assert cells[1].strip(), (section, cells)
+
+
+@pytest.mark.parametrize("page", ["client-from-java.md", "client-from-others.md"])
+def test_what_is_named_is_here(page):
+    unknown = []
+    for section, cells in rows(page):
+        for span in spans(cells[-1]):
+            for owner, name in re.findall(r"\b(\w+)\.(\w+)", span):
+                if owner in OURS and not (hasattr(OURS[owner], name) or name in annotations(OURS[owner])):
+                    unknown.append((section, f"{owner}.{name}"))
+            unknown += [(section, f"{name}=") for name in re.findall(r"\b([a-z_]+)=", span) if name not in OPTIONS]
+            unknown += [(section, name) for name in re.findall(r"^([A-Z]\w+)\(", span) if not hasattr(library, name)]
+    assert unknown == []
+
+
+def annotations(thing):
+    """Its fields, and what its constructors set."""
+    found = {name for base in thing.__mro__ for name in getattr(base, "__annotations__", {})}
+    for base in thing.__mro__:
+        if base.__module__.startswith("gantrymq") and "__init__" in vars(base) and not hasattr(base, "__attrs_attrs__"):
+            found.update(re.findall(r"self\.([a-z]\w*)", inspect.getsource(base.__init__)))
+    return found
