@@ -80,6 +80,20 @@ def test_examples_send_and_consume(servers):
     assert bodies == sorted(["hello", *(f"number {n}" for n in range(1000))])
 
 
+def test_the_first_program_of_the_tutorial(servers):
+    """Ten lines; stopped as its page says, and not repeated by the next run."""
+    assert len([line for line in (ROOT / "examples/client/first.py").read_text().splitlines() if line]) <= 10
+    for _ in range(2):
+        with example("client/first", servers.namesrv) as running:
+            try:
+                assert running.stdout.readline() == "hello\n"
+                running.send_signal(signal.SIGINT)
+                rest, _ = running.communicate(timeout=END_S)
+            finally:
+                running.kill()
+        assert rest == ""
+
+
 def test_examples_of_the_client(servers):
     """The orders are sent in order, gathered, and consumed by a handler that refuses two of them."""
     with example("client/in_order", servers.namesrv) as steps:

@@ -86,3 +86,9 @@ def headings(text):
         anchor = client_pages.anchor(heading.replace("`", ""))
         found.add(f"{anchor}-1" if anchor in found else anchor)
     return found
+
+
+def test_the_tutorial_leads_to_every_page():
+    pages = {path.name for path in (ROOT / "docs").glob("client-*.md")}
+    linked = set(re.findall(r"\]\((client-[\w-]+\.md)", (ROOT / "docs" / "client.md").read_text()))
+    assert linked == {page for page in pages if not page.startswith("client-api-")}
