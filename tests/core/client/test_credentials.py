@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from gantrymq.client import Client, Consumer, Credentials, Message, Producer
+from gantrymq.client import Client, Consumer, Credentials, LitePullConsumer, Message, Producer
 from gantrymq.client.connecting import Connecting
 from gantrymq.client.credentials import Signer, credentials_of
 from gantrymq.client.rpc import refused
@@ -213,7 +213,7 @@ def test_a_send_that_is_turned_away_is_not_tried_again(simulate, cluster):
     simulate(work)
 
 
-@pytest.mark.parametrize("wanted", ["loop", "handler", "assigned"])
+@pytest.mark.parametrize("wanted", ["loop", "handler", "assigned", "polled", "assigned to poll"])
 @pytest.mark.parametrize("where", [RequestCode.GET_CONSUMER_LIST_BY_GROUP, RequestCode.QUERY_CONSUMER_OFFSET, PULL])
 def test_a_consumer_that_was_never_let_in_ends(simulate, cluster, where, wanted):
     async def work(world):
@@ -226,11 +226,14 @@ def test_a_consumer_that_was_never_let_in_ends(simulate, cluster, where, wanted)
             broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(0, ext={"offset": "0"})
             broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
             broker.answers[where] = command.Command(1, remark=WRONG_KEY)
-            async with Consumer("G", "T", c.namesrv, **options) as consumer:
+            kind = LitePullConsumer if "poll" in wanted else Consumer
+            async with kind("G", "T", c.namesrv, **options) as consumer:
                 with pytest.raises(NoPermission, match="check its credentials"):
-                    if wanted == "assigned":
+                    if wanted == "polled":
+                        await consumer.poll(60)
+                    elif wanted.startswith("assigned"):
                         await consumer.wait_assigned(30)
-                        await anext(aiter(consumer))
+                        await anext(aiter(consumer))  # queues may be assigned before the first pull is refused
                     elif wanted == "loop":
                         await anext(aiter(consumer))
                     else:

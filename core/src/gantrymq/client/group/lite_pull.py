@@ -240,6 +240,7 @@ class LitePullConsumer(BaseClient):
 
         Raises:
             CallTimeout: that is not so after *timeout_s* seconds.
+            NoPermission: the cluster does not let the consumer in.
         """
         run = self._running()
         if run.sharing_out:

@@ -1,4 +1,4 @@
-"""A lite pull consumer between its start and its end: queues held, what was polled last, progress."""
+"""A lite pull consumer between its start and its end: queues assigned, what was polled last, places."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from gantrymq.client.base import within
-from gantrymq.client.group.answers import ConsumerAnswers
-from gantrymq.client.group.figures import Figures
-from gantrymq.client.group.handing import Handed, HandOut
+from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.membership import Membership
-from gantrymq.client.group.progress import progress_of
-from gantrymq.client.group.pulling import Pulling
-from gantrymq.client.group.queue_locks import QueueLocks
+from gantrymq.client.group.member_run import MemberRun
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group.sharing import Rebalanced, Sharing
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.group_pulls import GroupPulls
+from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import ConsumeCalls
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
-from gantrymq.errors import CallTimeout, ClientError, GantryError
+from gantrymq.errors import ClientError, GantryError
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
@@ -38,7 +30,7 @@ LOOK_S: Final = 30.0  # for changed queues of a topic, as Java has it
 _Listener = Callable[[str, tuple[MessageQueue, ...]], object]
 
 
-class LitePullRun:
+class LitePullRun(MemberRun):
     """Made at start, `begin`, used, `end`."""
 
     def __init__(
@@ -53,31 +45,18 @@ class LitePullRun:
         known_as: str,
         offsets_folder: str | None,
     ) -> None:
-        """Arguments as `LitePullConsumer` has them; *known_as* is the name of its instance as it was given."""
-        self._instance = instance
-        self._on_rebalance = on_rebalance
-        offsets = GroupOffsets(instance, group)
-        self.member = Membership(
+        """Arguments as `MemberRun` has them; *auto_commit* says whether the progress is stored by itself."""
+        super().__init__(
             instance,
             group,
             settings,
             subscriptions,
-            offsets,
-            GroupPulls(instance, group),
-            progress_of(
-                instance,
-                group,
-                offsets,
-                broadcasting=settings.broadcasting,
-                known_as=known_as,
-                folder=offsets_folder,
-            ),
-            HandOut(instance.world.clock, orderly=False, locking=False),
+            None,
             commits=auto_commit,
+            on_rebalance=on_rebalance,
+            known_as=known_as,
+            offsets_folder=offsets_folder,
         )
-        self._figures = Figures()
-        self._pulling = Pulling(self.member, self._moved)
-        self.sharing = Sharing(self.member, None, QueueLocks(self.member), self._begin, self._changed)
         self.sharing_out = False  # whether it is a member of its group
         self.assigning = False  # whether queues were assigned
         self._polled: Handed | None = None  # what counts as consumed at the next poll
@@ -88,29 +67,19 @@ class LitePullRun:
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._watched: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
         self._jobs: list[asyncio.Task[None]] = []
-        self._started_ms = instance.world.clock.now_ms()
 
     def begin(self) -> None:
         """Start what runs by itself."""
         self._jobs.append(self._instance.job(self._look()))
         if self.member.commits:
-            self._jobs.append(self._instance.job(self._commit_again()))
+            self._jobs.append(self._instance.job(self._store_again()))
 
     def share(self, strategy: AllocationStrategy) -> None:
         """Have queues shared out by *strategy* from now on."""
-        member = self.member
         self.sharing.strategy = strategy
         self.sharing_out = True
-        self._instance.asked.consumers[member.group] = ConsumerAnswers(
-            member, self.sharing, self._figures, None, self._started_ms
-        )
+        self._answer(None)
         self._jobs.append(self._instance.job(self.sharing.run()))
-
-    async def balanced(self, timeout_s: float) -> None:
-        """Wait until every topic was shared out once. Raises CallTimeout."""
-        await within(self._instance.world.clock, timeout_s, self.sharing.balanced.wait())
-        if not self.sharing.balanced.is_set():
-            raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
 
     async def assign(self, queues: tuple[MessageQueue, ...], subscriptions: Mapping[str, Subscription]) -> None:
         """Hold *queues* and no others. Raises ClientError: where one begins is not known; then nothing changed."""
@@ -206,16 +175,7 @@ class LitePullRun:
         """Stop; the progress is stored if it is by itself."""
         self.stop_handing_out()
         self._after(ConsumeOutcome.GIVEN_BACK)
-        tasks = (*self._jobs, *self._pulls.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self.member.commits:
-            await self.member.progress.store(self.member.reached())
-        for held in self.member.held.values():
-            held.drop()
-        if self.sharing_out:
-            self._instance.asked.consumers.pop(self.member.group, None)
+        await self._stop((*self._jobs, *self._pulls.values()))
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
@@ -235,18 +195,8 @@ class LitePullRun:
             del self._pulls[queue]
 
     def _moved(self, held: HeldQueue, offset: int) -> None:
-        """A queue no longer has the offset that was asked for."""
-        logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self.member.group, offset)
+        self._log_move(held, offset)
         self.restart(held, offset)
-
-    def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
-        if self._on_rebalance is not None:
-            _tell(self._on_rebalance, taken, gone)
-
-    async def _commit_again(self) -> None:
-        while True:
-            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
-            await self.member.progress.store(self.member.reached())
 
     # --- changed topics -----------------------------------------------------------------------------------------------
 
