@@ -98,6 +98,7 @@ PAGES = {
 OPTIONS_OF = {  # where the options of a TypedDict are explained
     "ProducerOptions": "Producer",
     "SettingOptions": "Consumer",
+    "GroupOptions": "Consumer",
     "ConnectOptions": "ConnectOptions",
     "PopOptions": "PopConsumer",
     "ReaderOptions": "Reader",

@@ -14,19 +14,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import InvalidParameter
-from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin
-    from gantrymq.client.group.consumer import Consumer, Rebalanced
-    from gantrymq.client.group.lite_pull import LitePullConsumer
-    from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.group.consumer import Consumer, OwnConsumerOptions
+    from gantrymq.client.group.lite_pull import LitePullConsumer, OwnLitePullOptions
     from gantrymq.client.pop.consumer import PopConsumer, PopOptions
     from gantrymq.client.producer import OwnProducerOptions, Producer
     from gantrymq.client.reader import Reader, ReaderOptions
@@ -88,20 +86,7 @@ class Client(BaseClient):
 
         return self._begun(TransactionProducer(group, check, **self._watched(options)))
 
-    def consumer(
-        self,
-        group: str,
-        topics: str | Mapping[str, str],
-        *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_ack: bool = True,
-        on_rebalance: Rebalanced | None = None,
-        offsets_folder: str | None = None,
-        hooks: Iterable[Hook] = (),
-        trace: bool | MessageTrace | None = None,
-        **settings: Unpack[SettingOptions],
-    ) -> Consumer:
+    def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
 
         Raises:
@@ -110,34 +95,10 @@ class Client(BaseClient):
         """
         from gantrymq.client.group.consumer import Consumer
 
-        return self._begun(
-            Consumer(
-                group,
-                topics,
-                expression=expression,
-                expression_type=expression_type,
-                auto_ack=auto_ack,
-                on_rebalance=on_rebalance,
-                offsets_folder=offsets_folder,
-                hooks=(*self._hooks, *hooks),
-                trace=self._trace if trace is None else trace,
-                **self._own(settings),
-            )
-        )
+        return self._begun(Consumer(group, topics, **self._watched(options)))
 
     def lite_pull(
-        self,
-        group: str,
-        topics: str | Mapping[str, str] | None = None,
-        *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_commit: bool = True,
-        on_rebalance: Rebalanced | None = None,
-        offsets_folder: str | None = None,
-        hooks: Iterable[Hook] = (),
-        trace: bool | MessageTrace | None = None,
-        **settings: Unpack[SettingOptions],
+        self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
     ) -> LitePullConsumer:
         """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
 
@@ -145,20 +106,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.group.lite_pull import LitePullConsumer
 
-        return self._begun(
-            LitePullConsumer(
-                group,
-                topics,
-                expression=expression,
-                expression_type=expression_type,
-                auto_commit=auto_commit,
-                on_rebalance=on_rebalance,
-                offsets_folder=offsets_folder,
-                hooks=(*self._hooks, *hooks),
-                trace=self._trace if trace is None else trace,
-                **self._own(settings),
-            )
-        )
+        return self._begun(LitePullConsumer(group, topics, **self._watched(options)))
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
         """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
@@ -169,10 +117,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.pop.consumer import PopConsumer
 
-        own = self._own(options)
-        own["hooks"] = (*self._hooks, *own.get("hooks", ()))
-        own.setdefault("trace", self._trace)
-        return self._begun(PopConsumer(group, topic, **own))
+        return self._begun(PopConsumer(group, topic, **self._watched(options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
@@ -194,12 +139,13 @@ class Client(BaseClient):
             self._admin = self._begun(Admin())
         return self._admin
 
-    def _watched(self, options: OwnProducerOptions) -> OwnProducerOptions:
+    def _watched(self, options: Options) -> Options:
         """As `_own`, with the hooks and the trace of this client."""
-        own = self._own(options)
+        own: dict[str, Any] = dict(self._own(options))
         own["hooks"] = (*self._hooks, *own.get("hooks", ()))
-        own.setdefault("trace", self._trace)
-        return own
+        if own.get("trace") is None:
+            own["trace"] = self._trace
+        return cast(Options, own)
 
     def _own(self, options: Options) -> Options:
         """*options*, none of which says how to connect. Raises InvalidParameter: one does."""

@@ -33,7 +33,7 @@ from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.tracing.watching import Watching, WatchOptions
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -43,11 +43,26 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Consumer", "ConsumerOptions", "Rebalanced"]
+__all__ = ["Consumer", "ConsumerOptions", "GroupOptions", "OwnConsumerOptions", "Rebalanced"]
 
 logger = logging.getLogger("gantrymq.client")
 
 CONCURRENCY: Final = 20
+
+
+class GroupOptions(WatchOptions, SettingOptions, total=False):
+    """Options that consumers and lite pull consumers share; meanings and defaults are said there."""
+
+    expression: str
+    expression_type: str
+    on_rebalance: Rebalanced | None
+    offsets_folder: str | None
+
+
+class OwnConsumerOptions(GroupOptions, total=False):
+    """What a consumer of a `Client` takes besides group and topics."""
+
+    auto_ack: bool
 
 
 class ConsumerOptions(SettingOptions, ConnectOptions, total=False):

@@ -30,7 +30,7 @@ import attrs
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import apart
-from gantrymq.client.group.consumer import ConsumerOptions, Rebalanced
+from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, Rebalanced
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["LitePullConsumer"]
+__all__ = ["LitePullConsumer", "OwnLitePullOptions"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -57,6 +57,12 @@ ITERATION_S: Final = 3600.0
 MOST_POLLED: Final = 1024
 
 QueuesChanged = Callable[[str, tuple[MessageQueue, ...]], object]
+
+
+class OwnLitePullOptions(GroupOptions, total=False):
+    """What a lite pull consumer of a `Client` takes besides group and topics."""
+
+    auto_commit: bool
 
 
 class LitePullConsumer(BaseClient):

@@ -25,11 +25,10 @@ from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.sync.loop_thread import LoopThread
 from gantrymq.client.sync.streams import Stream
 from gantrymq.errors import ClientError
-from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
-    from gantrymq.client.group.consumer import Rebalanced
-    from gantrymq.client.group.settings import SettingOptions
+    from gantrymq.client.group.consumer import OwnConsumerOptions
+    from gantrymq.client.group.lite_pull import OwnLitePullOptions
     from gantrymq.client.pop.consumer import PopOptions
     from gantrymq.client.producer import OwnProducerOptions
     from gantrymq.client.reader import ReaderOptions
@@ -156,20 +155,7 @@ class Client:
         made = thread.now(lambda: self._made.transaction_producer(group, checked, **options))
         return TransactionProducer(self, thread, made)
 
-    def consumer(
-        self,
-        group: str,
-        topics: str | Mapping[str, str],
-        *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_ack: bool = True,
-        on_rebalance: Rebalanced | None = None,
-        offsets_folder: str | None = None,
-        hooks: Iterable[Hook] = (),
-        trace: bool | MessageTrace | None = None,
-        **settings: Unpack[SettingOptions],
-    ) -> Consumer:
+    def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
 
         *on_rebalance* is called in the client's own thread: it may not call the client, nor take long.
@@ -181,35 +167,11 @@ class Client:
         from gantrymq.client.sync.consumer import Consumer
 
         thread = self._started()
-        made = thread.now(
-            lambda: self._made.consumer(
-                group,
-                topics,
-                expression=expression,
-                expression_type=expression_type,
-                auto_ack=auto_ack,
-                on_rebalance=on_rebalance,
-                offsets_folder=offsets_folder,
-                hooks=hooks,
-                trace=trace,
-                **settings,
-            )
-        )
-        return Consumer(self, thread, made, acknowledges=auto_ack)
+        made = thread.now(lambda: self._made.consumer(group, topics, **options))
+        return Consumer(self, thread, made, acknowledges=options.get("auto_ack", True))
 
     def lite_pull(
-        self,
-        group: str,
-        topics: str | Mapping[str, str] | None = None,
-        *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_commit: bool = True,
-        on_rebalance: Rebalanced | None = None,
-        offsets_folder: str | None = None,
-        hooks: Iterable[Hook] = (),
-        trace: bool | MessageTrace | None = None,
-        **settings: Unpack[SettingOptions],
+        self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
     ) -> LitePullConsumer:
         """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
 
@@ -219,21 +181,7 @@ class Client:
         from gantrymq.client.sync.lite_pull import LitePullConsumer
 
         thread = self._started()
-        made = thread.now(
-            lambda: self._made.lite_pull(
-                group,
-                topics,
-                expression=expression,
-                expression_type=expression_type,
-                auto_commit=auto_commit,
-                on_rebalance=on_rebalance,
-                offsets_folder=offsets_folder,
-                hooks=hooks,
-                trace=trace,
-                **settings,
-            )
-        )
-        return LitePullConsumer(self, thread, made)
+        return LitePullConsumer(self, thread, thread.now(lambda: self._made.lite_pull(group, topics, **options)))
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
         """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
