@@ -6,11 +6,14 @@ client/.../consumer/store/RemoteBrokerOffsetStore.java.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.offsets import (
     GetMaxOffsetRequest,
@@ -23,15 +26,18 @@ from gantrymq.remoting.headers.offsets import (
 
 __all__ = ["GroupOffsets"]
 
+Ask = Callable[[str, RequestCode, Header], Awaitable[Command]]
+
 
 class GroupOffsets:
     """Asks and tells brokers. Every method raises `NoRoute` where the queue's broker is not known, `BrokerRefused` with
     its code, and ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
-        """For *group*, over the connections of *instance*."""
+    def __init__(self, instance: ClientInstance, group: str, ask: Ask | None = None) -> None:
+        """For *group*, over the connections of *instance*; *ask* in place of asking for 5 s at the most."""
         self._instance = instance
         self._group = group
+        self._ask_one = ask or self._ask_for_a_while
 
     async def least(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one."""
@@ -54,13 +60,18 @@ class GroupOffsets:
         )
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
-    async def committed(self, queue: MessageQueue) -> int | None:
+    async def committed(self, queue: MessageQueue, *, or_zero: bool = True) -> int | None:
         """The group's offset, None when it has none.
 
-        For a group without one, a broker answers 0 while the queue's first message is still in memory.
+        For a group without one, a broker answers 0 while the queue's first message is still in memory; without
+        *or_zero* only one of 4.9 does.
         """
         header = QueryConsumerOffsetRequest(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=None if or_zero else False,
+            bname=queue.broker_name,
         )
         try:
             return await self._ask(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
@@ -78,11 +89,15 @@ class GroupOffsets:
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        address = await self._instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
-        await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        await self._ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        address = await self._instance.routes.find_broker(queue.topic, queue.broker_name, 0)
-        reply = await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        reply, address = await self._ask_master(queue, code, header)
         return reply_header(OffsetResponse, reply, address).offset
+
+    async def _ask_master(self, queue: MessageQueue, code: RequestCode, header: Header) -> tuple[Command, str]:
+        address = await self._instance.routes.find_broker(queue.topic, queue.broker_name, 0)
+        return await self._ask_one(address, code, header), address
+
+    async def _ask_for_a_while(self, address: str, code: RequestCode, header: Header) -> Command:
+        return await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)

@@ -7,20 +7,12 @@ from __future__ import annotations
 
 from gantrymq.client.admin.asking import Asking, each
 from gantrymq.client.admin.headers import EarliestStoreTimeResponse
+from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.rpc import reply_header
-from gantrymq.errors import BrokerRefused, InvalidParameter
+from gantrymq.errors import InvalidParameter
 from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import RequestCode, ResponseCode
-from gantrymq.remoting.headers.base import Header
-from gantrymq.remoting.headers.offsets import (
-    GetEarliestMsgStoretimeRequest,
-    GetMaxOffsetRequest,
-    GetMinOffsetRequest,
-    OffsetResponse,
-    QueryConsumerOffsetRequest,
-    SearchOffsetByTimestampRequest,
-    UpdateConsumerOffsetRequest,
-)
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
 
 __all__ = ["OffsetCalls"]
 
@@ -31,48 +23,27 @@ class OffsetCalls(Asking):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one."""
-        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        return await self._offset(queue, RequestCode.GET_MIN_OFFSET, header)
+        return await self._offsets().least(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
-        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        return await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+        return await self._offsets().end(queue)
 
     async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        header = SearchOffsetByTimestampRequest(
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            timestamp=time_ms,
-            boundary_type="LOWER",
-            bname=queue.broker_name,
-        )
-        return await self._offset(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return await self._offsets().at(queue, time_ms)
 
     async def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
         """When the oldest message of the queue was stored, wall time; None for an empty one."""
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        address = await self._master_of(queue)
+        address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await self.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         told = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
         return told if told >= 0 else None
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
         """The group's place in the queue, None without one. 4.9 tells 0 for a new group as well."""
-        header = QueryConsumerOffsetRequest(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            set_zero_if_not_found=False,
-            bname=queue.broker_name,
-        )
-        try:
-            return await self._offset(queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except BrokerRefused as refusal:
-            if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
+        return await self._offsets(group).committed(queue, or_zero=False)
 
     async def committed_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
         """The group's places in all queues of a topic where it has one, sorted."""
@@ -99,18 +70,8 @@ class OffsetCalls(Asking):
         await self._commit(group, queue, queue_offset)
 
     async def _commit(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
-        header = UpdateConsumerOffsetRequest(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=queue_offset,
-            bname=queue.broker_name,
-        )
-        await self.ask(await self._master_of(queue), RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        await self._offsets(group).commit(queue, queue_offset)
 
-    async def _offset(self, queue: MessageQueue, code: RequestCode, header: Header) -> int:
-        address = await self._master_of(queue)
-        return reply_header(OffsetResponse, await self.ask(address, code, header), address).offset
-
-    async def _master_of(self, queue: MessageQueue) -> str:
-        return await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
+    def _offsets(self, group: str = "") -> GroupOffsets:
+        """*group* is nothing where no group is asked about."""
+        return GroupOffsets(self._started(), group, self.ask)
