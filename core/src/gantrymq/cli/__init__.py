@@ -66,7 +66,7 @@ def _told(ctx: click.Context) -> Iterator[None]:
         yield
     except (GantryError, click.ClickException) as problem:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
-        if "'gantrymq " not in message:  # a command's own advice is nearer
+        if "gantrymq " not in message:  # a command's own advice is nearer
             message += _ADVICE.get(type(problem), "")
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
             told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
