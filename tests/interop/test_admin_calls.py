@@ -81,7 +81,7 @@ def test_topics(servers: Servers, topic: str) -> None:
         assert await admin.create_topic_in(TopicConfig(topic, QUEUES, QUEUES)) == (broker,)
         await routed(admin, topic)
         (cluster,) = (await admin.clusters()).clusters
-        assert await admin.topic_clusters(topic) == [cluster]
+        assert await admin.topic_clusters(topic) == (cluster,)
         assert topic in await admin.topics_of_cluster(cluster)
         assert (await admin.topic_configs(broker))[topic].read_queues == QUEUES
         if servers.version == "4.9.7":
@@ -111,7 +111,7 @@ def test_groups(servers: Servers, topic: str) -> None:
         assert (await admin.groups(broker))[group].retry_max_times == 3
         assert (await admin.group_config(broker, group)).retry_max_times == 3
         assert await admin.consumer_connections(broker, group) is None
-        assert await admin.members(broker, group) == []
+        assert await admin.members(broker, group) == ()
         await admin.delete_group(broker, group, clean_offsets=True)
         assert group not in await admin.groups(broker)
         if servers.version == "4.9.7":

@@ -145,9 +145,9 @@ def test_records_of_other_versions_are_read():
     (found,) = decode_trace(new.encode())
     assert (found.offset_id, found.success, found.message_type) == ("off", False, MessageType.DELAY)
     cloud = "SubAfter\x01r\x01id\x013\x01true\x01k\x010\x01\x02"
-    assert decode_trace(cloud.encode()) == [SubAfter("r", "id", 3, True, "k", 0)]
-    assert decode_trace(b"Recall\x011\x01r\x01g\x01t\x01id\x01true\x02") == []
-    assert decode_trace(b"") == []
+    assert decode_trace(cloud.encode()) == (SubAfter("r", "id", 3, True, "k", 0),)
+    assert decode_trace(b"Recall\x011\x01r\x01g\x01t\x01id\x01true\x02") == ()
+    assert decode_trace(b"") == ()
 
 
 @pytest.mark.parametrize(

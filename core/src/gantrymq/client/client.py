@@ -39,7 +39,7 @@ Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class Client(BaseClient):
-    """Used as ``async with``, or between `start` and `close`."""
+    """One set of connections, and what it makes; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
         self,

@@ -15,18 +15,18 @@ class GroupConfig:
     """What a broker knows of one consumer group."""
 
     name: str
-    consume_enable: bool = True
-    consume_from_min_enable: bool = True
-    consume_broadcast_enable: bool = True
+    consume_enable: bool = True  # whether its pulls are served
+    consume_from_min_enable: bool = True  # carried for RocketMQ's tools
+    consume_broadcast_enable: bool = True  # whether broadcasting members are served
     consume_message_orderly: bool = False
-    retry_queues: int = 1
-    retry_max_times: int = 16
+    retry_queues: int = 1  # of its retry topic
+    retry_max_times: int = 16  # deliveries after the first one until a message is a dead letter
     retry_policy: dict[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})
-    broker_id: int = 0
-    which_broker_when_slow: int = 1
-    notify_ids_changed: bool = True
+    broker_id: int = 0  # of the replica that serves its pulls
+    which_broker_when_slow: int = 1  # replica to turn to when it is far behind
+    notify_ids_changed: bool = True  # whether members are told when members change
     sys_flag: int = 0
-    consume_timeout_minute: int = 15
+    consume_timeout_minute: int = 15  # carried for RocketMQ's tools
     subscriptions: list[dict[str, Any]] | None = None
     attributes: dict[str, str] = attrs.field(factory=dict)
 

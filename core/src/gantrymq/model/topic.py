@@ -27,13 +27,13 @@ class TopicConfig:
     """What a broker knows of one topic."""
 
     name: str
-    read_queues: int = 16
-    write_queues: int = 16
-    perm: int = PERM_READ | PERM_WRITE
-    filter_type: str = "SINGLE_TAG"
-    sys_flag: int = 0
-    order: bool = False
-    attributes: dict[str, str] = attrs.field(factory=dict)
+    read_queues: int = 16  # of each broker, that consumers are shown
+    write_queues: int = 16  # of each broker, that producers are shown
+    perm: int = PERM_READ | PERM_WRITE  # 4 to read, 2 to write, 6 for both
+    filter_type: str = "SINGLE_TAG"  # the only one in use
+    sys_flag: int = 0  # 1 for a unit's topic, 2 for one that units subscribe to
+    order: bool = False  # whether it is meant for ordered messages
+    attributes: dict[str, str] = attrs.field(factory=dict)  # such as queue.type, message.type
 
     @property
     def readable(self) -> bool:

@@ -118,7 +118,7 @@ class ConnectionCalls(Asking):
     """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
     ConnectionLost, CallTimeout without an answer."""
 
-    async def members(self, address: str, group: str) -> list[str]:
+    async def members(self, address: str, group: str) -> tuple[str, ...]:
         """Client ids of a consumer group's members that one broker sees, sorted; an id once for each connection.
 
         Args:
@@ -130,9 +130,9 @@ class ConnectionCalls(Asking):
             found = await self.ask_json(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, what="members")
         except BrokerRefused as problem:
             if problem.remark.startswith(NO_MEMBERS):
-                return []
+                return ()
             raise
-        return sorted(str(client_id) for client_id in found.get("consumerIdList") or ())
+        return tuple(sorted(str(client_id) for client_id in found.get("consumerIdList") or ()))
 
     async def consumer_connections(self, address: str, group: str) -> GroupClients | None:
         """Who of a consumer group is connected to one broker; None when nobody is."""

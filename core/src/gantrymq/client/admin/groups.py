@@ -77,11 +77,11 @@ class GroupCalls(ClusterCalls):
         header = DeleteSubscriptionGroupRequest(group_name=group, clean_offset=clean_offsets)
         await self.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
-    async def topics_of_group(self, address: str, group: str) -> list[str]:
+    async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
         header = QueryTopicsByConsumerRequest(group=group)
         found = await self.ask_json(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, what="topics")
-        return sorted({str(topic) for topic in found.get("topicList") or ()})
+        return tuple(sorted({str(topic) for topic in found.get("topicList") or ()}))
 
     async def subscription(self, address: str, group: str, topic: str) -> Subscription | None:
         """What the members of a group that are online want of a topic; None where they do not want it."""

@@ -35,7 +35,7 @@ class MessageCalls(TopicCalls):
 
     async def query_message(
         self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
-    ) -> list[ReceivedMessage]:
+    ) -> tuple[ReceivedMessage, ...]:
         """Messages of *topic* with *key* among their keys, by store time.
 
         Args:
@@ -52,7 +52,9 @@ class MessageCalls(TopicCalls):
         """
         return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key)
 
-    async def query_unique(self, topic: str, unique_key: str, begin_ms: int | None = None) -> list[ReceivedMessage]:
+    async def query_unique(
+        self, topic: str, unique_key: str, begin_ms: int | None = None
+    ) -> tuple[ReceivedMessage, ...]:
         """Messages of *topic* with a client's unique id; several where one was sent twice or in a batch.
 
         Args:
@@ -98,7 +100,7 @@ class MessageCalls(TopicCalls):
 
     async def _query(
         self, request: QueryMessageRequest, matches: Callable[[ReceivedMessage, str], bool]
-    ) -> list[ReceivedMessage]:
+    ) -> tuple[ReceivedMessage, ...]:
         topic, key = request.topic, request.key
         route = await self.route(topic)
         brokers = [(broker.name, address) for broker in route.brokers if (address := broker.readable()) is not None]
@@ -128,7 +130,7 @@ class MessageCalls(TopicCalls):
             raise failures[0]
         if not found:
             raise NoMessageFound(f"topic {topic} has no message with key {key}; " + "; ".join(reasons))
-        return sorted(found, key=lambda each: each.store_timestamp)
+        return tuple(sorted(found, key=lambda each: each.store_timestamp))
 
 
 def _place(offset_id: str) -> tuple[str, int]:

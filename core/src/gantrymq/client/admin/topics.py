@@ -49,11 +49,11 @@ class TopicCalls(ClusterCalls):
     """Of `Admin`. Errors of calls with an *address*, unless they say more: BrokerRefused with the broker's code, or
     ConnectFailed, ConnectionLost, CallTimeout without an answer."""
 
-    async def topics(self, server: str | None = None) -> list[str]:
+    async def topics(self, server: str | None = None) -> tuple[str, ...]:
         """Names of all topics, sorted. *server* and errors as for `clusters`."""
         return _topics(await self._ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
 
-    async def topics_of_cluster(self, cluster: str) -> list[str]:
+    async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
         header = TopicsOfClusterRequest(cluster=cluster)
         return _topics(await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
@@ -68,9 +68,9 @@ class TopicCalls(ClusterCalls):
         header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
         return parse_route((await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).payload)
 
-    async def topic_clusters(self, topic: str) -> list[str]:
+    async def topic_clusters(self, topic: str) -> tuple[str, ...]:
         """Clusters that have the topic, sorted. Raises as `route`."""
-        return sorted({broker.cluster for broker in (await self.route(topic)).brokers})
+        return tuple(sorted({broker.cluster for broker in (await self.route(topic)).brokers}))
 
     async def create_topic(self, address: str, config: TopicConfig) -> None:
         """Create or change a topic at one broker.
@@ -173,12 +173,13 @@ class TopicCalls(ClusterCalls):
                 found |= await self.topic_stats(address, topic)
         return dict(sorted(found.items()))
 
-    async def groups_of_topic(self, address: str, topic: str) -> list[str]:
+    async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
         """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
         found = await self.ask_json(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, what="groups")
-        return sorted({str(group) for group in found.get("groupList") or ()})
+        return tuple(sorted({str(group) for group in found.get("groupList") or ()}))
 
 
-def _topics(reply: Command) -> list[str]:
-    return sorted({str(topic) for topic in members_of(reply, "the topics of a name server").get("topicList") or ()})
+def _topics(reply: Command) -> tuple[str, ...]:
+    listed = members_of(reply, "the topics of a name server").get("topicList") or ()
+    return tuple(sorted({str(topic) for topic in listed}))

@@ -70,7 +70,12 @@ class ConsumerOptions(SettingOptions, ConnectOptions, total=False):
 
 
 class Consumer(BaseClient):
-    """A member of a consumer group; used as ``async with``, or between `start` and `close`."""
+    """A member of a consumer group; used as ``async with``, or between `start` and `close`.
+
+    Attributes:
+        group: its name.
+        settings: what was given, and the defaults.
+    """
 
     def __init__(
         self,
@@ -169,7 +174,15 @@ class Consumer(BaseClient):
         await instance.unregister_consumer(self.group)
 
     def __aiter__(self) -> Messages:
-        """Messages one by one; each loop has its own, so that several tasks may have one."""
+        """Messages one by one; each loop has its own, so that several tasks may have one.
+
+        A loop that asks for the next one acknowledges the one before, unless the consumer was made with
+        ``auto_ack=False``; one that is left gives its message back. It ends when the consumer is closed. Look at
+        `body_problem` of each message before you read its body.
+
+        Raises:
+            NoPermission: the cluster does not let the consumer in.
+        """
         run = self._running()
         return Messages(run.member, run.working, 1, None if self._auto_ack else run.working.kept)
 
@@ -190,7 +203,20 @@ class Consumer(BaseClient):
         return Portions(run.member, run.working)
 
     async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
-        """Give messages to *handler* until the consumer is closed; the arguments are those of `run_handler`."""
+        """Give messages to *handler* until the consumer is closed.
+
+        Args:
+            handler: of one message, or with *batch_size* of a list of up to so many of one queue; an async function
+                runs in the event loop, a plain one in a thread. It has consumed them when it returns; one of batches
+                that returns a number has consumed so many, from the first on. What it raises is logged, and the
+                messages are delivered again, as `ReconsumeLater` says.
+            concurrency: calls at a time, 1 and more.
+            batch_size: 1 to 1024; None for messages one by one.
+
+        Raises:
+            InvalidParameter: a number is out of bounds.
+            NoPermission: the cluster does not let the consumer in.
+        """
         run = self._running()
         await run_handler(run.member, run.working, handler, concurrency=concurrency, batch_size=batch_size)
 

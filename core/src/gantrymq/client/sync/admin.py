@@ -62,11 +62,11 @@ class Admin(Part[AsyncAdmin]):
         """Undo `wipe_write_permission`: every topic of the broker may be read and written. Returns and raises as it."""
         return self._thread.call(lambda: self._made.add_write_permission(broker_name))
 
-    def topics(self, server: str | None = None) -> list[str]:
+    def topics(self, server: str | None = None) -> tuple[str, ...]:
         """Names of all topics, sorted. *server* and errors as for `clusters`."""
         return self._thread.call(lambda: self._made.topics(server))
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
         return self._thread.call(lambda: self._made.topics_of_cluster(cluster))
 
@@ -74,7 +74,7 @@ class Admin(Part[AsyncAdmin]):
         """The route of one topic."""
         return self._thread.call(lambda: self._made.route(topic))
 
-    def topic_clusters(self, topic: str) -> list[str]:
+    def topic_clusters(self, topic: str) -> tuple[str, ...]:
         """Clusters that have the topic, sorted. Raises as `route`."""
         return self._thread.call(lambda: self._made.topic_clusters(topic))
 
@@ -106,7 +106,7 @@ class Admin(Part[AsyncAdmin]):
         """Offsets of a topic's queues at every broker of its route, sorted. Raises as `route` and `topic_stats`."""
         return self._thread.call(lambda: self._made.topic_status(topic))
 
-    def groups_of_topic(self, address: str, topic: str) -> list[str]:
+    def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
         """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
         return self._thread.call(lambda: self._made.groups_of_topic(address, topic))
 
@@ -130,7 +130,7 @@ class Admin(Part[AsyncAdmin]):
         """Forget a group at one broker, and what it committed when *clean_offsets*; fine where there is none."""
         return self._thread.call(lambda: self._made.delete_group(address, group, clean_offsets=clean_offsets))
 
-    def topics_of_group(self, address: str, group: str) -> list[str]:
+    def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
         return self._thread.call(lambda: self._made.topics_of_group(address, group))
 
@@ -138,7 +138,7 @@ class Admin(Part[AsyncAdmin]):
         """What the members of a group that are online want of a topic; None where they do not want it."""
         return self._thread.call(lambda: self._made.subscription(address, group, topic))
 
-    def members(self, address: str, group: str) -> list[str]:
+    def members(self, address: str, group: str) -> tuple[str, ...]:
         """Client ids of a consumer group's members that one broker sees, sorted; an id once for each connection."""
         return self._thread.call(lambda: self._made.members(address, group))
 
@@ -224,11 +224,11 @@ class Admin(Part[AsyncAdmin]):
 
     def query_message(
         self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
-    ) -> list[ReceivedMessage]:
+    ) -> tuple[ReceivedMessage, ...]:
         """Messages of *topic* with *key* among their keys, by store time."""
         return self._thread.call(lambda: self._made.query_message(topic, key, begin_ms, end_ms, limit))
 
-    def query_unique(self, topic: str, unique_key: str, begin_ms: int | None = None) -> list[ReceivedMessage]:
+    def query_unique(self, topic: str, unique_key: str, begin_ms: int | None = None) -> tuple[ReceivedMessage, ...]:
         """Messages of *topic* with a client's unique id; several where one was sent twice or in a batch."""
         return self._thread.call(lambda: self._made.query_unique(topic, unique_key, begin_ms))
 

@@ -50,7 +50,7 @@ LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more,
 
 
 class Client:
-    """Used as ``with``, or between `start` and `close`."""
+    """One set of connections, and what it makes; used as ``with``, or between `start` and `close`."""
 
     def __init__(
         self,

@@ -128,7 +128,7 @@ def trace_keys(record: TraceRecord) -> Iterator[str]:
         yield from record.keys.split()
 
 
-def decode_trace(body: bytes) -> list[TraceRecord]:
+def decode_trace(body: bytes) -> tuple[TraceRecord, ...]:
     """The records in the body of a message of the trace topic, in order.
 
     Raises:
@@ -144,7 +144,7 @@ def decode_trace(body: bytes) -> list[TraceRecord]:
         kind = _KINDS.get(name)
         if kind is not None:
             found.append(_read(kind, fields))
-    return found
+    return tuple(found)
 
 
 def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:

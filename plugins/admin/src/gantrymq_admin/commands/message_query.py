@@ -52,7 +52,7 @@ def query(
     async def work() -> list[ReceivedMessage]:
         async with asking(namesrv) as admin:
             if unique is None:
-                return await admin.query_message(name, str(key), begin_ms or 0, end_ms, most)
+                return list(await admin.query_message(name, str(key), begin_ms or 0, end_ms, most))
             found = await admin.query_unique(name, unique, begin_ms)
             before = [each for each in found if each.store_timestamp <= end_ms]
             if not before:

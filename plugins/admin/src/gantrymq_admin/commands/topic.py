@@ -179,7 +179,7 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
     async with asking(namesrv) as admin:
         topics = await admin.topics()
         if everything:
-            return topics
+            return list(topics)
         info = await admin.clusters()
     own = {*info.clusters, *(broker.name for broker in info.brokers), *(f"{c}_REPLY_TOPIC" for c in info.clusters)}
     of_groups = (names.RETRY_PREFIX, names.DLQ_PREFIX)
