@@ -261,8 +261,11 @@ def points(body: str) -> str:
 
 
 def code(text: str) -> str:
-    """reST's double backticks as Markdown's single ones."""
-    return re.sub(r"``([^`]+)``", r"`\1`", text)
+    """reST's double backticks as Markdown's single ones; variables of the environment in such as well."""
+    pieces = re.sub(r"``([^`]+)``", r"`\1`", text).split("`")
+    return "`".join(
+        [re.sub(r"\$[A-Z_]+", r"`\g<0>`", piece) if n % 2 == 0 else piece for n, piece in enumerate(pieces)]
+    )
 
 
 def cell(text: str) -> str:
@@ -325,8 +328,8 @@ def methods(thing: type, last: str, page: str, placed: dict[str, str]) -> list[s
         if brief and len(told) == 1:
             rows.append(f"| `{name}` | {cell(told[0])} |")
             continue
-        rows.append(f"| [{name}](#{anchor(f'{last}.{name}')}) | {cell(first_sentence(doc_of(member)))} |")
-        details.append(f"### {last}.{name}")
+        rows.append(f"| [`{name}`](#{anchor(f'{last}.{name}')}) | {cell(first_sentence(doc_of(member)))} |")
+        details.append(f"### `{last}.{name}`")
         if not brief:
             details.append(fenced(member_shown(name, member)))
         details += told
