@@ -15,6 +15,7 @@ from gantrymq.client.tracing.watching import WatchOptions
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA = Path(__file__).parent / "data"
 JAVA = dict(line.split(": ", 1) for line in (DATA / "java_names-5.3.3.txt").read_text().splitlines())
+KAFKA = dict(line.split(": ", 1) for line in (DATA / "kafka_names-3.0.12.txt").read_text().splitlines())
 OURS = {
     "client": library.Client,
     "producer": library.TransactionProducer,
@@ -78,6 +79,12 @@ def test_every_method_of_java_has_its_row(java):
     covered = {*named, *found["In every class"], *(f"{get}{name}" for name in setters for get in ("get", "is"))}
     assert sorted(there - covered) == [], f"names of Java's {java} that docs/client-from-java.md does not have"
     assert sorted(named - there) == [], f"names on docs/client-from-java.md that Java's {java} does not have"
+
+
+@pytest.mark.parametrize("kafka", KAFKA)
+def test_every_method_and_option_of_kafka_python_has_its_row(kafka):
+    missing = set(KAFKA[kafka].split()) - named_in("client-from-others.md")[kafka]
+    assert sorted(missing) == [], f"names of kafka-python's {kafka} that docs/client-from-others.md does not have"
 
 
 def test_each_row_says_what_is_here():
