@@ -27,20 +27,22 @@ class Group:
     def __init__(self, cluster, orderly):
         self.cluster, self.orderly = cluster, orderly
         self.counts = Counter()
-        self.again = Counter()  # messages that came again, by the change before
+        self.again = Counter()  # messages that came again, by the change that they came after
         self.disorder = []
         self.members = []
         self.joined = 0
         self.last = "join"
         self._reached = {}
+        self._died_at = {}  # what members that died had reached of each queue; locks of orderly ones live a minute more
 
     async def take(self, message):
         """Some messages take a moment."""
         world = self.cluster.world
         await world.clock.sleep(world.random.choice((0.0, 0.0, 0.05)))
-        self.again[self.last] += self.counts[message.body] > 0
-        self.counts[message.body] += 1
         queue, offset = (message.topic, message.queue_id), message.queue_offset
+        cause = "die" if offset < self._died_at.get(queue, 0) else self.last
+        self.again[cause] += self.counts[message.body] > 0
+        self.counts[message.body] += 1
         due = self._reached.get(queue, 0)
         if offset > due:
             self.disorder.append((queue, offset, due))
@@ -76,7 +78,10 @@ class Group:
         assert process.tasks() == []
 
     def die(self, place):
-        self.members.pop(place)[0].kill()
+        process, consumer, _ = self.members.pop(place)
+        for queue in consumer.assigned:
+            self._died_at[queue.topic, queue.queue_id] = self._reached.get((queue.topic, queue.queue_id), 0)
+        process.kill()
 
     def shared_out(self):
         """Each queue has one member."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, NamedTuple, TypeVar
 
 from gantrymq.client.credentials import AccessDenied
 from gantrymq.client.group.held import IDLE_S, HeldQueue
@@ -32,6 +32,8 @@ __all__ = ["Sharing"]
 
 logger = logging.getLogger("gantrymq.client")
 
+T = TypeVar("T")
+
 AGAIN_S: Final = 0.1  # twice that after a round in which something was missing, doubled with each one in a row
 FINISH_S: Final = 0.5  # for messages in hand of a queue that goes
 SETTLE_S: Final = 0.75  # until others have given up what we take from them
@@ -39,6 +41,15 @@ _PUT_OFF: Final = 20  # rounds in a row in which nothing is taken as the members
 FORCED_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
 
 Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
+
+
+class _Share(NamedTuple):
+    """What a round found of one topic."""
+
+    topic: str
+    wanted: list[MessageQueue]  # ours, and not held
+    others: bool  # whether the group has other members
+    complete: bool  # whether all that is not ours was given up
 
 
 class Sharing:
@@ -90,27 +101,37 @@ class Sharing:
         """One round. False where a topic has no route, or queues could not be had yet."""
         if self._member.paused:
             return True
-        done, taken, gone = True, list[MessageQueue](), list[MessageQueue]()
-        for topic in list(self._member.subscriptions):
-            try:
-                done &= await self._balance_topic(topic, taken, gone)
-            except NoRoute as problem:
-                done = False
-                logger.debug("rebalance of %s: %s", self._member.group, problem)
-            except GantryError as problem:
-                done = False
-                if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.held:
-                    self._member.handing.refuse(problem)  # it was never let in
-                logger.warning("rebalance of %s, topic %s: %s", self._member.group, topic, problem)
-        stale = [queue for queue in self._member.held if queue.topic not in self._member.subscriptions]
+        member, taken, gone = self._member, list[MessageQueue](), list[MessageQueue]()
+        found = await asyncio.gather(*(self._tried(topic, self._share(topic, gone)) for topic in member.subscriptions))
+        stale = [queue for queue in member.held if queue.topic not in member.subscriptions]
         for queue in stale:
-            await self.give_up(self._member.held[queue])
+            await self.give_up(member.held[queue])
+        shares = [share for share in found if share is not None]
+        done = all(share is not None and share.complete for share in found)
+        if await self._settled(shares):
+            for share in shares:
+                done &= not share.wanted or await self._tried(share.topic, self._take(share.wanted, taken)) is True
+        else:
+            done = False
         if taken or gone or stale:
             self._changed(tuple(taken), (*gone, *stale))
-            self._member.instance.heartbeat_now()
+            member.instance.heartbeat_now()
         return done
 
-    async def _balance_topic(self, topic: str, taken: list[MessageQueue], gone: list[MessageQueue]) -> bool:
+    async def _tried(self, topic: str, work: Awaitable[T]) -> T | None:
+        """What *work* gives; None where it cannot be done now, which is logged."""
+        try:
+            return await work
+        except NoRoute as problem:
+            logger.debug("rebalance of %s: %s", self._member.group, problem)
+        except GantryError as problem:
+            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.held:
+                self._member.handing.refuse(problem)  # it was never let in
+            logger.warning("rebalance of %s, topic %s: %s", self._member.group, topic, problem)
+        return None
+
+    async def _share(self, topic: str, gone: list[MessageQueue]) -> _Share:
+        """What of *topic* is ours; what is not is given up, all topics at once, as others wait for it."""
         member = self._member
         queues = sorted(await member.instance.routes.readable_queues(topic))
         others = False
@@ -119,7 +140,7 @@ class Sharing:
             ids = sorted(await self._members(topic, queues))
             if member.instance.client_id not in ids:  # its broker has not heard of us
                 member.instance.heartbeat_now()
-                return False
+                return _Share(topic, [], False, False)
             others = len(set(ids)) > 1
             mine = self._allocated(queues, ids)
         now = member.instance.world.clock.monotonic()
@@ -132,8 +153,15 @@ class Sharing:
             if held.queue in mine and idle:
                 logger.warning("%s was not pulled for %g s; it is taken anew", held.queue, IDLE_S)
                 await self.give_up(held)
-        wanted = [queue for queue in sorted(mine) if queue not in member.held]
-        return (not wanted or await self._take(wanted, taken, others)) and all(gave)
+        return _Share(topic, [queue for queue in sorted(mine) if queue not in member.held], others, all(gave))
+
+    async def _settled(self, shares: list[_Share]) -> bool:
+        """Wait until others gave up what is to be taken from them. False: the members changed, or all stands still."""
+        member = self._member
+        if member.locking or not any(share.wanted and share.others for share in shares):
+            return True
+        await member.instance.world.clock.sleep(SETTLE_S)
+        return not member.paused and not (self._due.is_set() and self._failing < _PUT_OFF)
 
     def _allocated(self, queues: list[MessageQueue], ids: list[str]) -> set[MessageQueue]:
         """Those of *queues* that are this member's; strategies see the names that all members see."""
@@ -146,15 +174,9 @@ class Sharing:
         assert self.strategy is not None
         return {known_as[queue] for queue in self.strategy.allocate(group, instance.client_id, [*known_as], ids)}
 
-    async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue], others: bool) -> bool:
+    async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
         member = self._member
-        granted: set[MessageQueue] | None = None
-        if member.locking:
-            granted = await self._locks.lock(wanted)
-        elif others:
-            await member.instance.world.clock.sleep(SETTLE_S)
-            if self._due.is_set() and self._failing < _PUT_OFF:  # the members changed: these may be another's by now
-                return False
+        granted = await self._locks.lock(wanted) if member.locking else None
         begun = await asyncio.gather(
             *(self.take(queue) for queue in wanted if granted is None or queue in granted), return_exceptions=True
         )
