@@ -99,6 +99,7 @@ def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[st
         "maxHashSlotNum",
         "maxIndexNum",
         "maxMessageSize",
+        "maxTransferCountOnMessageInMemory",
         "metricsExporterType",
         "metricsPromExporterHost",
         "namesrvAddr",
