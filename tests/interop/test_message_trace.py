@@ -42,7 +42,7 @@ async def in_trace_topic(namesrv: str) -> list[ReceivedMessage]:
     return found
 
 
-@pytest.mark.parametrize("where", ["4.9.7", "5.3.3", "ours"])
+@pytest.mark.parametrize("where", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
 def test_the_admin_tool_reads_what_our_producer_and_consumer_wrote(
     where: str, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer, topic: str, tmp_path: Path
 ) -> None:
@@ -94,7 +94,7 @@ def test_the_admin_tool_reads_what_our_producer_and_consumer_wrote(
             wait_until(traced, f"traces of {message_id}", TRACES_S)
 
 
-@pytest.mark.parametrize("where", ["4.9.7", "5.3.3", "ours"])
+@pytest.mark.parametrize("where", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
 def test_traceparent_stays_with_each_message_of_a_batch_and_through_retries(
     where: str, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer, topic: str, tmp_path: Path
 ) -> None:

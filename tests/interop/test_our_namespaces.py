@@ -19,7 +19,7 @@ COUNT = 40
 DEADLINE_S = 90.0
 
 
-@pytest.fixture(params=["4.9.7", "5.3.3"])
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def java_namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]]) -> str:
     used("gantrymq.client")
     return java_servers(request.param)[0]
