@@ -417,3 +417,30 @@ def test_a_plain_engine_gives_its_connection_and_a_session_joins_it(shop, messag
     asyncio.run(main())
     engine.dispose()
     assert shop.read() == ["7"]
+
+
+def test_a_cancelled_consumer_stays_so_where_the_database_refuses_meanwhile(shop, message):
+    """Another member was first with the message; that one is cancelled is more than that its message is a duplicate."""
+
+    async def main():
+        refused_to_end = threading.Event()
+        entered = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def handle(received, connection):
+            loop.call_soon_threadsafe(entered.set)
+            assert refused_to_end.wait(60)
+            raise sqlite3.IntegrityError("as SQLite says")
+
+        once = shop.once()
+        task = asyncio.create_task(once(handle)(message("U1")))
+        await entered.wait()
+        task.cancel()
+        refused_to_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (once.consumed, once.duplicates) == (0, 0)
+        await once(pay)(message("U1"))
+
+    asyncio.run(main())
+    assert shop.read() == ["7"]

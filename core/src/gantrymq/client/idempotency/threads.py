@@ -64,7 +64,7 @@ class InThreads:
             opened = self._records.transaction()
             try:
                 connection = await to_end(self._workers.run(opened.__enter__))
-            except asyncio.CancelledError as cancelled:  # it is open all the same
+            except asyncio.CancelledError as cancelled:  # it may be open all the same
                 await to_end(self._workers.run(_rolled_back, opened, cancelled))
                 raise
             try:
@@ -96,7 +96,7 @@ class InThreads:
 
 
 async def to_end(work: Awaitable[T]) -> T:
-    """What *work* returns or raises; a caller that is cancelled meanwhile is so once *work* is over."""
+    """What *work* returns or raises; a caller that is cancelled meanwhile is so once *work* is over, however it ended."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -104,10 +104,9 @@ async def to_end(work: Awaitable[T]) -> T:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    result = task.result()
     if cancelled is not None:
-        raise cancelled
-    return result
+        raise cancelled from task.exception()
+    return task.result()
 
 
 def _rolled_back(opened: Any, error: BaseException) -> None:
