@@ -96,7 +96,7 @@ class InThreads:
 
 
 async def to_end(work: Awaitable[T]) -> T:
-    """What *work* returns or raises; a caller that is cancelled meanwhile is so once *work* is over, however it ended."""
+    """What *work* returns or raises; a caller cancelled meanwhile is so once *work* is over, however it ended."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
