@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from gantrymq.client import Admin, Producer, Reader
+from gantrymq.client import Admin, Client, Producer, Reader
 from gantrymq.client.message import Message
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.remoting.codes import RequestCode
@@ -56,16 +56,17 @@ def test_a_client_that_was_closed_is_silent(recwarn):
     assert not [each for each in recwarn if each.category is ResourceWarning]
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["a producer", "the client that made it"])
 @pytest.mark.parametrize(("timeout_s", "takes_s"), [(None, 3.0), (0.5, 0.5), (0.0, 0.0), (60.0, 3.0)])
-def test_closing_waits_for_a_hung_broker_as_long_as_it_may(simulate, cluster, timeout_s, takes_s):
+def test_closing_waits_for_a_hung_broker_as_long_as_it_may(simulate, cluster, timeout_s, takes_s, whole):
     async def work(world):
-        async with cluster(world, "a") as c:
-            producer = Producer("P", c.namesrv, world=world)
-            await producer.start()
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client:
+            producer = client.producer("P")
             await producer.send(MESSAGE)
             c.brokers["a"].answers[LEAVE] = None
             begun = world.clock.monotonic()
-            await producer.close(timeout_s)
+            await (client if whole else producer).close(timeout_s)
+            assert not producer.is_started
             assert world.clock.monotonic() - begun == pytest.approx(takes_s, abs=0.2)
             assert len(c.brokers["a"].of(LEAVE)) == (1 if takes_s else 0)
 

@@ -142,7 +142,7 @@ class BaseClient:
         self.closed_by(asyncio.current_task())
         deadline = math.inf if timeout_s is None else clock.monotonic() + timeout_s
         try:
-            await within(clock, deadline - clock.monotonic(), self._finish())
+            await self._finish_within(clock, deadline - clock.monotonic())
         except asyncio.CancelledError:
             self._leave(deadline)
             raise
@@ -184,6 +184,10 @@ class BaseClient:
 
     def _register(self, instance: ClientInstance) -> None:
         """Make the client's group known to *instance*. Raises ClientError: it is in use there already."""
+
+    async def _finish_within(self, clock: Clock, seconds: float) -> None:
+        """`_finish`, for *seconds* at most, ``math.inf`` for as long as it takes."""
+        await within(clock, seconds, self._finish())
 
     async def _finish(self) -> None:
         """Wait for what is under way."""

@@ -12,7 +12,6 @@ What a client makes is started, and closed with the client if not before.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
@@ -20,6 +19,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
 from gantrymq.client.tracing.watching import Watching
 from gantrymq.errors import InvalidParameter
+from gantrymq.world import Clock
 
 if TYPE_CHECKING:
     from gantrymq.client.admin import Admin
@@ -39,7 +39,10 @@ Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class Client(BaseClient):
-    """One set of connections, and what it makes; used as ``async with``, or between `start` and `close`."""
+    """One set of connections, and what it makes; used as ``async with``, or between `start` and `close`.
+
+    What it made is closed with it, before the connections.
+    """
 
     def __init__(
         self,
@@ -166,14 +169,7 @@ class Client(BaseClient):
         for part in self._parts:
             part.closed_by(task)
 
-    async def close(self, timeout_s: float | None = None) -> None:
-        """Close what the client made, then the connections; as `BaseClient.close`."""
-        self.closed_by(asyncio.current_task())
+    async def _finish_within(self, clock: Clock, seconds: float) -> None:
+        """Close what the client made; each part takes the time for all that it has to do."""
         parts, self._parts, self._admin = self._parts, [], None
-        try:
-            await asyncio.gather(*(part.close(timeout_s) for part in parts))
-        except asyncio.CancelledError:
-            if self.is_started:
-                self._leave(math.inf)
-            raise
-        await super().close(timeout_s)
+        await asyncio.gather(*(part.close(seconds) for part in parts))
