@@ -319,6 +319,23 @@ def test_transactions_of_plain_functions(client, topic):
     assert sorted(taken(client.consumer(f"{topic}-group", topic, consume_from="first"), 2)) == ["paid", "plain"]
 
 
+@pytest.mark.parametrize("whole", [False, True], ids=["producer", "client"])
+@pytest.mark.parametrize("ends", [None, KeyError])
+def test_a_decision_after_closing_is_logged_and_hides_no_error(namesrv, topic, whole, ends, caplog):
+    with Client(namesrv) as client:
+        producer = client.transaction_producer(f"{topic}-payers", lambda message: TransactionState.COMMIT)
+        with (
+            pytest.raises(ends) if ends else contextlib.nullcontext(),
+            producer.transaction(Message(topic, b"x")) as transaction,
+        ):
+            (client if whole else producer).close()
+            if ends:
+                raise ends
+    told = [record.getMessage() for record in caplog.records if transaction.id in record.getMessage()]
+    assert told
+    assert all(each.endswith("; the broker will ask") for each in told)
+
+
 def test_a_check_runs_in_a_thread():
     where = []
 

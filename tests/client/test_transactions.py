@@ -1,5 +1,6 @@
 """Transactions of our producer beside a broker in memory, on a virtual clock."""
 
+import asyncio
 import contextlib
 
 import pytest
@@ -21,6 +22,13 @@ async def visible(cluster):
         for queue in await reader.queues(TOPIC):
             found += [message.body for message in (await reader.pull(queue, 0)).messages]
         return sorted(found)
+
+
+class Silent:
+    """A hook that wants to know of transactions."""
+
+    def end_transaction(self, context):
+        pass
 
 
 def never(_):
@@ -88,6 +96,30 @@ def test_a_decision_that_is_lost_is_asked_for():
             assert await visible(cluster) == []
 
     simulate_cluster(work, settings=OFTEN)
+
+
+@pytest.mark.parametrize("ends", [None, ZeroDivisionError, asyncio.CancelledError])
+@pytest.mark.parametrize("closed", ["producer", "client"])
+@pytest.mark.parametrize("hooks", [(), (Silent(),)], ids=["", "watched"])
+def test_a_decision_after_closing_is_logged_and_hides_no_error(ends, closed, hooks, caplog):
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        async with client_of(cluster) as client:
+            producer = client.transaction_producer("shop", never, hooks=hooks)
+            with pytest.raises(ends) if ends else contextlib.nullcontext():
+                async with producer.transaction(Message(TOPIC, b"x")) as transaction:
+                    await (client if closed == "client" else producer).close()
+                    if ends:
+                        raise ends
+            return transaction
+
+    transaction = simulate_cluster(work)
+    state = "ROLLBACK" if ends else "COMMIT"
+    assert transaction.state is TransactionState[state]
+    told = [record.getMessage() for record in caplog.records if transaction.id in record.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith(f"{state} of transaction {transaction.id}: this TransactionProducer is not started")
+    assert told[0].endswith("; the broker will ask")
 
 
 async def unreachable(*_):

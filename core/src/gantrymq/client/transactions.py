@@ -99,7 +99,7 @@ class TransactionProducer(Producer):
         """Store *message* out of sight, and decide on it when the block is left.
 
         An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A
-        decision that the broker does not confirm is logged: `Check` is asked for it.
+        decision that the broker does not confirm is logged, one after `close` too: `Check` is asked for it.
 
         Args:
             message: is not changed; without a delay.
@@ -128,27 +128,26 @@ class TransactionProducer(Producer):
 
     async def _end(self, message: Message, transaction: Transaction, state: TransactionState) -> None:
         """Tell the broker that has the message; it need not be told, so that nothing is raised."""
-        transaction.state = state
-        if self._hooks is not None:
-            sent = transaction.sent
-            master = self._started().routes.master(sent.queue.broker_name) or ""
-            self._hooks.ended(message, transaction.id, sent.transaction_id, state, master, from_check=False)
-        if state is TransactionState.UNKNOWN:  # is answered by nobody; the broker asks in its time
-            return
-        instance, sent = self._started(), transaction.sent
-        header = EndTransactionRequest(
-            topic=sent.queue.topic,
-            producer_group=self.group,
-            tran_state_table_offset=sent.queue_offset,
-            commit_log_offset=parse_offset_id(sent.offset_id)[2],
-            commit_or_rollback=state.value,
-            msg_id=sent.message_id,
-            transaction_id=sent.transaction_id,
-        )
+        transaction.state, sent = state, transaction.sent
         try:
+            instance = self._started()
+            if self._hooks is not None:
+                master = instance.routes.master(sent.queue.broker_name) or ""
+                self._hooks.ended(message, transaction.id, sent.transaction_id, state, master, from_check=False)
+            if state is TransactionState.UNKNOWN:  # is answered by nobody; the broker asks in its time
+                return
+            header = EndTransactionRequest(
+                topic=sent.queue.topic,
+                producer_group=self.group,
+                tran_state_table_offset=sent.queue_offset,
+                commit_log_offset=parse_offset_id(sent.offset_id)[2],
+                commit_or_rollback=state.value,
+                msg_id=sent.message_id,
+                transaction_id=sent.transaction_id,
+            )
             address = await instance.routes.find_broker(sent.queue.topic, sent.queue.broker_name)
             await instance.rpc.ask(address, RequestCode.END_TRANSACTION, header, timeout_s=_ANSWER_TIMEOUT_S)
-        except GantryError as problem:
+        except GantryError as problem:  # the producer may have been closed inside the block
             logger.warning("%s of transaction %s: %s; the broker will ask", state.name, transaction.id, problem)
 
     async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:

@@ -11,6 +11,7 @@ with producer.transaction(Message("Orders", b"paid")) as transaction:
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING
@@ -19,12 +20,15 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.transactions import Transaction, TransactionState
 from gantrymq.client.transactions import TransactionProducer as AsyncTransactionProducer
+from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
     from gantrymq.client.sync.client import Client
     from gantrymq.client.sync.loop_thread import LoopThread
 
 __all__ = ["Check", "TransactionProducer", "in_a_thread"]
+
+logger = logging.getLogger("gantrymq.client")
 
 Check = Callable[[ReceivedMessage], TransactionState]
 
@@ -42,7 +46,7 @@ class TransactionProducer(Producer):
         """Store *message* out of sight, and decide on it when the block is left.
 
         An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A decision
-        that the broker does not confirm is logged: the producer's check is asked for it.
+        that the broker does not confirm is logged, one after `close` too: the producer's check is asked for it.
 
         Args:
             message: is not changed; without a delay.
@@ -56,15 +60,22 @@ class TransactionProducer(Producer):
         try:
             yield transaction
         except BaseException as error:
-            raised = error
-            self._thread.call(lambda: _left(decided, raised))
+            self._leave(decided, transaction, error)
             raise
-        self._thread.call(lambda: _left(decided, None))
+        self._leave(decided, transaction, None)
 
+    def _leave(
+        self, decided: AbstractAsyncContextManager[Transaction], transaction: Transaction, error: BaseException | None
+    ) -> None:
+        """The block was left; with *error*, which its caller raises."""
 
-async def _left(decided: AbstractAsyncContextManager[Transaction], error: BaseException | None) -> None:
-    """The block was left; with *error*, which its caller raises."""
-    await decided.__aexit__(None if error is None else type(error), error, None)
+        async def left() -> None:
+            await decided.__aexit__(None if error is None else type(error), error, None)
+
+        try:
+            self._on.call(left)
+        except ClientError as problem:  # the loop has stopped: the client was closed inside the block
+            logger.warning("the end of transaction %s: %s; the broker will ask", transaction.id, problem)
 
 
 def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
