@@ -25,7 +25,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
-from gantrymq.client.group.membership import subscription_of
+from gantrymq.client.group.membership import subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.group.streams import Batches, Messages, Portions
@@ -117,9 +117,7 @@ class Consumer(BaseClient):
         settings, connect = apart(type(self), options, SettingOptions.__annotations__)
         self.settings = ConsumerSettings(**settings)
         super().__init__(namesrv, **connect)
-        self._subscriptions: dict[str, Subscription] = {}
-        for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
-            self._subscriptions[topic] = subscription_of(topic, text, expression_type)
+        self._subscriptions = subscriptions_of(topics, expression, expression_type)
         if not self.settings.broadcasting:
             self._subscriptions[names.RETRY_PREFIX + group] = Subscription(names.RETRY_PREFIX + group)
         self._strategy = allocation_strategy(

@@ -32,7 +32,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import apart
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, Rebalanced
 from gantrymq.client.group.lite_pull_run import LitePullRun
-from gantrymq.client.group.membership import subscription_of
+from gantrymq.client.group.membership import subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
@@ -42,7 +42,7 @@ from gantrymq.errors import ClientError, GantryError, InvalidParameter
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
-from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
@@ -111,10 +111,7 @@ class LitePullConsumer(BaseClient):
         self.group = group
         self.settings = ConsumerSettings(**settings)
         super().__init__(namesrv, **connect)
-        self._subscriptions: dict[str, Subscription] = {}
-        if topics is not None:
-            for topic, text in (topics if isinstance(topics, Mapping) else {topics: expression}).items():
-                self._subscriptions[topic] = subscription_of(topic, text, expression_type)
+        self._subscriptions = subscriptions_of({} if topics is None else topics, expression, expression_type)
         self._strategy = self._loaded_strategy() if self._subscriptions else None
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from gantrymq.client.decoding import wanted_tags
@@ -17,7 +19,7 @@ from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 
-__all__ = ["Membership", "subscription_of"]
+__all__ = ["Membership", "subscription_of", "subscriptions_of"]
 
 
 @attrs.define
@@ -65,3 +67,9 @@ def subscription_of(topic: str, expression: str, expression_type: str) -> Subscr
     return Subscription(
         topic, " || ".join(tags) or ALL, TAG, tags=tuple(tags), codes=tuple(tags_code(tag) for tag in tags)
     )
+
+
+def subscriptions_of(topics: str | Mapping[str, str], expression: str, expression_type: str) -> dict[str, Subscription]:
+    """By topic: of one topic with *expression*, or of several with an expression each. Raises as `subscription_of`."""
+    wanted = topics if isinstance(topics, Mapping) else {topics: expression}
+    return {topic: subscription_of(topic, text, expression_type) for topic, text in wanted.items()}
