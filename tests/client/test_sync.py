@@ -140,8 +140,8 @@ def test_a_slow_loop_keeps_one_message_and_others_get_the_rest(client, topic):
     got = [within(slow.__next__).body for _ in range(5)]  # by then it takes several at a time
     rest = taken(consumer, 95)
     assert sorted([*got, *(body.encode() for body in rest)]) == sorted(b"%d" % number for number in range(100))
-    slow.close()
-    assert within(iter(consumer).__next__).body == got[-1]
+    slow.close()  # comes back when the loop's thread has its turn; so does what the other loop had in hand
+    assert sorted(taken(consumer, 2)) == sorted([got[-1].decode(), rest[-1]])
 
 
 def test_messages_acknowledged_by_hand(client, topic):
