@@ -6,7 +6,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gantrymq.cli import main
+from gantrymq import errors
+from gantrymq.cli import ADVICE, main
+from gantrymq.client import problems
+from gantrymq.client.admin import problems as admin_problems
 from gantrymq.commands.output import output_option, print_json
 from gantrymq.errors import BrokerRefused, ClientError, StoreLocked
 
@@ -120,3 +123,12 @@ def test_a_name_server_that_does_not_answer_is_told_with_the_option_that_names_a
     assert told["error"] == "NoNameServer"
     assert told["message"].endswith("; 'gantrymq start' starts one, -n names another")
     assert done.stderr == f"gantrymq: {told['message']}\n"
+
+
+@pytest.mark.parametrize("name", ADVICE)
+def test_an_error_of_the_library_is_told_with_the_command_or_option_that_helps(failing, name):
+    (made,) = {vars(module)[name] for module in (errors, problems, admin_problems) if hasattr(module, name)}
+    failing(made("too bad"))
+    assert invoke("failing").stderr == f"gantrymq: too bad{ADVICE[name]}\n"
+    failing(made("see: gantrymq topic list"))  # a command's own advice is nearer
+    assert invoke("failing").stderr == "gantrymq: see: gantrymq topic list\n"

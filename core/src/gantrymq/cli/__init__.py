@@ -16,10 +16,9 @@ import click
 
 from gantrymq import __version__, speedups
 from gantrymq.cli.open_group import OpenGroup
-from gantrymq.client.problems import NoNameServer
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.commands.output import print_json
-from gantrymq.errors import BrokerRefused, GantryError, NoRoute
+from gantrymq.errors import BrokerRefused, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
@@ -37,11 +36,15 @@ COMMANDS: dict[str, ImportedCommand] = {
 }
 """Core's commands by name."""
 
-_ADVICE: Final[dict[type[Exception], str]] = {
-    NoNameServer: "; 'gantrymq start' starts one, -n names another",
-    NoRoute: "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
+ADVICE: Final = {
+    "ClusterUnclear": "; -c names a cluster, -b one broker",
+    "GroupNotExist": "; 'gantrymq group list' shows those there are",
+    "HalfReset": ", run the command again",
+    "NoNameServer": "; 'gantrymq start' starts one, -n names another",
+    "NoRoute": "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
+    "OffsetOutside": ". Pick a queue with -q, or use a time",
 }
-"""What the client's errors cannot say, as they name no command."""
+"""By the class's name, as nothing is imported for it: what the client's errors cannot say, as they name no command."""
 
 
 class MainGroup(OpenGroup):
@@ -67,7 +70,7 @@ def _told(ctx: click.Context) -> Iterator[None]:
     except (GantryError, click.ClickException) as problem:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
         if "gantrymq " not in message:  # a command's own advice is nearer
-            message += _ADVICE.get(type(problem), "")
+            message += ADVICE.get(type(problem).__name__, "")
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
             told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
             print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))

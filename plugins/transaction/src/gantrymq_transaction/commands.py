@@ -8,7 +8,6 @@ from typing import Any, Final
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.admin import ClusterUnclear
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
@@ -40,10 +39,7 @@ broker_option = click.option("-b", "--broker", metavar="ADDR", callback=_address
 async def _brokers(admin: Admin, cluster: str | None, broker: str | None) -> tuple[str, ...]:
     if cluster and broker:
         raise click.UsageError("give -c or -b, not both")
-    try:
-        return (broker,) if broker else await admin.masters(cluster)
-    except ClusterUnclear as problem:
-        raise ClusterUnclear(f"{problem}; -c names a cluster, -b one broker") from problem
+    return (broker,) if broker else await admin.masters(cluster)
 
 
 @click.group(cls=CommandGroup)

@@ -15,7 +15,6 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.world import World
-from gantrymq_admin.asking import asking
 from gantrymq_admin.bench.consuming import drained, one_by_one
 from gantrymq_admin.bench.measuring import Limit, load
 from gantrymq_admin.bench.pairs import ratios, summary, turns
@@ -241,7 +240,7 @@ async def _rounds(
     async with AsyncExitStack() as stack:
         tools: dict[str, _Tools] = {}
         for server in asked.servers:
-            admin = await stack.enter_async_context(asking(server))
+            admin = await stack.enter_async_context(Admin(server))
             under_way = max([*in_flight, FILL_IN_FLIGHT])
             producer = Producer("gantrymq-bench", server, max_under_way=under_way)
             tools[server] = _Tools(server, world, admin, await stack.enter_async_context(producer))

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConfigError
-from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 
@@ -59,7 +59,7 @@ async def _get(
     namesrv: str, keys: Sequence[str], cluster: str | None, broker: str | None
 ) -> list[tuple[str, dict[str, str]]]:
     found = []
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             settings = await admin.broker_settings(address)
             missing = [key for key in keys if key not in settings]
@@ -70,7 +70,7 @@ async def _get(
 
 
 async def _set(namesrv: str, settings: dict[str, str], cluster: str | None, broker: str | None) -> list[str]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         addresses = list(await brokers_of(admin, cluster, broker))
         for address in addresses:
             await admin.change_broker_settings(address, settings)

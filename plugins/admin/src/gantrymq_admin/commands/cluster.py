@@ -11,7 +11,6 @@ from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, GantryError
-from gantrymq_admin.asking import asking
 
 _COUNTS = {
     "commitLogMinOffset": "log_min_offset",
@@ -55,7 +54,7 @@ def cluster(name: str | None, namesrv: str, output: str) -> None:
 
 
 async def _look(namesrv: str, name: str | None) -> list[dict[str, Any]]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         info = await admin.clusters()
         if name is not None and name not in info.clusters:
             raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")

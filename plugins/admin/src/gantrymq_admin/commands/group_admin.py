@@ -15,7 +15,6 @@ from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.asking import asking
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -200,7 +199,7 @@ def _late(queue: dict[str, Any]) -> str:
 
 async def _list(namesrv: str, cluster: str | None, broker: str | None, everything: bool) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             for name, config in (await admin.groups(address)).items():
                 if not everything and name in names.SYSTEM_GROUPS:
@@ -223,7 +222,7 @@ async def _list(namesrv: str, cluster: str | None, broker: str | None, everythin
 
 
 async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
         for address in addresses:
             await admin.create_group(address, config)
@@ -233,7 +232,7 @@ async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker
 async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
     if name in names.SYSTEM_GROUPS or names.is_system_group(name):
         raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
         known = await _known(admin, addresses, name)
         if not known:
@@ -245,7 +244,7 @@ async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | No
 
 async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             found = await admin.consumer_connections(address, name)
             if found is None:
@@ -272,7 +271,7 @@ async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | N
 
 
 async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         addresses = await brokers_of(admin, cluster, broker)
         queues = []
         for address in addresses:

@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 
 import click
 
+from gantrymq.client import Admin
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Header, header_of
-from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
@@ -84,7 +84,7 @@ async def _explain(
     """What each broker says that knows the group."""
     found, missing = list[dict[str, Any]](), ""
     header = ExplainGroupRequest(consumer_group=group, topic=topic)
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             try:
                 said = await admin.ask_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import click
 
+from gantrymq.client import Admin
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import ConsumerNotOnline, InvalidParameter, NoRoute
 from gantrymq.model.queue import MessageQueue
-from gantrymq_admin.asking import asking
 from gantrymq_admin.group_moves import Plan, in_words, make_plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -160,7 +160,7 @@ async def _look(
     namesrv: str, topic: str, group: str | None, queues: list[MessageQueue], members: list[str]
 ) -> tuple[list[MessageQueue], list[str]]:
     """Fill in what was not given: readable queues, and members as any broker of the topic sees them."""
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         route = await admin.route(topic)
         if not queues:
             queues = list(route.readable_queues(topic))

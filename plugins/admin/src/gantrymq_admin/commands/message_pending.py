@@ -14,7 +14,6 @@ from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import BrokerRefused, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
-from gantrymq_admin.asking import asking
 from gantrymq_admin.commands.group_admin import brokers_of, where_options
 
 __all__ = ["pending"]
@@ -68,7 +67,7 @@ async def _pending(
     namesrv: str, topic: str | None, until_ms: int | None, most: int, cluster: str | None, broker: str | None
 ) -> list[dict[str, Any]]:
     found = []
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             sources, messages = await _of_broker(admin, address, topic, until_ms, most)
             messages.sort(key=lambda message: message["due_ms"])

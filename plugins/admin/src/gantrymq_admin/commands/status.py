@@ -13,7 +13,6 @@ from gantrymq.commands.output import namesrv_option, output_option, print_json, 
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError
 from gantrymq.remoting.codes import RequestCode
-from gantrymq_admin.asking import asking
 
 SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # of gantrymq-diagnosis
 
@@ -65,7 +64,7 @@ def status(namesrv: str, output: str) -> None:
 
 
 async def _look(namesrv: str) -> dict[str, Any]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
         servers = [shown for shown, _ in looked]
         infos = [info for _, info in looked if info is not None]

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from gantrymq.client import Admin
 from gantrymq.client.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
@@ -15,7 +16,6 @@ from gantrymq.errors import InvalidParameter, NoRoute
 from gantrymq.model import names
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
-from gantrymq_admin.asking import asking
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
@@ -176,7 +176,7 @@ def status(name: str, namesrv: str, output: str) -> None:
 
 
 async def _list(namesrv: str, everything: bool) -> list[str]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         topics = await admin.topics()
         if everything:
             return list(topics)
@@ -189,7 +189,7 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
 async def _create(
     namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
 ) -> list[str]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         addresses = [broker] if broker else await admin.masters(cluster)
         if not fewer_queues:
             for address in addresses:
@@ -200,7 +200,7 @@ async def _create(
 
 
 async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[str], list[str]]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         if name not in await admin.topics():
             raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
         brokers = await admin.delete_topic(name, cluster)
@@ -208,12 +208,12 @@ async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[st
 
 
 async def _route(namesrv: str, name: str) -> TopicRoute:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         return await admin.route(name)
 
 
 async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
-    async with asking(namesrv) as admin:
+    async with Admin(namesrv) as admin:
         return [
             {
                 "broker": queue.broker_name,
