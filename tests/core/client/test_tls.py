@@ -6,45 +6,24 @@ import pytest
 from gantrymq.client.tls import tls_of_environment
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
-from gantrymq.world.real import real_world
-
-FILE = """
-tls.enable=true
-tls.client.authServer=true
-tls.client.trustCertPath=/etc/ca.pem
-tls.server.certPath=/etc/server.pem
-brokerName=not-for-this-file
-"""
 
 
-@pytest.fixture
-def files():
-    return real_world().files
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "tls.properties"
-    path.write_text(FILE)
-    return path
-
-
-def test_a_client_reads_the_file_and_the_environment_over_it(files, file):
-    environ = {"tls.config.file": str(file), "tls.client.trustCertPath": "/mine.pem", "tls.client.keyPassword": "s"}
+def test_a_client_reads_the_file_and_the_environment_over_it(real_files, tls_file):
+    environ = {"tls.config.file": str(tls_file), "tls.client.trustCertPath": "/mine.pem", "tls.client.keyPassword": "s"}
     wanted = TlsClient(auth_server=True, trust_cert_path="/mine.pem", key_password="s")
-    assert tls_of_environment(files, environ, None) == wanted
-    assert tls_of_environment(files, environ, True) == wanted
-    assert tls_of_environment(files, environ, False) is None
-    assert tls_of_environment(files, {**environ, "tls.enable": "false"}, None) is None
-    assert tls_of_environment(files, {**environ, "tls.enable": "false"}, True) == wanted
+    assert tls_of_environment(real_files, environ, None) == wanted
+    assert tls_of_environment(real_files, environ, True) == wanted
+    assert tls_of_environment(real_files, environ, False) is None
+    assert tls_of_environment(real_files, {**environ, "tls.enable": "false"}, None) is None
+    assert tls_of_environment(real_files, {**environ, "tls.enable": "false"}, True) == wanted
 
 
-def test_a_client_goes_without_by_default(files):
-    assert tls_of_environment(files, {}, None) is None
-    assert tls_of_environment(files, {}, True) == TlsClient()
+def test_a_client_goes_without_by_default(real_files):
+    assert tls_of_environment(real_files, {}, None) is None
+    assert tls_of_environment(real_files, {}, True) == TlsClient()
     assert attrs.asdict(TlsClient())["auth_server"] is False
 
 
-def test_a_value_that_does_not_fit_names_its_place(files):
+def test_a_value_that_does_not_fit_names_its_place(real_files):
     with pytest.raises(ConfigError, match=r"environment variable tls\.client\.authServer: .* neither true nor false"):
-        tls_of_environment(files, {"tls.client.authServer": "yes"}, True)
+        tls_of_environment(real_files, {"tls.client.authServer": "yes"}, True)

@@ -7,44 +7,23 @@ from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.remoting.tls_settings import TLS_SETTINGS, client_of, tls_file_layer
 from gantrymq.settings_load import Given
-from gantrymq.world.real import real_world
-
-FILE = """
-tls.enable=true
-tls.client.authServer=true
-tls.client.trustCertPath=/etc/ca.pem
-tls.server.certPath=/etc/server.pem
-brokerName=not-for-this-file
-"""
 
 
-@pytest.fixture
-def files():
-    return real_world().files
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "tls.properties"
-    path.write_text(FILE)
-    return path
-
-
-def test_the_file_gives_settings_of_tls_only(files, file):
-    layer = tls_file_layer(files, Given(f" {file} ", "--set tls.config.file"))
+def test_the_file_gives_settings_of_tls_only(real_files, tls_file):
+    layer = tls_file_layer(real_files, Given(f" {tls_file} ", "--set tls.config.file"))
     assert set(layer.entries) == {
         "tls.enable",
         "tls.client.authServer",
         "tls.client.trustCertPath",
         "tls.server.certPath",
     }
-    assert layer.entries["tls.enable"] == Given("true", f"{file} line 2")
+    assert layer.entries["tls.enable"] == Given("true", f"{tls_file} line 2")
 
 
-def test_a_file_that_was_named_must_be_there(files, tmp_path):
+def test_a_file_that_was_named_must_be_there(real_files, tmp_path):
     with pytest.raises(ConfigError, match="cannot read the settings file"):
-        tls_file_layer(files, Given(str(tmp_path / "missing"), "environment"))
-    assert not tls_file_layer(files, None).entries
+        tls_file_layer(real_files, Given(str(tmp_path / "missing"), "environment"))
+    assert not tls_file_layer(real_files, None).entries
 
 
 @pytest.mark.parametrize(
