@@ -138,7 +138,7 @@ def test_messages_are_found_by_time_and_by_key_on_both_sides_of_a_step(
             (queue,) = await consumer.queues(TOPIC)
             for asked in (times[0], times[SENDS - 1] + 1, times[SENDS], times[-1]):
                 first = next((n for n, stored in enumerate(times) if stored >= asked), len(times))
-                assert await consumer.offset_at(queue, asked) == first, (asked, times)
+                assert await consumer.offset_for_timestamp(queue, asked) == first, (asked, times)
         async with Admin(server.namesrv) as admin:
             found = await admin.query_message(TOPIC, "key7", begin_ms=times[0], end_ms=times[-1] + 1)
             assert [message.queue_offset for message in found] == [7, SENDS + 7]

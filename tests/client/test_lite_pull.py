@@ -306,7 +306,7 @@ def test_who_assigns_takes_no_queue_from_members():
             await sent(cluster, 8)
             assert len(await polled(consumer, 8)) == 8
             await cluster.world.clock.sleep(60)
-            assert len([queue for queue in member.assigned if queue.topic == TOPIC]) == 4
+            assert len([queue for queue in member.assignment if queue.topic == TOPIC]) == 4
 
     simulate_cluster(work)
 
@@ -322,7 +322,7 @@ def test_members_share_the_queues_and_take_over_what_is_left():
             async with Consumer(GROUP, TOPIC, cluster.namesrv, world=cluster.world) as pushed:
                 await cluster.world.clock.sleep(30)
                 assert len(one.assignment) == 2
-                assert len([queue for queue in pushed.assigned if queue.topic == TOPIC]) == 2
+                assert len([queue for queue in pushed.assignment if queue.topic == TOPIC]) == 2
             await cluster.world.clock.sleep(30)
             assert len(one.assignment) == 4
             seen = await polled(one, 360)

@@ -52,7 +52,7 @@ def test_names_are_wrapped_at_the_broker_and_plain_here():
             (message,) = await first_of(consumer)
             assert (message.topic, message.body) == ("Orders", b"1")
             assert message.properties["INSTANCE_ID"] == "NS"
-            assert {queue.topic for queue in consumer.assigned} >= {"Orders"}
+            assert {queue.topic for queue in consumer.assignment} >= {"Orders"}
             reader = client.reader("Orders")
             assert [found.topic async for found in reader] == ["Orders"]
             assert [found.topic async for found in other.reader("NS%Orders")] == ["NS%Orders"]
@@ -118,8 +118,8 @@ def test_members_with_and_without_the_option_share_queues():
             two = other.consumer("NS%G", "NS%Orders", **options)
             for _ in range(3):
                 await cluster.world.clock.sleep(25)
-            held = [q._replace(topic="Orders") for q in two.assigned if q.topic == "NS%Orders"]
-            mine = [q for q in one.assigned if q.topic == "Orders"]
+            held = [q._replace(topic="Orders") for q in two.assignment if q.topic == "NS%Orders"]
+            mine = [q for q in one.assignment if q.topic == "Orders"]
             assert len(mine) > 0 and len(held) > 0
             assert sorted(mine + held) == sorted(await client.producer("P").queues("Orders"))
 

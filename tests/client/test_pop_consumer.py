@@ -527,7 +527,7 @@ def test_who_pops_takes_no_queue_from_members():
             await member.wait_assigned()
             assert await consumer.pop(poll_s=1) == ()
             await cluster.world.clock.sleep(60)
-            assert len([queue for queue in member.assigned if queue.topic == TOPIC]) == 4
+            assert len([queue for queue in member.assignment if queue.topic == TOPIC]) == 4
 
     simulate_cluster(work)
 

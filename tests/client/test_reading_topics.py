@@ -166,13 +166,13 @@ def test_a_reader_disturbs_no_group():
         ) as member:
             await member.wait_assigned()
             await cluster.world.clock.sleep(30)  # its retry topic as well
-            before, made = member.assigned, len(changes)
+            before, made = member.assignment, len(changes)
             await sent(cluster, 8)
             async with reader(cluster, group="billing") as r, reader(cluster) as other:
                 assert await bodies(r) == await bodies(other) == list(range(8))
                 await cluster.world.clock.sleep(60)
                 assert len(before) == 5
-                assert (member.assigned, len(changes)) == (before, made)
+                assert (member.assignment, len(changes)) == (before, made)
                 assert await r.committed(before[1]) == 0
 
     simulate_cluster(work)

@@ -191,7 +191,7 @@ def test_offsets_and_resets(servers: Servers, topic: str) -> None:
         assert [await admin.max_offset(each) for each in queues] == [3, 3]
         oldest = await admin.oldest_stored_ms(first)
         assert oldest is not None
-        assert await admin.offset_at(first, oldest) == 0
+        assert await admin.offset_for_timestamp(first, oldest) == 0
         await admin.commit_offset(group, first, 2)
         assert await admin.committed_offset(group, first) == 2
 

@@ -194,7 +194,7 @@ def test_java_and_ours_share_the_queues_of_one_group(
         seen = Seen()
         consumer = Consumer(group, topic, namesrv)
         async with running(consumer, seen.take):
-            await seen.until(lambda: len(consumer.assigned) in (3, 4) and len(queues_of(java)) == 3)
+            await seen.until(lambda: len(consumer.assignment) in (3, 4) and len(queues_of(java)) == 3)
             sent = await asyncio.to_thread(driver.produce, topic, 60, body_prefix="shared")
             wanted = {str(event["body"]) for event in sent}
             await seen.until(lambda: wanted <= of_java() | set(seen.bodies))

@@ -74,7 +74,9 @@ def test_java_members_and_ours_share_a_group(java_namesrv: str, tmp_path: Path, 
             consumer = client.consumer(group, topic, consume_from="first")
             running = asyncio.create_task(consumer.run(handle))
             await asyncio.to_thread(
-                java.wait_for, lambda _: len([q for q in consumer.assigned if q.topic == topic]) == 4, "half the queues"
+                java.wait_for,
+                lambda _: len([q for q in consumer.assignment if q.topic == topic]) == 4,
+                "half the queues",
             )
             producer = client.producer("P")
             for number in range(COUNT):

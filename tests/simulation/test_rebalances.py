@@ -79,13 +79,13 @@ class Group:
 
     def die(self, place):
         process, consumer, _ = self.members.pop(place)
-        for queue in consumer.assigned:
+        for queue in consumer.assignment:
             self._died_at[queue.topic, queue.queue_id] = self._reached.get((queue.topic, queue.queue_id), 0)
         process.kill()
 
     def shared_out(self):
         """Each queue has one member."""
-        held = [queue for _, consumer, _ in self.members for queue in consumer.assigned if queue.topic in TOPICS]
+        held = [queue for _, consumer, _ in self.members for queue in consumer.assignment if queue.topic in TOPICS]
         return len(held) == len(set(held)) == sum(TOPICS.values())
 
 

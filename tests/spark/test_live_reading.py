@@ -436,7 +436,7 @@ def test_available_now_ends_with_what_was_there():
 @pytest.mark.parametrize(("stored_ms", "found"), [(4_999, 10), (5_000, 9)])
 def test_a_time_after_the_last_message_is_the_end_though_java_says_the_last_message(stored_ms, found):
     class Java:
-        async def offset_at(self, queue, time_ms):
+        async def offset_for_timestamp(self, queue, time_ms):
             return 9
 
     view = QueueView(None, Java(), Wanted(topics=("T",)))

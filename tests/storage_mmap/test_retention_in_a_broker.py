@@ -35,7 +35,7 @@ def test_a_consumer_below_the_minimum_is_told_where_to_go_on():
             assert (found.status, found.next_offset) == (PullStatus.OFFSET_ILLEGAL, 6)
             assert (found.min_offset, found.max_offset) == (6, 7)
             assert await consumer.min_offset(queue) == 6
-            assert await consumer.offset_at(queue, 0) == 6
+            assert await consumer.offset_for_timestamp(queue, 0) == 6
             found = await consumer.pull(queue, found.next_offset)
             assert [message.body for message in found.messages] == [BODY]
             assert (await consumer.pull(queue, 7)).status is PullStatus.NO_NEW_MSG

@@ -166,7 +166,7 @@ def test_offsets_are_asked_of_the_queues_broker(simulate, cluster):
             answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "20"})
             answers[RequestCode.SEARCH_OFFSET_BY_TIMESTAMP] = Command(0, ext={"offset": "11"})
             assert (await consumer.min_offset(QUEUE), await consumer.max_offset(QUEUE)) == (3, 20)
-            assert await consumer.offset_at(QUEUE, 1_700_000_000_123) == 11
+            assert await consumer.offset_for_timestamp(QUEUE, 1_700_000_000_123) == 11
             asked = c.brokers["a"].of(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)[0].ext
             assert (asked["timestamp"], asked["boundaryType"], asked["queueId"]) == ("1700000000123", "LOWER", "2")
 

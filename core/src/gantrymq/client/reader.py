@@ -265,7 +265,7 @@ class Reader(BaseClient):
         """The offset that the queue's next message will get. Raises as `pull`."""
         return await self._offsets().end(queue)
 
-    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none.
 
         Raises as `pull`.

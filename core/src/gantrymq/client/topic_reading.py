@@ -50,7 +50,7 @@ async def first_offsets(reader: Reader, queues: tuple[MessageQueue, ...], start:
         if isinstance(start, Mapping):
             return start[queue] if queue in start else await reader.min_offset(queue)
         if isinstance(start, int):
-            return await reader.offset_at(queue, start)
+            return await reader.offset_for_timestamp(queue, start)
         return await (reader.min_offset(queue) if start == "first" else reader.max_offset(queue))
 
     return dict(zip(queues, await asyncio.gather(*map(of, queues)), strict=True))

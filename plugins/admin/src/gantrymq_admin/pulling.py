@@ -66,7 +66,7 @@ class Starts:
     async def of(self, queue: MessageQueue) -> int:
         """The queue offset to go on at. Raises as `Reader.pull`."""
         if queue not in self._at:
-            at_time, time_ms = self.reader.offset_at, self._time_ms
+            at_time, time_ms = self.reader.offset_for_timestamp, self._time_ms
             found = self.reader.min_offset(queue) if time_ms is None else at_time(queue, time_ms)
             self._at[queue] = await found
         return self._at[queue]

@@ -29,7 +29,7 @@ class OffsetCalls(Asking):
         """The offset that the queue's next message will get."""
         return await self._offsets().end(queue)
 
-    async def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
         return await self._offsets().at(queue, time_ms)
 

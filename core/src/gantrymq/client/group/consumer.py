@@ -284,7 +284,7 @@ class Consumer(BaseClient):
         run.sharing.wake()
 
     @property
-    def assigned(self) -> tuple[MessageQueue, ...]:
+    def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
         run = self._run
         return () if run is None else tuple(sorted(q for q, held in run.member.held.items() if not held.dropped))
@@ -298,7 +298,7 @@ class Consumer(BaseClient):
         """
         run = self._running()
         await run.balanced(timeout_s)
-        return self.assigned
+        return self.assignment
 
     async def commit(self) -> None:
         """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""

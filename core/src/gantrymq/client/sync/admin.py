@@ -182,9 +182,9 @@ class Admin(Part[AsyncAdmin]):
         """The offset that the queue's next message will get."""
         return self._thread.call(lambda: self._made.max_offset(queue))
 
-    def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return self._thread.call(lambda: self._made.offset_at(queue, time_ms))
+        return self._thread.call(lambda: self._made.offset_for_timestamp(queue, time_ms))
 
     def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
         """When the oldest message of the queue was stored, wall time; None for an empty one."""

@@ -143,9 +143,9 @@ class Consumer(Part[AsyncConsumer]):
         self._thread.now(lambda: self._made.resume(*queues))
 
     @property
-    def assigned(self) -> tuple[MessageQueue, ...]:
+    def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
-        return self._thread.now(lambda: self._made.assigned)
+        return self._thread.now(lambda: self._made.assignment)
 
     def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """The queues of this member, once every topic was shared out. Raises CallTimeout: that takes longer."""

@@ -101,9 +101,9 @@ class Reader(Part[AsyncReader]):
         """The offset that the queue's next message will get."""
         return self._thread.call(lambda: self._made.max_offset(queue))
 
-    def offset_at(self, queue: MessageQueue, time_ms: int) -> int:
+    def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return self._thread.call(lambda: self._made.offset_at(queue, time_ms))
+        return self._thread.call(lambda: self._made.offset_for_timestamp(queue, time_ms))
 
     def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset in *queue*, None when it has none."""

@@ -116,7 +116,7 @@ class QueueView:
         """The offset of the first message stored at *time_ms* or later; the queue's end if there is none."""
         if there.first == there.end or there.stored_ms < time_ms:
             return there.end
-        return max(there.first, min(await self._consumer.offset_at(queue, time_ms), there.end))
+        return max(there.first, min(await self._consumer.offset_for_timestamp(queue, time_ms), there.end))
 
     async def _offset(self, place: Place, queue: MessageQueue, there: QueueNow, now_ms: int) -> int:
         match place.kind:
