@@ -4,12 +4,10 @@ import pytest
 
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import SendIdentity, packed, prepare, prepare_batch, send_request
+from gantrymq.client.outgoing import packed, prepare, prepare_batch
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress
-from gantrymq.model import properties
-from gantrymq.model.queue import MessageQueue
 
 LONG = 1 << 20
 
@@ -17,41 +15,6 @@ LONG = 1 << 20
 def given(*ids: str) -> Callable[[], str]:
     left: Iterator[str] = iter(ids)
     return lambda: next(left)
-
-
-def with_read_properties(ext: dict[str, str]) -> dict[str, object]:
-    """Java writes properties in the order of a hash table, so they are compared as a table."""
-    return {**ext, "i": properties.decode_text(ext["i"])}
-
-
-def test_request_is_the_one_that_java_sends(golden):
-    recorded = golden("send")
-    message = Message("GoldenOps", recorded.payload, tags="t0", keys="key0")
-    outgoing = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"))
-    identity = SendIdentity("PG_ops", default_topic_queues=2)
-    ours = send_request(outgoing, MessageQueue("GoldenOps", "broker-a", 0), identity, 1795245382993)
-    assert (ours.code, ours.payload, ours.flag) == (recorded.code, recorded.payload, recorded.flag)
-    assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
-
-
-def test_batch_request_is_the_one_that_java_sends(golden):
-    recorded = golden("batch")
-    entries = decode_batch(recorded.payload)
-    found = [properties.decode(entry.properties) for entry in entries]
-    messages = [
-        Message("GoldenBatch", bytes(entry.body), flag=entry.flag, properties=one)
-        for entry, one in zip(entries, found, strict=True)
-    ]
-    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
-    identity = SendIdentity("PG_batch", default_topic_queues=2)
-    ours = send_request(outgoing, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
-    assert ours.code == recorded.code
-    assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
-    again = decode_batch(ours.payload)
-    assert [(e.flag, bytes(e.body), properties.decode(e.properties)) for e in again] == [
-        (e.flag, bytes(e.body), one) for e, one in zip(entries, found, strict=True)
-    ]
-    assert outgoing.unique_ids == tuple(one["UNIQ_KEY"] for one in found)
 
 
 def test_every_message_of_a_batch_gets_an_id_that_no_id_of_the_batch_hides():
@@ -99,19 +62,3 @@ def test_message_is_not_changed_and_its_own_id_is_kept():
 
 def test_half_message_is_flagged():
     assert prepare(Message("T", b"x", system_properties={"TRAN_MSG": "true"}), given("A")).sys_flag == 4
-
-
-def test_counts_of_a_retry_topic_move_into_the_header():
-    own = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16", "a": "b"}
-    outgoing = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
-    for _ in range(2):  # a second attempt says the same
-        ext = send_request(outgoing, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
-        assert (ext["j"], ext["l"]) == ("3", "16")
-        assert properties.decode_text(ext["i"]) == {"a": "b", "UNIQ_KEY": "A", "WAIT": "true"}
-
-
-def test_oneway_request_is_marked():
-    request = send_request(
-        prepare(Message("T", b"x"), given("A")), MessageQueue("T", "a", 0), SendIdentity("P"), 1, oneway=True
-    )
-    assert request.is_oneway

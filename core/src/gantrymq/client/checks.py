@@ -106,6 +106,8 @@ def is_delayed(message: Message) -> bool:
 
 
 def _check_properties(message: Message) -> None:
+    if not (message.properties or message.system_properties or message.tags or message.keys):
+        return  # what else there is are numbers
     for name in message.properties:
         if name in RESERVED:
             raise MessageIllegal(

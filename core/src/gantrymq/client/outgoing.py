@@ -1,18 +1,15 @@
-"""Messages made ready to send: unique id, compression, property text, request header. No I/O.
+"""Messages made ready to send: unique id, properties, compression, batches. No I/O.
 
-A single message travels as request 310, a batch as 320. The envelope of a batch has WAIT; brokers add the envelope's
-text to every message. That of an inner batch (see `batch_queues`) has a UNIQ_KEY of its own, and the tag and keys of
-its messages, by which the one record is found.
+The envelope of a batch has WAIT; brokers add the envelope's text to every message. That of an inner batch (see
+`batch_queues`) has a UNIQ_KEY of its own, and the tag and keys of its messages, by which the one record is found.
 
-Sources: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java,
-client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQProducer.java (batch).
+Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl),
+DefaultMQProducer.java (batch).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
-from typing import NamedTuple
 
 import attrs
 
@@ -20,44 +17,24 @@ from gantrymq.client.compressor import Compressor
 from gantrymq.client.message import Message
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import MIN_ENTRY_BYTES, BatchEntry, encode_batch
-from gantrymq.model import names
 from gantrymq.model import properties as property_text
-from gantrymq.model.queue import MessageQueue
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
-from gantrymq.remoting import command
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
 
 __all__ = [
     "BatchParts",
     "Outgoing",
-    "SendIdentity",
     "entry_bytes",
     "entry_of",
     "in_batches",
     "packed",
     "prepare",
     "prepare_batch",
-    "send_request",
 ]
 
-_LETTERS = {field.attribute: field.wire for field in send_fields(RequestCode.SEND_MESSAGE_V2)}
-_BORN, _PROPERTIES = _LETTERS["born_timestamp"], _LETTERS["properties"]
-_RECONSUME_TIME = "RECONSUME_TIME"
-_MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 _MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; brokers add properties of their own
 _ENTRY_BYTES = (
     MIN_ENTRY_BYTES + len("UNIQ_KEY") + 2 + 56
 )  # of a message in a batch beside body and properties, with its id
-
-
-class SendIdentity(NamedTuple):
-    """What every send of one producer says about it."""
-
-    group: str
-    default_topic: str = names.DEFAULT_TOPIC  # a missing topic is made after its likeness
-    default_topic_queues: int = 4
-    unit_mode: bool = False
 
 
 @attrs.define  # and not frozen, which takes three times as long to make
@@ -199,73 +176,3 @@ def in_batches(messages: Sequence[Message], max_bytes: int) -> Iterator[list[Mes
         size += own
     if batch:
         yield batch
-
-
-def send_request(
-    outgoing: Outgoing, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
-) -> command.Command:
-    """The request that sends *outgoing* to *queue*: code 310, 320 for a batch, 325 for the reply to a request.
-
-    Args:
-        outgoing: from `prepare` or `prepare_batch`.
-        queue: where to; its broker's name goes along.
-        identity: of the producer.
-        born_ms: wall time of this attempt.
-        oneway: the broker sends no reply.
-    """
-    properties = outgoing.properties
-    reconsume_times, most_reconsume_times = 0, None
-    if outgoing.topic.startswith(names.RETRY_PREFIX):
-        properties = dict(properties)
-        reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
-        most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
-    fields = _fields(
-        identity,
-        outgoing.topic,
-        queue,
-        outgoing.sys_flag,
-        outgoing.flag,
-        outgoing.batch,
-        reconsume_times,
-        most_reconsume_times,
-    ).copy()
-    fields[_BORN] = str(born_ms)
-    fields[_PROPERTIES] = property_text.encode_text(properties)
-    code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
-    if properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE:
-        code = RequestCode.SEND_REPLY_MESSAGE_V2
-    return command.request(code, fields, outgoing.body, oneway=oneway)
-
-
-@lru_cache(4096, typed=True)
-def _fields(
-    identity: SendIdentity,
-    topic: str,
-    queue: MessageQueue,
-    sys_flag: int,
-    flag: int,
-    batch: bool,
-    reconsume_times: int,
-    most_reconsume_times: int | None,
-) -> dict[str, str]:
-    """The header's fields as they are written, which many sends have in common but for two; copy them."""
-    return SendMessageRequest(
-        producer_group=identity.group,
-        topic=topic,
-        default_topic=identity.default_topic,
-        default_topic_queue_nums=identity.default_topic_queues,
-        queue_id=queue.queue_id,
-        sys_flag=sys_flag,
-        born_timestamp=0,
-        flag=flag,
-        properties="",
-        reconsume_times=reconsume_times,
-        unit_mode=identity.unit_mode,
-        max_reconsume_times=most_reconsume_times,
-        batch=batch,
-        bname=queue.broker_name,
-    ).to_ext_v2()
-
-
-def _count(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None

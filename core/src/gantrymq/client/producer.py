@@ -23,13 +23,14 @@ from gantrymq.client.compressor import Compressor
 from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.outgoing import SendIdentity, in_batches
+from gantrymq.client.outgoing import in_batches
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
 from gantrymq.client.recalling import recall
 from gantrymq.client.requesting import requested
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES
 from gantrymq.client.selectors import Where
+from gantrymq.client.send_requests import SendIdentity
 from gantrymq.client.send_ways import SendWays
 from gantrymq.client.sending import Sending
 from gantrymq.client.tracing.calls import SendCalls

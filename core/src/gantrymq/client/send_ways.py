@@ -52,21 +52,22 @@ class SendWays:
         if settings.batching:
             self._batching = AutoBatching(instance, sending, settings, self._gathered_out, begin)
 
-    async def one(
+    def one(
         self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
-    ) -> SendResult:
-        """Send *message*, gathered or by itself. Errors as `Producer.send`."""
-        if self._batching is not None:
-            if self._batching.takes(message):
-                return await self._gathered(self._batching, message, where, timeout_s, is_async)
-            await self._let_others_first(message.topic)
+    ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
+        """What sends *message*, to be awaited at once, or a future where it is gathered. Errors as `Producer.send`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
-        return await self._out(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
+        policy = self._async_policy if is_async else self._policy
+        if self._batching is None:
+            return self._out(submission, message, where, timeout_s, policy)
+        if self._batching.takes(message):
+            return self._gathered(self._batching, message, where, timeout_s, is_async)
+        return self._out_behind_others(submission, message, where, timeout_s, policy)
 
     def soon(
         self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        """As `one`, of *message* as it is now; what sends it, or a future where it is gathered already."""
+        """As `one`, of *message* as it is now."""
         if self._batching is not None:
             if self._batching.takes(message):
                 return self._gathered(self._batching, message, where, timeout_s, is_async)
@@ -121,12 +122,24 @@ class SendWays:
         policy = policy if group.queue is None else _ONE_QUEUE
         return await self.sending.send(submission, group.queue, group.timeout_s, policy, group.balancing)
 
-    async def _out(
+    async def _out_behind_others(
         self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
     ) -> SendResult:
-        queue, balancing = await self._chosen(message, where)
-        policy = policy if queue is None else _ONE_QUEUE
-        return await self.sending.send(submission, queue, self.limit_s(timeout_s), policy, balancing)
+        await self._let_others_first(message.topic)
+        return await self._out(submission, message, where, timeout_s, policy)
+
+    def _out(
+        self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
+    ) -> Coroutine[Any, Any, SendResult]:
+        where = self._settings.selector if where is None else where
+        limit_s = self.limit_s(timeout_s)
+        if isinstance(where, Balancing):
+            return self.sending.send(submission, None, limit_s, policy, where)
+        return self._out_to(where, submission, message, limit_s)
+
+    async def _out_to(self, where: Where, submission: Submission, message: Message, limit_s: float) -> SendResult:
+        queue, _ = await self._chosen(message, where)
+        return await self.sending.send(submission, queue, limit_s, _ONE_QUEUE)
 
     async def _chosen(self, message: Message, where: Where | None) -> tuple[MessageQueue | None, Balancing]:
         """The queue for *message*, or how one is to be found."""

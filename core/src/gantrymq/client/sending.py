@@ -18,12 +18,13 @@ from gantrymq.client.compressor import Compressor
 from gantrymq.client.fault_detector import FaultDetector
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.latency_faults import LatencyFaults
-from gantrymq.client.outgoing import Outgoing, SendIdentity, packed, send_request
+from gantrymq.client.outgoing import Outgoing, packed
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
 from gantrymq.client.selection import QueueChoice
 from gantrymq.client.selectors import Balancing
+from gantrymq.client.send_requests import SendIdentity, send_request
 from gantrymq.client.send_window import SendWindow
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue

@@ -30,28 +30,30 @@ GRACE_S: Final = 0.05  # and then answers get this long to be read
 class _Call:
     """One request that waits."""
 
-    __slots__ = ("code", "due", "end", "future", "group", "late", "opaque", "timeout_s", "written")
+    __slots__ = ("code", "future", "group")
 
-    def __init__(self, opaque: int, future: asyncio.Future[Command], code: int, timeout_s: float) -> None:
-        self.opaque = opaque
-        self.future = future
+    def __init__(self, code: int, future: asyncio.Future[Command], group: _Group) -> None:
         self.code = code
-        self.timeout_s = timeout_s
-        self.group: _Group | None = None  # from when it is handed over
-        self.due = 0.0  # monotonic seconds
-        self.end = 0  # position of its last byte in all that was handed over
-        self.written = 0  # what had left our memory when the deadline began
-        self.late = False  # whether the event loop's lateness was made up for
+        self.future = future
+        self.group = group
 
 
 class _Group:
-    """Requests of one deadline, which share a timer; it is cancelled when none of them waits any more."""
+    """Requests that were handed over together and have one deadline.
 
-    __slots__ = ("calls", "timer")
+    They share a timer, which is cancelled when none of them waits any more.
+    """
 
-    def __init__(self, calls: dict[int, _Call]) -> None:
-        self.calls = calls  # by opaque
-        self.timer: Timer | None = None
+    __slots__ = ("calls", "due", "end", "late", "timeout_s", "timer", "written")
+
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self.calls: dict[int, _Call] = {}  # by opaque
+        self.timer: Timer | None = None  # from when they are handed over
+        self.due = 0.0  # monotonic seconds
+        self.end = 0  # position of their last byte in all that was handed over
+        self.written = 0  # what had left our memory when the deadline began
+        self.late = False  # whether the event loop's lateness was made up for
 
 
 class PendingCalls:
@@ -63,7 +65,7 @@ class PendingCalls:
         self._peer = peer
         self._written = written
         self._waiting: dict[int, _Call] = {}
-        self._gathered: list[int] = []  # opaques of those whose deadline has not begun
+        self._gathered: dict[float, _Group] = {}  # those whose deadline has not begun, by timeout
         self._next = 0
         self._loop: asyncio.AbstractEventLoop | None = None  # from the first request on
 
@@ -86,8 +88,10 @@ class PendingCalls:
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
         future: asyncio.Future[Command] = self._loop.create_future()
-        self._waiting[opaque] = _Call(opaque, future, code, timeout_s)
-        self._gathered.append(opaque)
+        group = self._gathered.get(timeout_s)
+        if group is None:
+            group = self._gathered[timeout_s] = _Group(timeout_s)
+        self._waiting[opaque] = group.calls[opaque] = _Call(code, future, group)
         return future
 
     def forget(self, opaque: int, future: asyncio.Future[Command]) -> None:
@@ -95,31 +99,25 @@ class PendingCalls:
         call = self._waiting.get(opaque)
         if call is not None and call.future is future:
             del self._waiting[opaque]
-            self._done(call)
+            self._done(opaque, call.group)
 
     def begin(self, end: int) -> None:
         """All requests made since the last time were handed to the socket; *end* counts all bytes ever handed over."""
-        gathered = self._gathered
-        if not gathered:
+        if not self._gathered:
             return
-        self._gathered = []
-        written = self._written()
-        together: dict[float, dict[int, _Call]] = {}  # by timeout
-        for opaque in gathered:
-            call = self._waiting.get(opaque)
-            if call is not None and call.group is None:
-                call.end, call.written = end, written
-                together.setdefault(call.timeout_s, {})[opaque] = call
-        now = self._clock.monotonic()
-        for timeout_s, calls in together.items():
-            self._arm(calls, now, timeout_s)
+        gathered, self._gathered = self._gathered, {}
+        now, written = self._clock.monotonic(), self._written()
+        for group in gathered.values():
+            if group.calls:
+                group.end, group.written = end, written
+                self._arm(group, now, group.timeout_s)
 
     def answer(self, command: Command) -> bool:
         """Hand an answer to whoever waits for it; False when nobody does."""
         call = self._waiting.pop(command.opaque, None)
         if call is None:
             return False
-        self._done(call)
+        self._done(command.opaque, call.group)
         if not call.future.done():
             call.future.set_result(command)
         return True
@@ -127,40 +125,37 @@ class PendingCalls:
     def lost(self) -> None:
         """Fail every request that waits: the connection is gone."""
         waiting, self._waiting = self._waiting, {}
-        self._gathered = []
-        for call in waiting.values():
-            self._done(call)
+        self._gathered = {}
+        for opaque, call in waiting.items():
+            self._done(opaque, call.group)
             if not call.future.done():
                 call.future.set_exception(ConnectionLost(f"{self._peer()}: the connection closed before the answer"))
 
-    def _arm(self, calls: dict[int, _Call], now: float, delay_s: float) -> None:
-        group = _Group(calls)
-        for call in calls.values():
-            call.due = now + delay_s
-            call.group = group
+    def _arm(self, group: _Group, now: float, delay_s: float) -> None:
+        group.due = now + delay_s
         group.timer = self._clock.call_later(delay_s, self._expire, group)
 
-    def _done(self, call: _Call) -> None:
+    def _done(self, opaque: int, group: _Group) -> None:
         """One of a group has its answer, or needs none."""
-        group = call.group
-        if group is not None:
-            group.calls.pop(call.opaque, None)
-            if not group.calls and group.timer is not None:
-                group.timer.cancel()
+        group.calls.pop(opaque, None)
+        if not group.calls and group.timer is not None:
+            group.timer.cancel()
 
     def _expire(self, group: _Group) -> None:
         now, written = self._clock.monotonic(), self._written()
+        if not group.late and now - group.due > LATE_S:
+            group.late = True
+            self._arm(group, now, GRACE_S)
+        elif group.end > written > group.written:
+            group.written = written
+            self._arm(group, now, group.timeout_s)
+        else:
+            self._give_up(group)
+
+    def _give_up(self, group: _Group) -> None:
         for opaque, call in group.calls.items():
-            if call.future.done():
-                continue
-            if not call.late and now - call.due > LATE_S:
-                call.late = True
-                self._arm({opaque: call}, now, GRACE_S)
-            elif call.end > written > call.written:
-                call.written = written
-                self._arm({opaque: call}, now, call.timeout_s)
-            else:
+            if not call.future.done():
                 self._waiting.pop(opaque, None)
                 call.future.set_exception(
-                    CallTimeout(f"{self._peer()}: no answer to {request_name(call.code)} within {call.timeout_s:g} s")
+                    CallTimeout(f"{self._peer()}: no answer to {request_name(call.code)} within {group.timeout_s:g} s")
                 )

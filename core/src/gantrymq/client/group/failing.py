@@ -19,11 +19,12 @@ from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.outgoing import SendIdentity, prepare
+from gantrymq.client.outgoing import prepare
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.reserved import apart
 from gantrymq.client.retries import Policy
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
+from gantrymq.client.send_requests import SendIdentity
 from gantrymq.client.sending import Sending, Submission
 from gantrymq.errors import GantryError
 from gantrymq.model import properties as names

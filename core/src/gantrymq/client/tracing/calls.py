@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gantrymq.client import checks
@@ -86,7 +86,7 @@ class SendCalls(_Calls):
         kind: SendKind,
         messages: Sequence[Message],
         queue: object,
-        send: Callable[[SendContext], Coroutine[Any, Any, Result]],
+        send: Callable[[SendContext], Awaitable[Result]],
     ) -> Coroutine[Any, Any, Result]:
         """What tells the hooks and sends *messages*, as they are now.
 
@@ -103,7 +103,7 @@ class SendCalls(_Calls):
         kind: SendKind,
         copies: tuple[Message, ...],
         queue: object,
-        send: Callable[[SendContext], Coroutine[Any, Any, Result]],
+        send: Callable[[SendContext], Awaitable[Result]],
     ) -> Result:
         context = SendContext(
             kind=kind,

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Final
 from gantrymq.client.base import within
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import SendIdentity, prepare
+from gantrymq.client.outgoing import prepare
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.retries import Policy
+from gantrymq.client.send_requests import SendIdentity
 from gantrymq.client.sending import Sending, Submission
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError

@@ -1,0 +1,167 @@
+"""The requests that send messages, and their headers, which are written from templates. No I/O.
+
+A single message travels as request 310, a batch as 320, the reply to a request as 325. Sends of one producer to one
+queue mostly differ in three values of the header, so the rest is written once for all of them:
+
+    {"code":310,"extFields":{..,"g":"<born>","h":"0","i":"<properties>",..},..,"opaque":<opaque>,..}
+
+Where somebody asks for the fields of such a request, as the hooks of `rpc_hooks` do and the binary form, it is a
+command like any other from then on, and written from its fields.
+
+Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from gantrymq.client.outgoing import Outgoing
+from gantrymq.model import names
+from gantrymq.model import properties as property_text
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import CURRENT_VERSION, FLAG_ONEWAY, SERIALIZE_JSON, LanguageCode, RequestCode
+from gantrymq.remoting.command import Command, json_text
+from gantrymq.remoting.headers.send import SendMessageRequest, send_fields
+
+__all__ = ["SendIdentity", "SendRequest", "send_request"]
+
+_LETTERS: Final = {field.attribute: field.wire for field in send_fields(RequestCode.SEND_MESSAGE_V2)}
+_BORN, _PROPERTIES = _LETTERS["born_timestamp"], _LETTERS["properties"]
+_PLACES: Final = re.compile(rf'(?<=,"{_BORN}":")0|(?<=,"{_PROPERTIES}":)""|(?<=,"opaque":)0'.encode())
+_RECONSUME_TIME = "RECONSUME_TIME"
+_MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+
+
+class SendIdentity(NamedTuple):
+    """What every send of one producer says about it."""
+
+    group: str
+    default_topic: str = names.DEFAULT_TOPIC  # a missing topic is made after its likeness
+    default_topic_queues: int = 4
+    unit_mode: bool = False
+
+
+class _Template:
+    """What many sends have in common."""
+
+    __slots__ = ("code", "fields", "flag", "texts")
+
+    def __init__(self, code: int, flag: int, fields: dict[str, str]) -> None:
+        """*fields* of the header, with a time of 0 and empty properties."""
+        self.code = code
+        self.flag = flag
+        self.fields = fields
+        self.texts = _PLACES.split(Command(code, flag=flag, ext=fields).json_header())  # no value has a bare quote
+
+
+class SendRequest(Command):
+    """A send; in everything a `Command`, whose code and flag stay what they are."""
+
+    __slots__ = ("_born_ms", "_ext", "_properties", "_template")
+
+    def __init__(self, template: _Template, born_ms: int, properties: str, body: bytes) -> None:
+        self.code = template.code
+        self.language = LanguageCode.PYTHON
+        self.version = CURRENT_VERSION
+        self.opaque = 0
+        self.flag = template.flag
+        self.remark = None
+        self.body = body
+        self.serialize = SERIALIZE_JSON
+        self._template = template
+        self._born_ms = born_ms
+        self._properties = properties
+        self._ext: dict[str, str] | None = None
+
+    @property
+    def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
+        """The extFields."""
+        if self._ext is None:
+            self._ext = {**self._template.fields, _BORN: str(self._born_ms), _PROPERTIES: self._properties}
+        return self._ext
+
+    @ext.setter
+    def ext(self, fields: dict[str, str] | None) -> None:
+        self._ext = fields
+
+    def json_header(self) -> bytes:
+        """As every command's."""
+        if self._ext is not None:  # hooks may have changed it
+            return super().json_header()
+        first, second, third, last = self._template.texts
+        properties = json_text(self._properties)
+        return b"%b%d%b%b%b%d%b" % (first, self._born_ms, second, properties, third, self.opaque, last)
+
+
+def send_request(
+    outgoing: Outgoing, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
+) -> SendRequest:
+    """The request that sends *outgoing* to *queue*.
+
+    Args:
+        outgoing: from `prepare` or `prepare_batch`.
+        queue: where to; its broker's name goes along.
+        identity: of the producer.
+        born_ms: wall time of this attempt.
+        oneway: the broker sends no reply.
+    """
+    properties = outgoing.properties
+    reconsume_times, most_reconsume_times = 0, None
+    if outgoing.topic.startswith(names.RETRY_PREFIX):
+        properties = dict(properties)
+        reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
+        most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
+    template = _template(
+        identity,
+        outgoing.topic,
+        queue,
+        outgoing.sys_flag,
+        outgoing.flag,
+        outgoing.batch,
+        reconsume_times,
+        most_reconsume_times,
+        properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE,
+        oneway,
+    )
+    return SendRequest(template, born_ms, property_text.encode_text(properties), outgoing.body)
+
+
+@lru_cache(4096, typed=True)
+def _template(
+    identity: SendIdentity,
+    topic: str,
+    queue: MessageQueue,
+    sys_flag: int,
+    flag: int,
+    batch: bool,
+    reconsume_times: int,
+    most_reconsume_times: int | None,
+    is_reply: bool,
+    oneway: bool,
+) -> _Template:
+    code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+    if is_reply:
+        code = RequestCode.SEND_REPLY_MESSAGE_V2
+    header = SendMessageRequest(
+        producer_group=identity.group,
+        topic=topic,
+        default_topic=identity.default_topic,
+        default_topic_queue_nums=identity.default_topic_queues,
+        queue_id=queue.queue_id,
+        sys_flag=sys_flag,
+        born_timestamp=0,
+        flag=flag,
+        properties="",
+        reconsume_times=reconsume_times,
+        unit_mode=identity.unit_mode,
+        max_reconsume_times=most_reconsume_times,
+        batch=batch,
+        bname=queue.broker_name,
+    )
+    return _Template(code, FLAG_ONEWAY if oneway else 0, header.to_ext_v2())
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
