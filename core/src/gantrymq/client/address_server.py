@@ -19,6 +19,7 @@ import attrs
 
 from gantrymq.client.nameservers import parse_namesrv
 from gantrymq.client.problems import AnswerUnreadable, client_errors
+from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ConnectFailed
 from gantrymq.model.hosts import format_address
 from gantrymq.world import World
@@ -64,21 +65,12 @@ class AddressServer:
             AnswerUnreadable: the answer is not 200.
             OptionUnusable: what it lists are no addresses.
         """
-        asking = asyncio.ensure_future(self._page(world))
-        timer = world.clock.call_later(TIMEOUT_S, asking.cancel)
         try:
-            await asyncio.wait((asking,))
-        except asyncio.CancelledError:
-            asking.cancel()
-            raise
-        finally:
-            timer.cancel()
-        if asking.cancelled():
-            raise CallTimeout(f"the address server {self} gave no whole answer within {TIMEOUT_S:g} s")
-        try:
-            page = asking.result()
+            page = await within(world.clock, TIMEOUT_S, self._page(world))
         except OSError as error:
             raise ConnectFailed(f"the address server {self} cannot be reached: {error.strerror or error}") from error
+        if page is None:
+            raise CallTimeout(f"the address server {self} gave no whole answer within {TIMEOUT_S:g} s")
         return self._listed(page)
 
     async def _page(self, world: World) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
@@ -19,6 +18,7 @@ from gantrymq.client.instance import ClientInstance, join
 from gantrymq.client.nameservers import parse_namesrv
 from gantrymq.client.problems import client_errors
 from gantrymq.client.rpc import CALL_TIMEOUT_S
+from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.model.names import DEFAULT_TOPIC
 from gantrymq.world import Clock
@@ -207,19 +207,3 @@ class BaseClient:
                 f"a {name} within one of them"
             )
         return self._instance
-
-
-async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, object]) -> None:
-    """Do *work*, which is cancelled when *seconds* are over."""
-    task = asyncio.ensure_future(work)
-    timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None
-    try:
-        await asyncio.wait((task,))
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
-    finally:
-        if timer is not None:
-            timer.cancel()
-    if not task.cancelled():
-        task.result()

@@ -9,11 +9,13 @@ common/.../message/MessageClientIDSetter.java.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gantrymq.client.time_limits import within
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import UniqueIds, month_around
 from gantrymq.world import World
@@ -41,20 +43,14 @@ async def local_address(world: World, servers: Sequence[str]) -> str:
     one the cluster sees.
     """
     for server in servers:
-        opening = asyncio.ensure_future(world.network.connect(*parse_address(server), asyncio.Protocol))
-        timer = world.clock.call_later(_PROBE_S, opening.cancel)
-        try:
-            await asyncio.wait([opening])
-        except asyncio.CancelledError:
-            opening.cancel()
-            raise
-        finally:
-            timer.cancel()
-        if opening.cancelled() or opening.exception() is not None:
+        opened = None
+        opening = world.network.connect(*parse_address(server), asyncio.Protocol)
+        with contextlib.suppress(Exception):  # nobody listens there, or there is no such host
+            opened = await within(world.clock, _PROBE_S, opening)
+        if opened is None:
             continue
-        transport, _ = opening.result()
-        name = transport.get_extra_info("sockname")
-        transport.close()
+        name = opened[0].get_extra_info("sockname")
+        opened[0].close()
         if name:
             return str(name[0]).partition("%")[0]
     return _LOOPBACK

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from gantrymq.client.base import within
 from gantrymq.client.group.answers import ConsumerAnswers, Direct
 from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.handing import HandOut
@@ -22,6 +21,7 @@ from gantrymq.client.group.sharing import Rebalanced, Sharing
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue

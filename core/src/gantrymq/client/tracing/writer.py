@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.client.base import within
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.message import Message
 from gantrymq.client.outgoing import prepare
@@ -25,6 +24,7 @@ from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.retries import Policy
 from gantrymq.client.send_requests import SendIdentity
 from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.time_limits import within
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
 from gantrymq.model.names import MAX_GROUP_CHARS
