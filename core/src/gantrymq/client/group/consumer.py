@@ -25,11 +25,10 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions, apart
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
-from gantrymq.client.group.membership import subscription_of, subscriptions_of
+from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.group.streams import Batches, Messages, Portions
-from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
@@ -130,22 +129,12 @@ class Consumer(BaseClient):
         self._run: ConsumerRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
-        subscriptions, now = self._subscriptions, instance.world.clock.now_ms()
-        subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
-        instance.register_consumer(
-            ConsumerInfo(
-                self.group,
-                "CONSUME_PASSIVELY",
-                self.settings.message_model,
-                self.settings.consume_from_where,
-                lambda: list(subscriptions.values()),
-            )
-        )
+        join_group(instance, self.group, "CONSUME_PASSIVELY", self.settings, self._subscriptions)
         self._run = ConsumerRun(
             instance,
             self.group,
             self.settings,
-            subscriptions,
+            self._subscriptions,
             self._strategy,
             on_rebalance=self._on_rebalance,
             known_as=self._connecting.instance_name,

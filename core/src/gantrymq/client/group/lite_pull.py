@@ -32,9 +32,8 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import apart
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, Rebalanced
 from gantrymq.client.group.lite_pull_run import LitePullRun
-from gantrymq.client.group.membership import subscription_of, subscriptions_of
+from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
-from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.watching import Watching
@@ -149,18 +148,7 @@ class LitePullConsumer(BaseClient):
     def _join(self, instance: ClientInstance, run: LitePullRun) -> None:
         """Become a member of the group. Raises ClientError: this client has one already."""
         strategy = self._strategy = self._strategy or self._loaded_strategy()
-        now = instance.world.clock.now_ms()
-        subscriptions = self._subscriptions
-        subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
-        instance.register_consumer(
-            ConsumerInfo(
-                self.group,
-                "CONSUME_ACTIVELY",
-                self.settings.message_model,
-                self.settings.consume_from_where,
-                lambda: list(subscriptions.values()),
-            )
-        )
+        join_group(instance, self.group, "CONSUME_ACTIVELY", self.settings, self._subscriptions)
         run.share(strategy)
 
     def _loaded_strategy(self) -> AllocationStrategy:

@@ -13,13 +13,14 @@ from gantrymq.client.group.progress import Progress
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
+from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 
-__all__ = ["Membership", "subscription_of", "subscriptions_of"]
+__all__ = ["Membership", "join_group", "subscription_of", "subscriptions_of"]
 
 
 @attrs.define
@@ -73,3 +74,28 @@ def subscriptions_of(topics: str | Mapping[str, str], expression: str, expressio
     """By topic: of one topic with *expression*, or of several with an expression each. Raises as `subscription_of`."""
     wanted = topics if isinstance(topics, Mapping) else {topics: expression}
     return {topic: subscription_of(topic, text, expression_type) for topic, text in wanted.items()}
+
+
+def join_group(
+    instance: ClientInstance,
+    group: str,
+    consume_type: str,
+    settings: ConsumerSettings,
+    subscriptions: dict[str, Subscription],
+) -> None:
+    """Let heartbeats name *group* with *subscriptions*, which are of now and may change.
+
+    Raises:
+        ClientError: the instance has a consumer of that group.
+    """
+    now = instance.world.clock.now_ms()
+    subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
+    instance.register_consumer(
+        ConsumerInfo(
+            group,
+            consume_type,
+            settings.message_model,
+            settings.consume_from_where,
+            lambda: list(subscriptions.values()),
+        )
+    )
