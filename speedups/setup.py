@@ -9,7 +9,7 @@ from sysconfig import get_config_var
 from setuptools import Extension, setup
 
 SOURCES = (
-    *("module", "frames", "header", "sends", "messages", "records"),
+    *("module", "frames", "header", "sends", "commands", "fields", "messages", "records"),
     *("index", "answers", "entries", "received", "crc"),
 )
 HEADERS = ("common", "header", "json", "record")

@@ -163,7 +163,7 @@ void make_crc_tables(void);
 uint32_t crc32_of(const unsigned char *at, Py_ssize_t size);
 
 extern PyType_Spec frame_cutter_spec;
-extern PyType_Spec send_reader_spec;
+extern PyType_Spec command_reader_spec;
 extern PyType_Spec message_maker_spec;
 extern PyType_Spec record_encoder_spec;
 extern PyType_Spec answer_writer_spec;
@@ -171,5 +171,6 @@ extern PyType_Spec entry_reader_spec;
 extern PyType_Spec message_reader_spec;
 extern PyMethodDef index_methods[];
 extern PyMethodDef received_methods[];
+extern PyMethodDef fields_methods[];
 
 #endif

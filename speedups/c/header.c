@@ -14,8 +14,7 @@ typedef struct {
 
 /* --- numbers ---------------------------------------------------------------------------------------------------------- */
 
-/* An integer, of which take_bare has looked at the form. */
-static int
+int
 read_integer(Value value, long long low, long long high, long long *number)
 {
     const char *at = value.text.at, *end = at + value.text.size;
@@ -34,8 +33,7 @@ read_integer(Value value, long long low, long long high, long long *number)
     return low <= *number && *number <= high;
 }
 
-/* The index of the spelling that belongs to a code; -1 where it is none of a send. */
-static Py_ssize_t
+Py_ssize_t
 find_spelling(const Spellings *known, Value value)
 {
     long long code, wanted;
@@ -56,12 +54,6 @@ static inline int
 is(Text text, PyObject *name)
 {
     return text.size == size_of(name) && memcmp(text.at, PyBytes_AsString(name), (size_t)text.size) == 0;
-}
-
-static inline int
-is_literal(Text text, const char *name)
-{
-    return text.size == (Py_ssize_t)strlen(name) && memcmp(text.at, name, (size_t)text.size) == 0;
 }
 
 static int
@@ -193,8 +185,7 @@ find_id(Varying *value, Value properties)
     return at == end || (end - at >= PAIR_END_BYTES && memcmp(at, pair_end, PAIR_END_BYTES) == 0);
 }
 
-/* The number of a language, borrowed; NULL where it is not known, perhaps with an error. */
-static PyObject *
+PyObject *
 find_language(const Spellings *known, Value value)
 {
     if (value.text.at == NULL || !value.quoted) {
@@ -228,7 +219,7 @@ read_found(const Spellings *known, const Found *found, Said *said)
     }
     said->spelling = found->spelling;
     Value remark = found->remark;
-    said->no_remark = remark.text.at == NULL || (!remark.quoted && *remark.text.at == 'n');
+    said->no_remark = remark.text.at == NULL || is_null(remark);
     if ((!said->no_remark && (!remark.quoted || remark.text.size > 0)) ||
         !read_integer(found->flag, INT64_LOW, INT64_HIGH, &said->flag) ||
         !read_integer(found->version, INT64_LOW, INT64_HIGH, &said->version) || found->opaque.quoted ||

@@ -1,4 +1,4 @@
-/* Reading the headers of sends. */
+/* Reading the headers of sends, and of other commands. */
 #ifndef GANTRYMQ_HEADER_H
 #define GANTRYMQ_HEADER_H
 
@@ -32,6 +32,28 @@ typedef struct {
     PyObject *language; /* borrowed */
     int no_remark;      /* it is null or missing, where other sends have an empty one */
 } Said;
+
+/* A class of commands, and where its slots are. */
+enum { COMMAND_SLOTS = 9 };
+typedef struct {
+    PyTypeObject *type;
+    Py_ssize_t at[COMMAND_SLOTS];
+} Commands;
+
+/* Look up the slots of a class, which is kept; -1 with an error. */
+int know_commands(Commands *commands, PyObject *type);
+
+/* The command in a header that is no send's; NULL where Python has to read it, perhaps with an error. */
+PyObject *read_command(const Commands *commands, const Spellings *known, Text header, PyObject *body);
+
+/* An integer, of which take_bare has looked at the form. */
+int read_integer(Value value, long long low, long long high, long long *number);
+
+/* The index of the spelling that belongs to a code; -1 where it is none of a send. */
+Py_ssize_t find_spelling(const Spellings *known, Value code);
+
+/* The number of a language, borrowed; NULL where it is not known, perhaps with an error. */
+PyObject *find_language(const Spellings *known, Value name);
 
 /* Read a header: 1, or 0 where Python has to do it, perhaps with an error. */
 int read_header(const Spellings *known, Text header, Said *said);

@@ -156,6 +156,19 @@ take_value(Walk *it, Value *value)
     return value->quoted ? take_text(it, &value->text) : take_bare(it, &value->text);
 }
 
+/* Whether a value that is there is the word null. */
+static inline int
+is_null(Value value)
+{
+    return !value.quoted && *value.text.at == 'n';
+}
+
+static inline int
+is_literal(Text text, const char *name)
+{
+    return text.size == (Py_ssize_t)strlen(name) && memcmp(text.at, name, (size_t)text.size) == 0;
+}
+
 /* As take_value, for one that may come once. */
 static inline int
 take_once(Walk *it, Value *value)

@@ -104,7 +104,7 @@ static int
 execute(PyObject *module)
 {
     PyType_Spec *specs[] = {
-        &frame_cutter_spec,   &send_reader_spec,   &message_maker_spec,
+        &frame_cutter_spec,   &command_reader_spec,   &message_maker_spec,
         &record_encoder_spec, &answer_writer_spec, &entry_reader_spec,
         &message_reader_spec,
     };
@@ -114,10 +114,10 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 4) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 5) < 0) { /* of gantrymq.speedups */
         return -1;
     }
-    if (PyModule_AddFunctions(module, index_methods) < 0) {
+    if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, received_methods);

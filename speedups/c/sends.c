@@ -1,4 +1,4 @@
-/* gantrymq.remoting.sends: read_sends */
+/* gantrymq.remoting.sends: read_plain */
 #include "header.h"
 
 /* Slots of a Send; those before HEADER are alike in all sends that are alike. */
@@ -13,19 +13,20 @@ static const char *const send_names[SEND_SLOTS] = {
 typedef struct {
     PyObject_HEAD
     PyTypeObject *send;
+    Commands others;
     Spellings known;
     PyObject *zero, *no_text;
     Py_ssize_t longest; /* bytes of a header */
     Py_ssize_t send_at[SEND_SLOTS];
-} SendReader;
+} CommandReader;
 
 static PyObject *
-send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
+command_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
-    PyObject *send, *spellings, *languages;
+    PyObject *send, *command, *spellings, *languages;
     Py_ssize_t longest;
-    if (!PyArg_ParseTuple(args, "O!O!O!n:SendReader", &PyType_Type, &send, &PyTuple_Type, &spellings, &PyDict_Type,
-                          &languages, &longest)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!O!n:CommandReader", &PyType_Type, &send, &PyType_Type, &command, &PyTuple_Type,
+                          &spellings, &PyDict_Type, &languages, &longest)) {
         return NULL;
     }
     int good = longest <= LONGEST_HEADER && size_of(spellings) <= MOST_SPELLINGS;
@@ -41,7 +42,7 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
         PyErr_SetString(PyExc_TypeError, "a spelling is a code and three bytes objects, and headers are not too long");
         return NULL;
     }
-    SendReader *self = (SendReader *)PyType_GenericAlloc(type, 0);
+    CommandReader *self = (CommandReader *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         return NULL;
     }
@@ -51,7 +52,8 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
     self->longest = longest;
     self->zero = PyLong_FromLong(0);
     self->no_text = PyUnicode_FromStringAndSize(NULL, 0);
-    if (self->zero == NULL || self->no_text == NULL || find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0) {
+    if (self->zero == NULL || self->no_text == NULL || know_commands(&self->others, command) < 0 ||
+        find_slots(send, send_names, SEND_SLOTS, self->send_at) < 0) {
         Py_DECREF((PyObject *)self);
         return NULL;
     }
@@ -59,10 +61,11 @@ send_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 }
 
 static void
-send_reader_dealloc(SendReader *self)
+command_reader_dealloc(CommandReader *self)
 {
     PyTypeObject *type = Py_TYPE((PyObject *)self);
     Py_XDECREF((PyObject *)self->send);
+    Py_XDECREF((PyObject *)self->others.type);
     Py_XDECREF(self->known.spellings);
     Py_XDECREF(self->known.languages);
     Py_XDECREF(self->zero);
@@ -91,7 +94,7 @@ new_alike(const Said *said)
 
 /* Set what the sends that are alike share; *like* is one of them, or none. */
 static int
-set_alike(const SendReader *self, PyObject *send, PyObject *like, const Said *said)
+set_alike(const CommandReader *self, PyObject *send, PyObject *like, const Said *said)
 {
     const Py_ssize_t *at = self->send_at;
     if (like != NULL) {
@@ -113,7 +116,7 @@ set_alike(const SendReader *self, PyObject *send, PyObject *like, const Said *sa
 }
 
 static PyObject *
-new_send(const SendReader *self, PyObject *like, PyObject *header, PyObject *body, const Said *said)
+new_send(const CommandReader *self, PyObject *like, PyObject *header, PyObject *body, const Said *said)
 {
     static const int slots[VARYING] = {
         [QUEUE_VALUE] = QUEUE_ID,
@@ -145,7 +148,7 @@ new_send(const SendReader *self, PyObject *like, PyObject *header, PyObject *bod
 
 /* The header of a JSON frame, borrowed; NULL for others. */
 static PyObject *
-header_of(const SendReader *self, PyObject *frame)
+header_of(const CommandReader *self, PyObject *frame)
 {
     long long codec;
     if (!PyTuple_Check(frame) || size_of(frame) != 3 || !int_between(PyTuple_GetItem(frame, 0), 0, 0, &codec)) {
@@ -156,12 +159,12 @@ header_of(const SendReader *self, PyObject *frame)
 }
 
 static PyObject *
-send_reader_call(SendReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
+command_reader_call(CommandReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
     PyObject *frames, *commands, *before = NULL;
     Py_ssize_t start;
     Said said;
-    if (!PyArg_ParseTuple(args, "O!nO!:read_sends", &PyList_Type, &frames, &start, &PyList_Type, &commands)) {
+    if (!PyArg_ParseTuple(args, "O!nO!:read_plain", &PyList_Type, &frames, &start, &PyList_Type, &commands)) {
         return NULL;
     }
     for (Py_ssize_t index = start; index < size_of(frames); index++) {
@@ -170,17 +173,21 @@ send_reader_call(SendReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
             break;
         }
         Text text = {PyBytes_AsString(header), size_of(header)};
+        PyObject *body = PyTuple_GetItem(frame, 2), *command;
         int alike = before != NULL && read_alike(text, &said);
-        if (!alike && !read_header(&self->known, text, &said)) {
+        if (alike || read_header(&self->known, text, &said)) {
+            command = new_send(self, alike ? before : NULL, header, body, &said);
+            before = command;
+        } else if (PyErr_Occurred()) {
+            break;
+        } else {
+            command = read_command(&self->others, &self->known, text, body);
+        }
+        if (command == NULL || PyList_Append(commands, command) < 0) {
+            Py_XDECREF(command);
             break;
         }
-        PyObject *send = new_send(self, alike ? before : NULL, header, PyTuple_GetItem(frame, 2), &said);
-        if (send == NULL || PyList_Append(commands, send) < 0) {
-            Py_XDECREF(send);
-            return NULL;
-        }
-        Py_DECREF(send); /* the commands keep it, and with it the header that *said* points into */
-        before = send;
+        Py_DECREF(command); /* the commands keep it, and with a send the header that *said* points into */
     }
     if (PyErr_Occurred()) {
         return NULL;
@@ -188,18 +195,18 @@ send_reader_call(SendReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs))
     Py_RETURN_NONE;
 }
 
-static PyType_Slot send_reader_slots[] = {
-    {Py_tp_doc, "SendReader(Send, spellings, languages, longest): what it makes is called as\n"
-                "read_sends(frames, start, commands)."},
-    {Py_tp_new, send_reader_new},
-    {Py_tp_dealloc, send_reader_dealloc},
-    {Py_tp_call, send_reader_call},
+static PyType_Slot command_reader_slots[] = {
+    {Py_tp_doc, "CommandReader(Send, Command, spellings, languages, longest): what it makes is called as\n"
+                "read_plain(frames, start, commands)."},
+    {Py_tp_new, command_reader_new},
+    {Py_tp_dealloc, command_reader_dealloc},
+    {Py_tp_call, command_reader_call},
     {0, NULL},
 };
 
-PyType_Spec send_reader_spec = {
-    .name = "gantrymq_speedups._compiled.SendReader",
-    .basicsize = sizeof(SendReader),
+PyType_Spec command_reader_spec = {
+    .name = "gantrymq_speedups._compiled.CommandReader",
+    .basicsize = sizeof(CommandReader),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
-    .slots = send_reader_slots,
+    .slots = command_reader_slots,
 };

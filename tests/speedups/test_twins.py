@@ -9,7 +9,7 @@ import json
 import random
 import struct
 import sys
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -17,7 +17,7 @@ from gantrymq import speedups
 from gantrymq.broker.wire import sends_alike
 from gantrymq.client import decoding
 from gantrymq.config import Setting, Settings
-from gantrymq.errors import RemoteProtocolError
+from gantrymq.errors import RefusedWith, RemoteProtocolError
 from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
 from gantrymq.model import properties
@@ -35,6 +35,11 @@ from gantrymq.remoting import sends as sends_module
 from gantrymq.remoting.codes import FLAG_ONEWAY
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.frame import Frame
+from gantrymq.remoting.headers import base as headers_module
+from gantrymq.remoting.headers.base import fields_of
+from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest
+from gantrymq.remoting.headers.pull import PullMessageRequest
+from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq.remoting.replies import SendOk
 from gantrymq.remoting.sends import Send
 from gantrymq.world.real import real_world
@@ -120,6 +125,18 @@ def send_fields(rng):
     return fields
 
 
+def answer_fields(rng):
+    """Those of the answer to a send, now and then an odd one among them."""
+    return {
+        "msgId": one_of(rng, f"7F000001{rng.randrange(1 << 60):024X}", "", "a,b"),
+        "queueId": one_of(rng, str(rng.randrange(8)), "-1", "+3", "", "0" * 12, "1234567890", "٣", 3),
+        "queueOffset": one_of(rng, str(rng.randrange(1 << 40)), "9" * 18, "9" * 19, "9" * 30, "x", ""),
+        "MSG_REGION": one_of(rng, "DefaultRegion", "", "région", "\x01", "\ud800", None),
+        "TRACE_ON": one_of(rng, "true", "false", "TRUE", "", "true\0", True),
+        **({"transactionId": "ID"} if rng.random() < 0.5 else {}),
+    }
+
+
 def spelled(rng, pairs):
     """A JSON object of names and values that are spelled already, now and then with blanks or a member twice."""
     pairs = list(pairs)
@@ -140,12 +157,14 @@ def text(rng, value):
 
 
 def header(rng):
-    """A send's header as one of many clients may write it; now and then one that is no send, or damaged."""
+    """The header of a send as one of many clients may write it, or of an answer; now and then a damaged one."""
     if rng.random() < 0.02:
         return rng.choice(NO_SENDS)
     code = one_of(rng, 310, 310, 320, 11, "310", 310.0, -310)
     fields = send_fields(rng)
-    if rng.random() < 0.1:
+    if rng.random() < 0.3:
+        code, fields = one_of(rng, rng.choice((0, 0, 10, 11)), 0.0, None, 1 << 70), answer_fields(rng)
+    elif rng.random() < 0.1:
         code = 10
         names = {"a": "producerGroup", "b": "topic", "e": "queueId", "g": "bornTimestamp", "i": "properties"}
         fields = {names.get(name, name): value for name, value in fields.items()}
@@ -159,7 +178,7 @@ def header(rng):
         "version": one_of(rng, 479, 513, 1 << 70, "479", True),
     }
     if rng.random() < 0.1:
-        members["remark"] = rng.choice((None, "", "r", 1))
+        members["remark"] = rng.choice((None, "", "r", "\\", "\n", "é", 1, True))
     if rng.random() < 0.03:
         members[rng.choice(("x", "code ", "é"))] = rng.choice((1.5, [1], {"code": 1}, "x", None, "\ud83d\ude00"))
     pairs, inner = list(members.items()), list(fields.items())
@@ -209,15 +228,19 @@ def test_headers_say_the_same(seed, monkeypatch):
                     rng.choice(b"0123456789") if 48 <= c < 58 and rng.random() < 0.03 else c for c in headers[n]
                 )
         reads.append([Frame(rng.choice((0,) * 19 + (1,)), each, rng.choice((None, b"body"))) for each in headers])
-    kinds, sent, left = {}, 0, 0
+    kinds, sent, left, others = {}, 0, 0, 0
     for frames in reads:
-        found = all_of(frames)
+        found, plain = all_of(frames), []
+        sends_module._read_plain(frames, 0, plain)
+        others += sum(type(each) is Command for each in plain)
         with monkeypatch.context() as patch:
-            patch.setattr(sends_module, "_read_sends", None)
+            patch.setattr(sends_module, "_read_plain", None)
             expected = all_of(frames)
         assert found == expected
         assert [type(each) for each in found] == [type(each) for each in expected]
         for own, other in zip(found, expected, strict=True):
+            if type(own) is Command:
+                assert own.ext is other.ext is None or list(own.ext.items()) == list(other.ext.items())
             if type(own) is Send:
                 sent += 1
                 left += own.alike.startswith(b"[")
@@ -227,6 +250,43 @@ def test_headers_say_the_same(seed, monkeypatch):
                 assert kinds.setdefault(own.alike, other.alike) == other.alike  # alike there, alike here
     assert sent > 200
     assert left < sent / 2
+    assert others > 20
+
+
+HEADERS = (SendMessageResponse, PullMessageRequest, GetMaxOffsetRequest)
+ODD_FIELDS = ("", "True", "-5", "+5", " 5", "\u0663", "\ud800", "true\0", "9" * 30)
+
+
+def field_text(rng, kind):
+    number = rng.randrange(1 << rng.choice((1, 9, 30, 40) if kind == "int64" else (1, 9, 29)))
+    return one_of(rng, {"string": "T", "boolean": rng.choice(("true", "false"))}.get(kind, str(number)), *ODD_FIELDS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_fields_are_read_alike(seed):
+    rng = random.Random(seed)
+    plain = 0
+    for _ in range(500):
+        cls = rng.choice(HEADERS)
+        fields = fields_of(cls)
+        ext = {each.wire: field_text(rng, each.kind) for each in fields if each.required or rng.random() < 0.7}
+        if rng.random() < 0.1:
+            ext.pop(rng.choice(list(ext)))
+        given = rng.choice((ext, ext, ext, MappingProxyType(ext), None))
+        found, expected = (
+            read_or_refused(read, cls, given) for read in (headers_module.read_fields, headers_module._read_fields)
+        )
+        assert found == expected
+        assert type(found) is type(expected)
+        plain += headers_module._fill_header(cls.__new__(cls), fields, ext)
+    assert plain > 250
+
+
+def read_or_refused(read, cls, ext):
+    try:
+        return read(cls, fields_of(cls), ext, None)
+    except RefusedWith as problem:
+        return str(problem)
 
 
 # --- messages ---------------------------------------------------------------------------------------------------------
@@ -657,6 +717,7 @@ def test_nothing_is_kept():
     read = b"".join(
         struct.pack(">II", 8 + len(each), len(each)) + each + b"body" for each in (header(rng) for _ in range(300))
     )
+    new = SendMessageResponse.__new__(SendMessageResponse)
     table = index_table.IndexTable(IndexLayout(7, 10**9), IndexHeader())
     answers = SendOk(STORE_HOST, "R", True)
     entries = [entry(rng) for _ in range(5)]
@@ -669,7 +730,14 @@ def test_nothing_is_kept():
             assert each.properties is not None
         for piece in pieces:
             plain_entries.plain_entries(piece, 0, 0, 1 << 40, 100, True, {})
-        commands = all_of(frames_module.cut_frames(read, 1 << 20)[0])
+        frames, commands, at = frames_module.cut_frames(read, 1 << 20)[0], [], 0
+        while at < len(frames):
+            before = len(commands)
+            sends_module._read_plain(frames, at, commands)
+            at += len(commands) - before + 1  # the one behind those is for Python
+        answered = [each for each in commands if type(each) is Command and each.ext]
+        for each in answered:
+            headers_module._fill_header(new, fields_of(SendMessageResponse), each.ext)
         sends = [each for each in commands if type(each) is Send]
         messages = []
         sends_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
@@ -682,7 +750,7 @@ def test_nothing_is_kept():
         table.put([1, 2], [1, 2], [1, 2])
         with contextlib.suppress(ValueError):
             index_table.put_entries(bytearray(8), 1, 0, 0, [-1], [0], [0], set(), 1)
-        return len(results)
+        return min(len(results), len(answered))
 
     blocks = []
     for rounds in (5, 50):

@@ -9,7 +9,7 @@ FIELDS = {"msgId": "ID", "queueId": "1", "queueOffset": "7"}
 
 
 def read(reply: Command, unique_ids: tuple[str, ...] = ("MINE",)):
-    return read_send_reply(reply, "b:1", "T", "broker-a", unique_ids)
+    return read_send_reply(reply, "b:1", MessageQueue("T", "broker-a", 3), unique_ids)
 
 
 def test_recorded_reply_is_read(golden):

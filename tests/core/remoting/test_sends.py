@@ -46,7 +46,7 @@ def frame(text, body=b"body"):
 def read(request, monkeypatch):
     """Reads one header."""
     if request.param == "in Python":
-        monkeypatch.setattr(sends, "_read_sends", None)
+        monkeypatch.setattr(sends, "_read_plain", None)
 
     def one(text, body=b"body"):
         commands = []

@@ -34,9 +34,9 @@ class SendStatus(enum.Enum):
 _STATUS: Mapping[int, SendStatus] = {status.value: status for status in SendStatus}
 
 
-@attrs.frozen
+@attrs.define(unsafe_hash=True)  # and not frozen, which takes five times as long to make
 class SendResult:
-    """Where a message went, or the messages of a batch, which lie next to each other in one queue."""
+    """Where a message went, or the messages of a batch, which lie next to each other in one queue. Do not change it."""
 
     status: SendStatus
     message_ids: tuple[str, ...]  # the client's unique ids, one for each message
@@ -132,16 +132,13 @@ def _client_code(last: BaseException | None) -> int:
     return 10002 if last is None or isinstance(last, CallTimeout | ConnectionLost) else 10003
 
 
-def read_send_reply(
-    reply: Command, address: str, topic: str, broker_name: str, unique_ids: tuple[str, ...]
-) -> SendResult:
+def read_send_reply(reply: Command, address: str, queue: MessageQueue, unique_ids: tuple[str, ...]) -> SendResult:
     """Turn a broker's reply into a result.
 
     Args:
         reply: to request 10, 310 or 320.
         address: of the broker, for errors.
-        topic: it was sent to.
-        broker_name: of the broker.
+        queue: it was sent to; the broker may have taken another one.
         unique_ids: the client's id, of a batch those of its messages.
 
     Raises:
@@ -156,7 +153,7 @@ def read_send_reply(
         status=status,
         message_ids=unique_ids,
         offset_ids=tuple(header.msg_id.split(",")),
-        queue=MessageQueue(topic, broker_name, header.queue_id),
+        queue=queue if header.queue_id == queue.queue_id else queue._replace(queue_id=header.queue_id),
         queue_offset=header.queue_offset,
         transaction_id=header.transaction_id,
         region=header.msg_region or _DEFAULT_REGION,

@@ -165,10 +165,10 @@ class Sending:
         request = send_request(outgoing, queue, self._identity, self._clock.now_ms())
         if not self._choice.listens:
             reply = await self._instance.rpc.send(address, request, timeout_s)
-            return read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
+            return read_send_reply(reply, address, queue, outgoing.unique_ids)
         begun = self._clock.monotonic()
         reply = await self._instance.rpc.send(address, request, timeout_s)
-        result = read_send_reply(reply, address, outgoing.topic, queue.broker_name, outgoing.unique_ids)
+        result = read_send_reply(reply, address, queue, outgoing.unique_ids)
         self._choice.answered(queue.broker_name, self._clock.monotonic() - begun)
         return result
 

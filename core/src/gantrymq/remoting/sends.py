@@ -108,16 +108,17 @@ def _read(frame: Frame) -> Command:
     return Send(command, frame.header, alike, queue_id, int(born), unique_id.encode())
 
 
-_read_sends = (
+_read_plain = (
     None
     if speedups.compiled is None
-    else speedups.compiled.SendReader(
+    else speedups.compiled.CommandReader(
         Send,
+        Command,
         tuple((code, *(name.encode() for name in names)) for code, names in _NAMES.items()),
         {language.name.encode(): language.value for language in LanguageCode},
         MAX_HEADER_BYTES,
     )
-)  # appends the sends of frames up to the first that is something else, or is spelled in an unusual way
+)  # appends the commands of frames up to the first that is spelled in an unusual way
 
 
 def decode_all(frames: list[Frame], commands: list[Command]) -> None:
@@ -127,8 +128,8 @@ def decode_all(frames: list[Frame], commands: list[Command]) -> None:
         RemoteProtocolError: a header cannot be read; the commands before it are there.
     """
     while len(commands) < len(frames):
-        if _read_sends is not None:
-            _read_sends(frames, len(commands), commands)
+        if _read_plain is not None:
+            _read_plain(frames, len(commands), commands)
             if len(commands) == len(frames):
                 break
         commands.append(_read(frames[len(commands)]))

@@ -26,6 +26,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeVar, da
 
 import attrs
 
+from gantrymq import speedups
 from gantrymq.errors import RefusedWith
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 
@@ -145,6 +146,19 @@ def read_fields(
     cls: type[HeaderType], fields: Sequence[Field], ext: Mapping[str, str] | None, code: int | None
 ) -> HeaderType:
     """As `Header.from_ext`, with *fields* to say under which names the values stand."""
+    if _fill_header is not None and type(ext) is dict:
+        header = cls.__new__(cls)
+        if _fill_header(header, fields, ext):
+            return header
+    return _read_fields(cls, fields, ext, code)
+
+
+_fill_header = None if speedups.compiled is None else speedups.compiled.fill_header  # false where a text is not plain
+
+
+def _read_fields(
+    cls: type[HeaderType], fields: Sequence[Field], ext: Mapping[str, str] | None, code: int | None
+) -> HeaderType:
     get = ({} if ext is None else ext).get
     self = cls.__new__(cls)
     for attribute, wire, kind, read, required, default in fields:
