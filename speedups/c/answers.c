@@ -8,7 +8,7 @@ static const char *const send_names[SEND_SLOTS] = {"flag", "opaque", "queue_id",
 /* Fields of a result. */
 enum { QUEUE_OFFSET = 1, LOG_OFFSET = 2, RESULT_FIELDS = 6 };
 
-enum { TEXTS = 6, PREFIX_BYTES = 8, NUMBER_BYTES = 20, ID_BYTES = 16 };
+enum { TEXTS = 6, PREFIX_BYTES = 8, ID_BYTES = 16 };
 
 typedef struct {
     PyObject_HEAD
@@ -86,22 +86,6 @@ read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *
         return -1;
     }
     return PyLong_AsUnsignedLongLongMask(flag) & self->oneway ? 0 : 1;
-}
-
-static unsigned char *
-write_number(unsigned char *to, long long value)
-{
-    char digits[NUMBER_BYTES];
-    int at = NUMBER_BYTES, negative = value < 0;
-    unsigned long long left = negative ? 0ULL - (unsigned long long)value : (unsigned long long)value;
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left > 0);
-    if (negative) {
-        *to++ = '-';
-    }
-    return write_bytes(to, digits + at, NUMBER_BYTES - at);
 }
 
 static unsigned char *

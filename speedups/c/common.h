@@ -56,6 +56,26 @@ write_bytes(unsigned char *at, const void *bytes, Py_ssize_t count)
     return at + count;
 }
 
+/* --- decimal numbers -------------------------------------------------------------------------------------------------- */
+
+enum { NUMBER_BYTES = 20 }; /* of the longest */
+
+static inline unsigned char *
+write_number(unsigned char *to, long long value)
+{
+    char digits[NUMBER_BYTES];
+    int at = NUMBER_BYTES, negative = value < 0;
+    unsigned long long left = negative ? 0ULL - (unsigned long long)value : (unsigned long long)value;
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (negative) {
+        *to++ = '-';
+    }
+    return write_bytes(to, digits + at, NUMBER_BYTES - at);
+}
+
 /* --- attributes of Python classes with __slots__ -------------------------------------------------------------------- */
 
 /* Look up where the instances of a class keep the slots of these names; -1 with an error where one is none. */
@@ -172,5 +192,6 @@ extern PyType_Spec message_reader_spec;
 extern PyMethodDef index_methods[];
 extern PyMethodDef received_methods[];
 extern PyMethodDef fields_methods[];
+extern PyMethodDef requests_methods[];
 
 #endif

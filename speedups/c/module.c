@@ -114,10 +114,11 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 5) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 6) < 0) { /* of gantrymq.speedups */
         return -1;
     }
-    if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0) {
+    if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0 ||
+        PyModule_AddFunctions(module, requests_methods) < 0) {
         return -1;
     }
     return PyModule_AddFunctions(module, received_methods);

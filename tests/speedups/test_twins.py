@@ -15,7 +15,7 @@ import pytest
 
 from gantrymq import speedups
 from gantrymq.broker.wire import sends_alike
-from gantrymq.client import decoding
+from gantrymq.client import decoding, send_requests
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RefusedWith, RemoteProtocolError
 from gantrymq.formats.record import encode_record
@@ -280,6 +280,26 @@ def test_fields_are_read_alike(seed):
         assert type(found) is type(expected)
         plain += headers_module._fill_header(cls.__new__(cls), fields, ext)
     assert plain > 250
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_headers_of_sends_are_written_alike(seed):
+    rng = random.Random(seed)
+    odd = ("", "é", "\x00", "\x1f", "\x7f", '"', "\\", "/", "\u2028", "\U0001f600", "%d%b", "a\x01b", "v" * 300)
+    plain = 0
+    for _ in range(300):
+        names = (one_of(rng, rng.choice(("WAIT", "TAGS", "UNIQ_KEY", "k e y")), *odd) for _ in range(rng.randrange(6)))
+        given = (
+            tuple(rng.randbytes(rng.randrange(40)) for _ in range(4)),
+            rng.choice((0, -1, rng.randrange(1 << 41), (1 << 63) - 1, -1 << 63)),
+            {name: one_of(rng, f"{rng.randrange(1 << 60):X}", *odd) for name in names},
+            rng.choice((0, -1, rng.randrange(1 << 31))),
+        )
+        found = send_requests._write_plain(*given)
+        assert found in (None, send_requests._write(*given))
+        plain += found is not None
+    assert plain > 150
+    assert send_requests._write_plain(given[0], 0, {"a": "\ud800"}, 0) is None
 
 
 def read_or_refused(read, cls, ext):
@@ -738,6 +758,7 @@ def test_nothing_is_kept():
         answered = [each for each in commands if type(each) is Command and each.ext]
         for each in answered:
             headers_module._fill_header(new, fields_of(SendMessageResponse), each.ext)
+            send_requests._write_plain((b"a", b"b", b"c", b"d"), each.opaque, each.ext, 1 << 40)
         sends = [each for each in commands if type(each) is Send]
         messages = []
         sends_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)

@@ -17,6 +17,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gantrymq import speedups
 from gantrymq.client.outgoing import Outgoing
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
@@ -53,7 +54,8 @@ class _Template:
         self.code = code
         self.flag = flag
         self.fields = fields
-        self.texts = _PLACES.split(Command(code, flag=flag, ext=fields).json_header())  # no value has a bare quote
+        header = Command(code, flag=flag, ext=fields).json_header()
+        self.texts = tuple(_PLACES.split(header))  # four, as no value has a bare quote
 
 
 class SendRequest(Command):
@@ -61,7 +63,7 @@ class SendRequest(Command):
 
     __slots__ = ("_born_ms", "_ext", "_properties", "_template")
 
-    def __init__(self, template: _Template, born_ms: int, properties: str, body: bytes) -> None:
+    def __init__(self, template: _Template, born_ms: int, properties: dict[str, str], body: bytes) -> None:
         self.code = template.code
         self.language = LanguageCode.PYTHON
         self.version = CURRENT_VERSION
@@ -79,7 +81,8 @@ class SendRequest(Command):
     def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
         """The extFields."""
         if self._ext is None:
-            self._ext = {**self._template.fields, _BORN: str(self._born_ms), _PROPERTIES: self._properties}
+            properties = property_text.encode_text(self._properties)
+            self._ext = {**self._template.fields, _BORN: str(self._born_ms), _PROPERTIES: properties}
         return self._ext
 
     @ext.setter
@@ -90,9 +93,27 @@ class SendRequest(Command):
         """As every command's."""
         if self._ext is not None:  # hooks may have changed it
             return super().json_header()
-        first, second, third, last = self._template.texts
-        properties = json_text(self._properties)
-        return b"%b%d%b%b%b%d%b" % (first, self._born_ms, second, properties, third, self.opaque, last)
+        header: bytes | None = None
+        if _write_plain is not None:
+            header = _write_plain(self._template.texts, self._born_ms, self._properties, self.opaque)
+        return header or _write(self._template.texts, self._born_ms, self._properties, self.opaque)
+
+
+def _write(texts: tuple[bytes, ...], born_ms: int, properties: dict[str, str], opaque: int) -> bytes:
+    """A header: the *texts* of its template with what stands between them."""
+    first, second, third, last = texts
+    return b"%b%d%b%b%b%d%b" % (
+        first,
+        born_ms,
+        second,
+        json_text(property_text.encode_text(properties)),
+        third,
+        opaque,
+        last,
+    )
+
+
+_write_plain = None if speedups.compiled is None else speedups.compiled.write_send_header  # None where one is not plain
 
 
 def send_request(
@@ -125,7 +146,7 @@ def send_request(
         properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE,
         oneway,
     )
-    return SendRequest(template, born_ms, property_text.encode_text(properties), outgoing.body)
+    return SendRequest(template, born_ms, properties, outgoing.body)
 
 
 @lru_cache(4096, typed=True)
