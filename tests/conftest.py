@@ -1,5 +1,6 @@
 """Says which of the twins the run is about, finds the modules beside this one, such as `header_classes`, and starts
-the Spark session that a whole run shares."""
+the Spark session that a whole run shares. Hypothesis tries the same examples each time, however slow the machine is,
+and leaves no folder behind."""
 
 import sys
 from importlib.util import find_spec
@@ -10,6 +11,14 @@ import pytest
 # Makes `import header_classes` and the like work whatever import mode pytest runs in.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
+
+if find_spec("hypothesis"):  # not every plugin's tests need it
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "repeatable", deadline=None, database=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("repeatable")
 
 
 def pytest_report_header():

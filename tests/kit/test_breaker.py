@@ -1,6 +1,6 @@
 """When a filter is suspended, and for how long."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq_kit.filters.breaker import MOST_PAUSE_S, SLOW_CALLS, WINDOW_S, Breaker
@@ -38,7 +38,6 @@ def test_a_filter_that_worked_for_long_begins_with_the_first_pause_again():
     assert breaker.pause_s == 30.0
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 2000), st.sampled_from(["ask", "failed", "slow"]))))
 def test_whatever_happens_a_pause_ends_and_has_its_bounds(events):
     breaker, now = Breaker(5.0), 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gantrymq.errors import ClientError, FormatError, InvalidParameter
@@ -68,7 +68,6 @@ TEXTS = st.lists(st.one_of(WORDS, SEPARATORS), max_size=12).map(lambda words: ""
 ODD_TEXTS = st.one_of(TEXTS, st.binary(max_size=12), st.just("a\x01\ud800\x02".encode("utf-8", "surrogatepass")))
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.builds(

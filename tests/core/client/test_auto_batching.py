@@ -410,7 +410,7 @@ def test_limits_have_bounds(limit):
         Batching(**limit)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(
