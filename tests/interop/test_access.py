@@ -59,8 +59,9 @@ def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     settings |= {"transactionCheckInterval": "1000", "transactionTimeOut": "3500"}
     with ExitStack() as stack:
         namesrv = stack.enter_context(JavaNameServer(version, scratch / "namesrv"))
-        broker = stack.enter_context(JavaBroker(version, scratch / "broker", namesrv.address, settings=settings))
-        stack.callback(broker.kill)
+        broker = stack.enter_context(
+            JavaBroker(version, scratch / "broker", namesrv.address, settings=settings, keep=False)
+        )
         shared(namesrv.alive, broker.alive)
         yield namesrv.address
 

@@ -87,7 +87,7 @@ def test_they_come_once_across_a_kill_a_restart_and_a_java_broker_that_goes_on(t
         assert server.stop() == 0
     with (
         JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
-        JavaBroker("5.3.3", tmp_path / "java", namesrv.address, store=store, settings=SETTINGS),
+        JavaBroker("5.3.3", tmp_path / "java", namesrv.address, store=store, settings=SETTINGS, keep=False),
     ):
         driver = Driver("5.3.3", tmp_path / "client3", namesrv.address)
         wait_until(lambda: stored(namesrv.address, topic) >= 11, "the third level", DEADLINE_S)

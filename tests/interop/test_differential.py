@@ -50,7 +50,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sides]:
 def java_side(stack: ExitStack, scratch: Path, name: str) -> Side:
     namesrv = stack.enter_context(JavaNameServer(VERSION, scratch / f"{name}-namesrv"))
     settings = {**SOON, **JAVA_ALONE}
-    broker = stack.enter_context(JavaBroker(VERSION, scratch / name, namesrv.address, settings=settings))
+    broker = stack.enter_context(JavaBroker(VERSION, scratch / name, namesrv.address, settings=settings, keep=False))
     stack.callback(broker.kill)  # a regular end takes its time, and the store is thrown away
     side = Side(name, namesrv.address, broker.address, broker.store, scratch / f"{name}-steps")
     stack.enter_context(side.steps)

@@ -25,7 +25,7 @@ QUEUES = 4
 def test_a_broker_4_9_is_said_to_serve_no_pop(topic: str, tmp_path: Path) -> None:
     with (
         JavaNameServer("4.9.7", tmp_path / "namesrv") as namesrv,
-        JavaBroker("4.9.7", tmp_path / "broker", namesrv.address) as broker,
+        JavaBroker("4.9.7", tmp_path / "broker", namesrv.address, keep=False),
     ):
         create_topic(namesrv.address, topic)
 
@@ -35,7 +35,6 @@ def test_a_broker_4_9_is_said_to_serve_no_pop(topic: str, tmp_path: Path) -> Non
                     await consumer.pop(poll_s=1)
 
         asyncio.run(work())
-        broker.kill()
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +42,10 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     scratch = tmp_path_factory.mktemp("java")
     with (
         JavaNameServer(VERSION, scratch / "namesrv") as namesrv,
-        JavaBroker(VERSION, scratch / "broker", namesrv.address, settings=TIMER) as broker,
+        JavaBroker(VERSION, scratch / "broker", namesrv.address, settings=TIMER, keep=False) as broker,
     ):
         peers.shared(namesrv.alive, broker.alive)
         yield namesrv.address, broker.address
-        broker.kill()
 
 
 @pytest.fixture(scope="module")

@@ -106,7 +106,9 @@ def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Pat
         assert server.stop() == 0
     with (
         JavaNameServer(VERSION, tmp_path / "namesrv") as namesrv,
-        JavaBroker(VERSION, tmp_path / "java", namesrv.address, store=server.store, settings=TIMER) as broker,
+        JavaBroker(
+            VERSION, tmp_path / "java", namesrv.address, store=server.store, settings=TIMER, keep=False
+        ) as broker,
     ):
         pops = running(Pops(tmp_path / "pops-java", namesrv.address, broker.address))
         left = popped[6:]

@@ -99,6 +99,6 @@ def test_our_client_speaks_tls_with_java_servers(tmp_path: Path, topic: str) -> 
     used("gantrymq.client")
     with (
         JavaNameServer("5.3.3", tmp_path / "namesrv") as namesrv,
-        JavaBroker("5.3.3", tmp_path / "broker", namesrv.address),
+        JavaBroker("5.3.3", tmp_path / "broker", namesrv.address, keep=False),
     ):
         assert asyncio.run(send_and_read(namesrv.address))

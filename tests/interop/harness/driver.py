@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.jars import JAVA_17, driver_class_path
+from harness.jars import JAVA_17, driver_archive, driver_class_path
 from harness.peers import used
 from harness.process import Event, Process
 
 RUN_S = 90.0
+JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", *JAVA_17)
+QUICK = ("-XX:TieredStopAtLevel=1", "-Xmx256m", *JVM)  # to start, rather than fast in the long run
 
 
 class Driver:
@@ -37,18 +39,12 @@ class Driver:
         name = f"{command}-{self._started}"
         home = self._scratch / name
         arguments = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        # Quick to start rather than fast in the long run, except where speed is what is measured.
-        tuning = [] if command.startswith("bench-") else ["-XX:TieredStopAtLevel=1", "-Xmx256m"]
+        if command.startswith("bench-"):  # speed is what is measured
+            tuning = JVM
+        else:
+            tuning = (*QUICK, f"-XX:SharedArchiveFile={driver_archive(self.version, *QUICK)}")
         java = [
-            *(
-                "java",
-                *self._properties,
-                *JAVA_17,
-                *tuning,
-                "-XX:+UseSerialGC",
-                "-XX:-UsePerfData",
-                f"-Duser.home={home}",
-            ),
+            *("java", *self._properties, *tuning, f"-Duser.home={home}"),
             *("-Drocketmq.client.localOffsetStoreDir=" + str(home / "offsets"), "-cp", self._class_path),
         ]
         target = ["gantrymq.interop.Driver", command, "--namesrv", self._namesrv]

@@ -35,6 +35,8 @@ LOGBACK = """<configuration>
 class JavaNameServer(Process):
     """`NamesrvStartup` of *version*; ready when the constructor returns."""
 
+    leaves_something = False
+
     def __init__(self, version: str, scratch: Path, port: int = 0) -> None:
         port = port or free_port()
         self.address = f"127.0.0.1:{port}"
@@ -63,6 +65,7 @@ class JavaBroker(Process):
         namesrv: HOST:PORT of the name server, Java's or ours.
         store: the store's folder; one that is there is opened.
         settings: of broker.conf, over those for small files.
+        keep: whether the store is looked at afterwards: then it is stopped at the end, which takes ten seconds.
     """
 
     def __init__(
@@ -73,7 +76,9 @@ class JavaBroker(Process):
         *,
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        keep: bool = True,
     ) -> None:
+        self.leaves_something = keep
         self.store = store or scratch / "store"
         port = free_port(also_below=2)
         self.address = f"127.0.0.1:{port}"

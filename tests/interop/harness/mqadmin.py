@@ -23,6 +23,7 @@ class MqAdmin(Process):
         java = [
             *("java", *JAVA_17, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
             "-Djava.net.preferIPv4Stack=true",  # message ids are as long as those of the golden run
+            "-Drocketmq.client.rebalance.waitInterval=1000",
             *(f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", tools_class_path(version)),
         ]
         super().__init__("mqadmin", [*java, "gantrymq.interop.MqAdmin"], home)

@@ -19,11 +19,13 @@ TAIL_CHARS = 3000
 
 
 class Process:
-    """A running command. As a context manager it is stopped at the end.
+    """A running command. As a context manager it is stopped at the end, or killed where it leaves nothing of use.
 
     Lines of standard output that start with `{` are parsed into `events`, in order; every line is kept in
     `<name>.out`, standard error in `<name>.err`, both in *scratch*.
     """
+
+    leaves_something = True
 
     def __init__(
         self, name: str, command: Sequence[str | os.PathLike[str]], scratch: Path, env: Mapping[str, str] | None = None
@@ -141,7 +143,10 @@ class Process:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        if self.alive() and not self.leaves_something:
+            self.kill()
+        else:
+            self.stop()
 
     def _ended(self) -> None:
         """Collect the last lines and give the pipes back."""
