@@ -40,9 +40,7 @@ def at(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
         else:
             java = stack.enter_context(JavaNameServer(version, scratch / "namesrv"))
             settings = TIMER if version.startswith("5") else {}
-            stack.enter_context(
-                JavaBroker(version, scratch / "broker", java.address, settings=settings, keep=False)
-            )
+            stack.enter_context(JavaBroker(version, scratch / "broker", java.address, settings=settings, keep=False))
             namesrv = java.address
         return Ran(version, asyncio.run(scenarios(namesrv, "Scenarios", scratch)))
 
