@@ -39,7 +39,7 @@ class Servers:
         return asyncio.run(run())
 
 
-@pytest.fixture(params=["4.9.7", "5.3.3", "ours"])
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
 def servers(
     request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer
 ) -> Servers:

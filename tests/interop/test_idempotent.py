@@ -28,7 +28,7 @@ def effects(database: Path) -> list[str]:
         return [row[0] for row in file.execute("SELECT body FROM done ORDER BY body")]
 
 
-@pytest.mark.parametrize("mode", ["sync", "batch"])
+@pytest.mark.parametrize("mode", ["sync", pytest.param("batch", marks=pytest.mark.long)])
 def test_messages_that_fail_before_and_after_their_commit(namesrv: str, topic: str, tmp_path: Path, mode: str) -> None:
     """Every third fails in its transaction, every third after its commit; both come back."""
     create_topic(namesrv, topic, 2)

@@ -49,7 +49,7 @@ class Sent:
     places: dict[Place, str] = attrs.field(factory=dict)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def test_a_java_broker_has_every_acknowledged_message_of_a_killed_store(
     version: str, tmp_path: Path, topic: str
 ) -> None:

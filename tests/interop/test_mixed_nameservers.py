@@ -15,7 +15,7 @@ GONE_S = 30.0
 Running = Callable[[Process], Process]
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def test_a_java_broker_registers_with_our_name_server(
     tmp_path: Path, topic: str, running: Running, version: str
 ) -> None:
@@ -28,7 +28,7 @@ def test_a_java_broker_registers_with_our_name_server(
         wait_until(lambda: route_of(server.namesrv, topic) is None, "route gone", GONE_S)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def test_our_broker_registers_with_a_java_name_server(
     tmp_path: Path, topic: str, running: Running, version: str
 ) -> None:
@@ -42,7 +42,7 @@ def test_our_broker_registers_with_a_java_name_server(
         wait_until(lambda: route_of(namesrv.address, topic) is None, "route gone", GONE_S)
 
 
-@pytest.mark.parametrize("version", ["4.9.7", "5.3.3"])
+@pytest.mark.parametrize("version", [pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def test_our_broker_tells_a_java_name_server_more_topics_than_a_frame_holds(tmp_path: Path, version: str) -> None:
     names = [f"T{number:05d}{'x' * 90}" for number in range(60_000)]
     folder = tmp_path / "ours" / "store" / "config"

@@ -42,7 +42,7 @@ class Server(NamedTuple):
     kill: Callable[[], object]
 
 
-@pytest.fixture(params=["ours", "4.9.7", "5.3.3"])
+@pytest.fixture(params=["ours", pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
     """A name server and a broker with their store."""
     version = request.param

@@ -30,7 +30,7 @@ class Cluster:
         return json.loads(done.stdout) if code == 0 else done.stderr
 
 
-@pytest.fixture(params=["4.9.7", "5.3.3"])
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3"])
 def java(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]]) -> Cluster:
     return Cluster(*java_servers(request.param))
 

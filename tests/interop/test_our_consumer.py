@@ -19,7 +19,7 @@ DEADLINE_S = 60.0
 QUEUES = 4
 
 
-@pytest.fixture(params=["4.9.7", "5.3.3", "ours"])
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
 def namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer) -> str:
     return ours.namesrv if request.param == "ours" else java_servers(request.param)[0]
 

@@ -22,7 +22,7 @@ DEADLINE_S = 60.0
 CHECKED_S = 120.0  # Java's broker looks every 30 s by default, at messages of 6 s and more
 
 
-@pytest.fixture(params=["4.9.7", "5.3.3", "ours"])
+@pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
 def namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer) -> str:
     return ours.namesrv if request.param == "ours" else java_servers(request.param)[0]
 

@@ -187,6 +187,7 @@ def tries(namesrv: str, scratch: Path, topic: str, delayed: int) -> list[int]:
         return [event["times"] for event in consumer.of("tried")]
 
 
+@pytest.mark.long
 def test_a_java_broker_goes_on_in_the_middle_of_the_tries_and_ours_again(topic: str, tmp_path: Path) -> None:
     """One message fails at ours, at a Java broker, and at ours, where it is a dead letter at last.
 

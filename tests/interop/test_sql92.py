@@ -74,7 +74,7 @@ def filtering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer
         yield server
 
 
-@pytest.fixture(scope="module", params=["4.9.8", "5.3.3"])
+@pytest.fixture(scope="module", params=[pytest.param("4.9.8", marks=pytest.mark.long), "5.3.3"])
 def sides(
     request: pytest.FixtureRequest,
     filtering: GantryServer,

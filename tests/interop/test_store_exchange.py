@@ -109,7 +109,7 @@ def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
             assert_same_messages(added, wait_for_bodies([consumer], added))
 
 
-@pytest.mark.parametrize("end", ["stopped cleanly", "killed"])
+@pytest.mark.parametrize("end", [pytest.param("stopped cleanly", marks=pytest.mark.long), "killed"])
 def test_a_java_broker_walks_over_the_places_that_we_gave_up(tmp_path: Path, topic: str, end: str) -> None:
     """A flipped bit, a zeroed page, the start of a file: every other message is there, in its place, on both sides."""
     with GantryServer.both(tmp_path / "ours", settings=SETTINGS) as server:

@@ -23,7 +23,7 @@ LOG_FILE_BYTES = 262144
 SETTINGS = {**SMALL_STORE, "mappedFileSizeCommitLog": str(LOG_FILE_BYTES), "mappedFileSizeConsumeQueue": "600"}
 
 
-@pytest.mark.parametrize("stop", ["clean", "abort"])
+@pytest.mark.parametrize("stop", [pytest.param("clean", marks=pytest.mark.long), "abort"])
 def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: str) -> None:
     with (
         JavaNameServer(JAVA, tmp_path / "namesrv") as namesrv,
