@@ -9,7 +9,11 @@ import time
 from pathlib import Path
 
 STOP_S = 60.0
-SETTINGS = {"mappedFileSizeCommitLog": 64 * 1024 * 1024, "metricsExporterType": "DISABLE"}
+SETTINGS = {
+    "mappedFileSizeCommitLog": 64 * 1024 * 1024,
+    "metricsExporterType": "DISABLE",
+    "messageDelayLevel": "1s 1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",  # a refused message comes in a second
+}
 
 
 class Servers:
