@@ -16,6 +16,7 @@ for module in walk_packages(client.__path__, f"{client.__name__}."):
     if module.name.rpartition(".")[2] not in ("opentelemetry", "sqlalchemy_records"):  # they need what may be absent
         import_module(module.name)
 import_module("gantrymq_nameserver.headers")
+OF_THESE = ("gantrymq.remoting.headers.", "gantrymq.client.", "gantrymq_nameserver.")
 
 
 def _below(base: type[Header]) -> list[type[Header]]:
@@ -23,6 +24,8 @@ def _below(base: type[Header]) -> list[type[Header]]:
 
 
 # attrs makes a class anew to give it slots; the first one has no fields.
-CLASSES = sorted({cls for cls in _below(Header) if cls.codes}, key=lambda cls: cls.__name__)
+CLASSES = sorted(
+    {cls for cls in _below(Header) if cls.codes and cls.__module__.startswith(OF_THESE)}, key=lambda cls: cls.__name__
+)
 REQUEST_HEADERS = {code: cls for cls in CLASSES for code in cls.codes if not cls.__name__.endswith("Response")}
 RESPONSE_HEADERS = {code: cls for cls in CLASSES for code in cls.codes if cls.__name__.endswith("Response")}
