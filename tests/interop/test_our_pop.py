@@ -20,6 +20,7 @@ DEADLINE_S = 60.0
 NAMED = {"brokerName": "broker-a"}  # which the handles of Java's client carry here
 TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
 QUEUES = 4
+LONG_OURS, LONG_JAVA = (pytest.param(where, marks=pytest.mark.long) for where in ("ours", VERSION))  # they wait long
 
 
 def test_a_broker_4_9_is_said_to_serve_no_pop(topic: str, tmp_path: Path) -> None:
@@ -77,6 +78,7 @@ def bodies(messages: list[ReceivedMessage]) -> list[str]:
     return sorted(message.body.decode() for message in messages)
 
 
+@pytest.mark.parametrize("servers", [LONG_OURS, VERSION], indirect=True)
 def test_what_java_sent_is_acknowledged_left_and_comes_again(servers: Servers, topic: str, tmp_path: Path) -> None:
     namesrv, _ = servers
     create_topic(namesrv, topic, QUEUES)
@@ -100,6 +102,7 @@ def test_what_java_sent_is_acknowledged_left_and_comes_again(servers: Servers, t
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("servers", ["ours", LONG_JAVA], indirect=True)
 def test_a_loop_whose_long_work_is_renewed(servers: Servers, topic: str, tmp_path: Path) -> None:
     namesrv, _ = servers
     create_topic(namesrv, topic, 1)
@@ -158,6 +161,7 @@ def test_only_what_the_expression_wants_comes(
     asyncio.run(work())
 
 
+@pytest.mark.parametrize("servers", ["ours", LONG_JAVA], indirect=True)
 def test_in_one_group_with_javas_client(servers: Servers, topic: str, tmp_path: Path, running: Running) -> None:
     """Each message goes to one of both, and each acknowledges what the other popped."""
     namesrv, broker = servers
