@@ -8,7 +8,7 @@ static const char *const command_names[COMMAND_SLOTS] = {
 
 /* What a walk found. */
 typedef struct {
-    Value code, language, version, flag, opaque, remark;
+    Members members;
     PyObject *ext; /* a dict or None, NULL where there was none; owned */
 } Found;
 
@@ -79,15 +79,7 @@ take_members(Walk *it, Found *found)
         if (!take_name(it, &name)) {
             return 0;
         }
-        Value other = {{NULL, 0}, 0};
-        int good = is_literal(name, "extFields") ? take_ext(it, found)
-                                                 : take_once(it, is_literal(name, "code")       ? &found->code
-                                                                 : is_literal(name, "flag")     ? &found->flag
-                                                                 : is_literal(name, "language") ? &found->language
-                                                                 : is_literal(name, "opaque")   ? &found->opaque
-                                                                 : is_literal(name, "version")  ? &found->version
-                                                                 : is_literal(name, "remark")   ? &found->remark
-                                                                                                : &other);
+        int good = is_literal(name, "extFields") ? take_ext(it, found) : take_member(it, name, &found->members);
         if (!good) {
             return 0;
         }
@@ -108,19 +100,21 @@ read_command(const Commands *commands, const Spellings *known, Text header, PyOb
 {
     Walk it = {header.at, header.at + header.size, 0, 0};
     Found found = {0};
+    const Members *members = &found.members;
+    const Value *remark = &members->remark;
     long long code, version, flag, opaque;
     PyObject *language, *command = NULL;
     int escapes_of_remark = 0;
     if (!take_members(&it, &found)) {
         goto finish;
     }
-    escapes_of_remark = found.remark.quoted && memchr(found.remark.text.at, '\\', (size_t)found.remark.text.size) != NULL;
-    if (escapes_of_remark || !(found.remark.text.at == NULL || found.remark.quoted || is_null(found.remark)) ||
-        !read_integer(found.code, INT64_LOW, INT64_HIGH, &code) || find_spelling(known, found.code) >= 0 ||
-        !read_integer(found.version, INT64_LOW, INT64_HIGH, &version) ||
-        !read_integer(found.flag, INT64_LOW, INT64_HIGH, &flag) ||
-        !read_integer(found.opaque, INT32_LOW, INT32_HIGH, &opaque) ||
-        (language = find_language(known, found.language)) == NULL ||
+    escapes_of_remark = remark->quoted && memchr(remark->text.at, '\\', (size_t)remark->text.size) != NULL;
+    if (escapes_of_remark || !(remark->text.at == NULL || remark->quoted || is_null(*remark)) ||
+        !read_integer(members->code, INT64_LOW, INT64_HIGH, &code) || find_spelling(known, members->code) >= 0 ||
+        !read_integer(members->version, INT64_LOW, INT64_HIGH, &version) ||
+        !read_integer(members->flag, INT64_LOW, INT64_HIGH, &flag) ||
+        !read_integer(members->opaque, INT32_LOW, INT32_HIGH, &opaque) ||
+        (language = find_language(known, members->language)) == NULL ||
         (command = new_instance(commands->type)) == NULL) {
         goto finish;
     }
@@ -133,7 +127,7 @@ read_command(const Commands *commands, const Spellings *known, Text header, PyOb
         give_slot(command, at[FLAG], PyLong_FromLongLong(flag)) < 0 ||
         give_slot(command, at[OPAQUE], PyLong_FromLongLong(opaque)) < 0 ||
         give_slot(command, at[SERIALIZE], PyLong_FromLong(0)) < 0 ||
-        give_slot(command, at[REMARK], text_or_none(found.remark)) < 0) {
+        give_slot(command, at[REMARK], text_or_none(*remark)) < 0) {
         Py_CLEAR(command);
     }
 

@@ -6,7 +6,7 @@ enum { MAX_QUEUE_ID = 1023 };
 
 /* What a walk found. */
 typedef struct {
-    Value code, language, version, flag, opaque, remark;
+    Members members;
     Value queue_id[MOST_SPELLINGS], born[MOST_SPELLINGS], properties[MOST_SPELLINGS];
     Py_ssize_t spelling; /* of the code */
     int has_fields;
@@ -104,16 +104,11 @@ walk_header(const Spellings *known, Walk *it, Found *found)
         int good;
         if (is_literal(name, "extFields")) {
             good = take_fields(known, it, found);
-        } else if (is_literal(name, "code")) { /* it comes first as a rule, and tells whether the rest is worth a walk */
-            good = take_once(it, &found->code) && (found->spelling = find_spelling(known, found->code)) >= 0;
         } else {
-            Value other = {{NULL, 0}, 0};
-            good = take_once(it, is_literal(name, "flag")       ? &found->flag
-                                 : is_literal(name, "language") ? &found->language
-                                 : is_literal(name, "opaque")   ? &found->opaque
-                                 : is_literal(name, "version")  ? &found->version
-                                 : is_literal(name, "remark")   ? &found->remark
-                                                                : &other);
+            good = take_member(it, name, &found->members);
+        }
+        if (good && is_literal(name, "code")) { /* it comes first as a rule, and tells whether the rest is worth a walk */
+            good = (found->spelling = find_spelling(known, found->members.code)) >= 0;
         }
         if (!good) {
             return 0;
@@ -214,23 +209,24 @@ sort_by_place(Varying *varying)
 static int
 read_found(const Spellings *known, const Found *found, Said *said)
 {
-    if (!found->has_fields || found->code.text.at == NULL) {
+    const Members *members = &found->members;
+    if (!found->has_fields || members->code.text.at == NULL) {
         return 0;
     }
     said->spelling = found->spelling;
-    Value remark = found->remark;
+    Value remark = members->remark;
     said->no_remark = remark.text.at == NULL || is_null(remark);
     if ((!said->no_remark && (!remark.quoted || remark.text.size > 0)) ||
-        !read_integer(found->flag, INT64_LOW, INT64_HIGH, &said->flag) ||
-        !read_integer(found->version, INT64_LOW, INT64_HIGH, &said->version) || found->opaque.quoted ||
-        !read_whole(&said->varying[0], OPAQUE_VALUE, found->opaque.text) ||
+        !read_integer(members->flag, INT64_LOW, INT64_HIGH, &said->flag) ||
+        !read_integer(members->version, INT64_LOW, INT64_HIGH, &said->version) || members->opaque.quoted ||
+        !read_whole(&said->varying[0], OPAQUE_VALUE, members->opaque.text) ||
         !read_whole(&said->varying[1], QUEUE_VALUE, found->queue_id[said->spelling].text) ||
         !read_whole(&said->varying[2], BORN_VALUE, found->born[said->spelling].text) ||
         !find_id(&said->varying[3], found->properties[said->spelling])) {
         return 0;
     }
     sort_by_place(said->varying);
-    said->language = find_language(known, found->language);
+    said->language = find_language(known, members->language);
     return said->language != NULL;
 }
 

@@ -33,6 +33,25 @@ typedef struct {
     int no_remark;      /* it is null or missing, where other sends have an empty one */
 } Said;
 
+/* The members of a header beside its fields; one that is not there has no text. */
+typedef struct {
+    Value code, language, version, flag, opaque, remark;
+} Members;
+
+/* As take_once, for the member of a name; another one is passed over. */
+static inline int
+take_member(Walk *it, Text name, Members *members)
+{
+    Value other = {{NULL, 0}, 0};
+    return take_once(it, is_literal(name, "code")       ? &members->code
+                         : is_literal(name, "flag")     ? &members->flag
+                         : is_literal(name, "language") ? &members->language
+                         : is_literal(name, "opaque")   ? &members->opaque
+                         : is_literal(name, "version")  ? &members->version
+                         : is_literal(name, "remark")   ? &members->remark
+                                                        : &other);
+}
+
 /* A class of commands, and where its slots are. */
 enum { COMMAND_SLOTS = 9 };
 typedef struct {
