@@ -79,7 +79,7 @@ class SendWays:
     async def oneway(self, message: Message, where: Where | None, timeout_s: float | None) -> None:
         """Hand *message* to a connection. Errors as `Producer.send_oneway`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
-        queue, balancing = await self._chosen(message, where)
+        queue, balancing = await self._chosen(message, self._where(where))
         await self.sending.oneway(submission, queue, self.limit_s(timeout_s), balancing)
 
     async def batch(self, messages: Sequence[Message], where: Where | None, timeout_s: float | None) -> SendResult:
@@ -109,8 +109,7 @@ class SendWays:
     def _gathered(
         self, batching: AutoBatching, message: Message, where: Where | None, timeout_s: float | None, is_async: bool
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        where = self._settings.selector if where is None else where
-        return batching.gather(message, where, self.limit_s(timeout_s), is_async=is_async)
+        return batching.gather(message, self._where(where), self.limit_s(timeout_s), is_async=is_async)
 
     async def _let_others_first(self, topic: str) -> None:
         """What was gathered for *topic* is written before what comes next."""
@@ -131,7 +130,7 @@ class SendWays:
     def _out(
         self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
     ) -> Coroutine[Any, Any, SendResult]:
-        where = self._settings.selector if where is None else where
+        where = self._where(where)
         limit_s = self.limit_s(timeout_s)
         if isinstance(where, Balancing):
             return self.sending.send(submission, None, limit_s, policy, where)
@@ -141,10 +140,11 @@ class SendWays:
         queue, _ = await self._chosen(message, where)
         return await self.sending.send(submission, queue, limit_s, _ONE_QUEUE)
 
-    async def _chosen(self, message: Message, where: Where | None) -> tuple[MessageQueue | None, Balancing]:
+    def _where(self, where: Where | None) -> Where:
+        return self._settings.selector if where is None else where
+
+    async def _chosen(self, message: Message, where: Where) -> tuple[MessageQueue | None, Balancing]:
         """The queue for *message*, or how one is to be found."""
-        if where is None:
-            where = self._settings.selector
         is_selector = not isinstance(where, MessageQueue | Balancing)
         return resolved(where, await self.sending.queues(message.topic) if is_selector else (), message)
 
