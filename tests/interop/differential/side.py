@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.jars import JAVA_17, steps_class_path
+from harness.jars import QUICK, steps_class_path
 from harness.peers import used
 from harness.polling import wait_until
 from harness.probe import request
@@ -21,7 +21,7 @@ REVIVING = "CID_RMQ_SYS_REVIVE_GROUP"  # moves on in its own time
 STEP_S = 20.0
 ARRIVAL_S = 20.0
 OFTEN = [f"-Drocketmq.client.rebalance.{name}Interval=1000" for name in ("wait", "min")]
-JAVA = [*OFTEN, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+JAVA = [*OFTEN, *QUICK]
 ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE, UPDATE_OFFSET = 21, 43, 200, 401, 15
 
 
@@ -46,7 +46,7 @@ class Side:
         self._begun = 0  # events before the run
         self._topics: set[str] = set()  # before the run
         self._offsets: dict[tuple[str, str, int], int] = {}  # before the run
-        words = ["java", *JAVA, *JAVA_17, f"-Duser.home={scratch}", "-cp", steps_class_path(CLIENT)]
+        words = ["java", *JAVA, f"-Duser.home={scratch}", "-cp", steps_class_path(CLIENT)]
         home = f"-Drocketmq.client.localOffsetStoreDir={scratch / 'offsets'}"
         self.steps = Process(
             f"steps-{name}", [*words[:-2], home, *words[-2:], "gantrymq.interop.Steps", namesrv], scratch

@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.jars import JAVA_17, driver_archive, driver_class_path
+from harness.jars import JVM, QUICK, driver_archive, driver_class_path
 from harness.peers import used
 from harness.process import Event, Process
 
 RUN_S = 90.0
-JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", *JAVA_17)
-QUICK = ("-XX:TieredStopAtLevel=1", "-Xmx256m", *JVM)  # to start, rather than fast in the long run
 
 
 class Driver:
@@ -28,6 +26,7 @@ class Driver:
         used(f"rocketmq-client {version}")
         self.version = version
         self._class_path = driver_class_path(version)
+        self._archive = driver_archive(version, self._class_path)
         self._scratch = scratch
         self._namesrv = namesrv
         self._properties = [f"-D{name}={value}" for name, value in (properties or {}).items()]
@@ -42,7 +41,7 @@ class Driver:
         if command.startswith("bench-"):  # speed is what is measured
             tuning = JVM
         else:
-            tuning = (*QUICK, f"-XX:SharedArchiveFile={driver_archive(self.version, *QUICK)}")
+            tuning = (*QUICK, f"-XX:SharedArchiveFile={self._archive}")
         java = [
             *("java", *self._properties, *tuning, f"-Duser.home={home}"),
             *("-Drocketmq.client.localOffsetStoreDir=" + str(home / "offsets"), "-cp", self._class_path),

@@ -38,6 +38,9 @@ JAVA_17 = [
     )
 ]
 
+JVM = ("-XX:+UseSerialGC", "-XX:-UsePerfData", *JAVA_17)
+QUICK = ("-XX:TieredStopAtLevel=1", "-Xmx256m", *JVM)  # to start, rather than fast in the long run
+
 
 def server_class_path(version: str) -> str:
     """The class path of the name server and broker *version*."""
@@ -57,19 +60,22 @@ def driver_class_path(version: str) -> str:
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "driver")
 
 
-def driver_archive(version: str, *flags: str) -> Path:
+def driver_archive(version: str, class_path: str) -> Path:
     """An archive of the driver's classes, which Java maps into memory in place of reading and checking 2,000 of them.
 
-    It was written by a driver that found no name server, and fits those that are started with the same *flags*.
+    It was written by a driver that found no name server, and fits those that are started as `QUICK` has it.
+
+    Args:
+        version: of the client.
+        class_path: of the driver compiled against it.
     """
-    class_path = driver_class_path(version)
-    text = " ".join([*flags, class_path])
+    text = " ".join([*QUICK, class_path])
     kept = cache() / version / f"archive-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     with filling(kept) as folder:
         if folder is not None:
             words = ["produce", "--namesrv", "127.0.0.1:1", "--topic", "None", "--count", "1", "--mode", "sync"]
             at_exit = f"-XX:ArchiveClassesAtExit={folder / 'driver.jsa'}"
-            command = ["java", *flags, at_exit, "-cp", class_path, "gantrymq.interop.Driver", *words]
+            command = ["java", *QUICK, at_exit, "-cp", class_path, "gantrymq.interop.Driver", *words]
             subprocess.run(command, capture_output=True, timeout=DOWNLOAD_S, check=False)
     return kept / "driver.jsa"
 

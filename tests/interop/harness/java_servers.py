@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.jars import JAVA_17, server_class_path
+from harness.jars import JVM, server_class_path
 from harness.peers import serves
 from harness.ports import free_port
 from harness.probe import wait_for_registration
@@ -115,7 +115,7 @@ class JavaBroker(Process):
 
 
 def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: Path) -> list[str | Path]:
-    flags = [*JAVA_17, *heap, "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Duser.home={scratch}"]
+    flags = [*JVM, *heap, f"-Duser.home={scratch}"]
     home = f"-Drocketmq.home.dir={scratch}"
     return ["java", *flags, home, "-cp", server_class_path(version), f"org.apache.rocketmq.{main}", "-c", conf]
 

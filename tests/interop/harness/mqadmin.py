@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.jars import JAVA_17, tools_class_path
+from harness.jars import QUICK, tools_class_path
 from harness.peers import serves
 from harness.process import Event, Process
 
@@ -21,7 +21,8 @@ class MqAdmin(Process):
     def __init__(self, version: str, scratch: Path, namesrv: str) -> None:
         home = scratch / "mqadmin"
         java = [
-            *("java", *JAVA_17, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
+            "java",
+            *QUICK,
             "-Djava.net.preferIPv4Stack=true",  # message ids are as long as those of the golden run
             "-Drocketmq.client.rebalance.waitInterval=1000",
             *(f"-Duser.home={home}", f"-Drocketmq.home.dir={home}", "-cp", tools_class_path(version)),

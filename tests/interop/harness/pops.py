@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harness.jars import JAVA_17, pops_class_path
+from harness.jars import JVM, pops_class_path
 from harness.peers import used
 from harness.process import Event, Process
 
@@ -26,7 +26,7 @@ class Pops(Process):
         self, scratch: Path, namesrv: str, broker: str, tuning: tuple[str, ...] = ("-XX:TieredStopAtLevel=1",)
     ) -> None:
         used(f"Java client {VERSION}")
-        java = [*("java", *JAVA_17, *tuning, "-Xmx512m", "-XX:+UseSerialGC", "-XX:-UsePerfData")]
+        java = ["java", *JVM, *tuning, "-Xmx512m"]
         home = [f"-Duser.home={scratch}", f"-Drocketmq.client.localOffsetStoreDir={scratch / 'offsets'}"]
         super().__init__(
             "pops", [*java, *home, "-cp", pops_class_path(VERSION), "gantrymq.interop.Pops", namesrv], scratch
