@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import deviations
 from not_built import TABLE
 
 HERE = Path(__file__).resolve().parent
@@ -97,7 +98,8 @@ def render(tried: list[Tried], old: str) -> str:
             sections[heading[1]] = section.strip()
     for file in {each.file for each in tried}:
         sections[file] = _section(file, [each for each in tried if each.file == file])
-    return "\n\n".join([INTRO.strip(), *(sections[file] for file in sorted(sections)), _not_built()]) + "\n"
+    ordered = (sections[file] for file in sorted(sections))
+    return "\n\n".join([INTRO.strip(), *ordered, _deviations(), _not_built()]) + "\n"
 
 
 def _section(file: str, tried: list[Tried]) -> str:
@@ -117,6 +119,19 @@ def _purpose(file: str) -> str:
     """The first paragraph of the file's docstring."""
     text = ast.get_docstring(ast.parse((HERE / file).read_text())) or ""
     return text.partition("\n\n")[0]
+
+
+def _deviations() -> str:
+    lines = [
+        "## Different on purpose",
+        "",
+        "Where GantryMQ does not do what RocketMQ 5.3.3 does, and the test that holds it to that.",
+        "",
+        "| what | RocketMQ | GantryMQ | test |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {row.what} | {row.rocketmq} | {row.gantrymq} | `{row.test}` |" for row in deviations.TABLE]
+    return "\n".join(lines)
 
 
 def _not_built() -> str:

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import deviations
 from compatibility import LEFT_OUT, PAGE, Tried, read_report, render, rows_of, title_of
 from mqadmin_differences import DIFFERENT, result_of
 from mqadmin_shapes import golden
@@ -50,6 +51,14 @@ def test_a_command_works_or_names_its_first_difference() -> None:
 def test_the_page_lists_what_is_not_built() -> None:
     page = PAGE.read_text()
     assert all(f"| {row.what} | {row.request} | code {row.code}: {row.says} |" in page for row in TABLE)
+
+
+def test_the_page_lists_what_differs_on_purpose_and_each_row_names_a_test() -> None:
+    page = PAGE.read_text()
+    for row in deviations.TABLE:
+        assert f"| {row.what} | {row.rocketmq} | {row.gantrymq} | `{row.test}` |" in page, AGAIN
+        path, _, function = row.test.partition("::")
+        assert f"def {function}(" in (HERE.parents[1] / path).read_text()
 
 
 def test_versions_have_columns_and_other_parameters_are_named() -> None:

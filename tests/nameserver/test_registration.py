@@ -7,6 +7,7 @@ import pytest
 from gantrymq.errors import RequestError
 from gantrymq_nameserver.registration import Registered, register
 from gantrymq_nameserver.tables import BrokerAddress
+from gantrymq_nameserver.unregistration import Unregistration, unregister
 
 
 def perms(tables, topic="T"):
@@ -77,6 +78,44 @@ def test_an_id_stays_with_the_newer_state_version(tables, registration, old, new
     assert tables.brokers["a"].addresses == {0: address}
     assert (BrokerAddress("C", "new:1") in tables.live) is (address == "new:1")
     assert ("V" in tables.queues) is (address == "new:1")
+
+
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_two_live_brokers_of_one_name_and_id_are_warned_of_once(tables, registration, caplog):
+    for round_ in range(3):
+        register(tables, registration(0, "first:1"), round_)
+        register(tables, registration(0, "second:1"), round_)
+    (line,) = warnings(caplog)
+    assert line.startswith("two brokers are registered as a id 0, at first:1 and at second:1: ")
+    assert tables.brokers["a"].addresses == {0: "second:1"}
+
+
+def test_of_three_brokers_of_one_name_and_id_each_is_named(tables, registration, caplog):
+    for _ in range(3):
+        for address in ("first:1", "second:1", "third:1"):
+            register(tables, registration(0, address, cluster="D" if address == "third:1" else "C"), 0)
+    lines = warnings(caplog)
+    assert len(lines) <= 3
+    assert all(any(address in line for line in lines) for address in ("first:1", "second:1", "third:1"))
+
+
+def test_the_warning_comes_again_after_one_of_the_two_left(tables, registration, caplog):
+    for _ in range(2):
+        register(tables, registration(0, "first:1"), 0)
+        register(tables, registration(0, "second:1"), 0)
+        unregister(tables, [Unregistration("C", "a", "second:1", 0)])
+    assert len(warnings(caplog)) == 2
+
+
+def test_a_broker_that_comes_back_at_another_address_is_not_warned_of(tables, registration, caplog):
+    register(tables, registration(0, "first:1"), 0)
+    unregister(tables, [Unregistration("C", "a", "first:1", 0)])
+    register(tables, registration(0, "second:1"), 0)
+    register(tables, registration(1, "third:1"), 0)
+    assert warnings(caplog) == []
 
 
 def test_an_outranked_address_loses_its_life(tables, registration):

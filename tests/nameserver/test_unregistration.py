@@ -74,6 +74,44 @@ def test_unknown_names_and_addresses_change_nothing(tables, registration):
     assert tables.queues["T"]["a"].perm == 6
 
 
+@pytest.mark.parametrize(
+    "request_of_another",
+    [
+        pytest.param(Unregistration("C", "a", "a0:1", 1), id="another broker id"),
+        pytest.param(Unregistration("D", "a", "a0:1", 0), id="another cluster"),
+        pytest.param(Unregistration("C", "b", "a0:1", 0), id="another name"),
+    ],
+)
+def test_an_unregistration_by_another_broker_is_ignored_and_logged(tables, registration, caplog, request_of_another):
+    register(tables, registration(filter_servers=["f:1"]), 0)
+    register(tables, registration(name="b", cluster="D"), 0)
+    assert unregister(tables, [request_of_another]) == []
+    assert tables.brokers["a"].addresses == {0: "a0:1"}
+    assert tables.queues["T"].keys() == {"a", "b"}
+    assert BrokerAddress("C", "a0:1") in tables.live
+    assert BrokerAddress("C", "a0:1") in tables.filter_servers
+    (line,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "broker a id 0 of cluster C is registered at a0:1" in line
+
+
+def test_of_two_brokers_of_one_name_and_id_only_the_listed_one_leaves(tables, registration):
+    register(tables, registration(0, "first:1"), 0)
+    register(tables, registration(0, "second:1"), 0)
+    unregister(tables, [Unregistration("C", "a", "first:1", 0)])
+    assert tables.brokers["a"].addresses == {0: "second:1"}
+    assert list(tables.live) == [BrokerAddress("C", "second:1")]
+
+
+def test_a_name_in_two_clusters_leaves_both(tables, registration):
+    register(tables, registration(0), 0)
+    register(tables, registration(1, cluster="D"), 0)
+    assert unregistration_of(tables, BrokerAddress("D", "a1:1")) == Unregistration("D", "a", "a1:1", 1)
+    unregister(tables, [Unregistration("D", "a", "a1:1", 1)])
+    assert tables.brokers["a"].addresses == {0: "a0:1"}
+    unregister(tables, [Unregistration("C", "a", "a0:1", 0)])
+    assert (tables.brokers, tables.clusters, tables.live) == ({}, {}, {})
+
+
 def test_one_of_many_leaves_its_cluster(tables, registration):
     register(tables, registration(), 0)
     register(tables, registration(name="b", cluster="D"), 0)

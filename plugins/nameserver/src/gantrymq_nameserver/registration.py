@@ -1,7 +1,8 @@
 """A broker registers: what request 103 does to the tables.
 
     1 the broker name joins its cluster         5 an address holds one id: its other ids go
-    2 unknown broker name: first registration   6 an id whose holder has a newer state version is kept
+    2 unknown broker name: first registration   6 an id whose holder has a newer state version is kept, and one whose
+                                                  holder is live elsewhere is taken with a warning
     3 acting-master flag and zone are taken     7 one topic alone is refused before a full registration
     4 is this the new smallest id?              8 id -> address; 9 who contributes topics; 10 topics; 11 live entry;
                                                12 filter servers; 13 a slave learns its master; 14 notice
@@ -103,13 +104,14 @@ def register(tables: RouteTables, asked: Registration, now_ms: int, *, delete_mi
             "before its first full registration; it will be taken after that"
         )
     first = not broker.addresses.get(asked.broker_id) or first
+    rival = _warn_of_rival(tables, broker, asked)
     broker.addresses[asked.broker_id] = asked.address
 
     is_master = asked.broker_id == MASTER_ID
     is_prime_slave = asked.acting_master is not None and not is_master and asked.broker_id == broker.smallest_id
     if is_master or is_prime_slave:
         _take_topics(tables, asked, first, read_only=is_prime_slave and broker.acting_master, drop=delete_missing)
-    _mark_live(tables, asked, now_ms)
+    _mark_live(tables, asked, now_ms, rival)
     change = minimum_change(broker.addresses, None, asked.ha_address) if is_new_minimum else None
     return _answer(tables, broker, asked)._replace(change=change)
 
@@ -134,6 +136,25 @@ def _outranked(tables: RouteTables, broker: BrokerData, asked: Registration) -> 
     return True
 
 
+def _warn_of_rival(tables: RouteTables, broker: BrokerData, asked: Registration) -> str | None:
+    """Warn once of two live brokers with the same name and id, and return the address of the one warned of.
+
+    The last one to register has the route, as in RocketMQ. Both go on registering, so each of the two is remembered.
+    """
+    known = tables.live.get(asked.key)
+    rival = None if known is None else known.rival
+    held_by = broker.addresses.get(asked.broker_id, asked.address)
+    holder = next((live for key, live in tables.live.items() if key.address == held_by), None)
+    if held_by in {asked.address, rival} or holder is None or holder.rival == asked.address:
+        return rival
+    log.warning(
+        "two brokers are registered as %s id %d, at %s and at %s: routes name the one that registered last, and "
+        "clients miss what the other one stores; give one of them another brokerName or brokerId",
+        *(asked.broker_name, asked.broker_id, held_by, asked.address),
+    )
+    return held_by
+
+
 def _take_topics(tables: RouteTables, asked: Registration, first: bool, *, read_only: bool, drop: bool) -> None:
     name, body = asked.broker_name, asked.body
     if drop and not body.mappings:
@@ -155,12 +176,14 @@ def _take_topics(tables: RouteTables, asked: Registration, first: bool, *, read_
             tables.mappings.setdefault(topic, {})[str(mapping.get("bname") or name)] = mapping
 
 
-def _mark_live(tables: RouteTables, asked: Registration, now_ms: int) -> None:
+def _mark_live(tables: RouteTables, asked: Registration, now_ms: int, rival: str | None) -> None:
     timeout_ms = BROKER_TIMEOUT_MS if asked.timeout_ms is None else asked.timeout_ms
     known = tables.live.get(asked.key)
     if known is None:
         log.info("broker %s id %d registered at %s", asked.broker_name, asked.broker_id, asked.address)
-    tables.live[asked.key] = LiveBroker(now_ms, timeout_ms, asked.body.version, asked.connection, asked.ha_address)
+    tables.live[asked.key] = LiveBroker(
+        now_ms, timeout_ms, asked.body.version, asked.connection, asked.ha_address, rival
+    )
     servers = asked.body.filter_servers
     if servers:
         tables.filter_servers[asked.key] = servers

@@ -120,6 +120,7 @@ class LiveBroker:
     version: DataVersion
     connection: object | None  # compared by identity only
     ha_address: str | None
+    rival: str | None = None  # address of another live broker of the same name and id, once that was logged
 
     def expired(self, now_ms: int) -> bool:
         """Whether it has been silent for longer than it may."""

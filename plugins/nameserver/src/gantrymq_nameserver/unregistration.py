@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from gantrymq.model.topic import PERM_WRITE
 from gantrymq_nameserver.notices import MinimumChange, minimum_change
-from gantrymq_nameserver.tables import BrokerAddress, RouteTables
+from gantrymq_nameserver.tables import BrokerAddress, BrokerData, RouteTables
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +36,21 @@ def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[Min
 
     A broker name without addresses loses its queues, its cluster membership and with the last one the cluster; one with
     a slave left that may stand in for the master becomes read-only. Static-topic mappings stay, as in RocketMQ.
+
+    An unregistration counts only if cluster, name, id and address are those of a registered broker. RocketMQ compares
+    the name and the address, so that a slave that was given its master's address takes the master out when it stops.
     """
     removed: set[str] = set()
     reduced: set[str] = set()
     offline: dict[str, str] = {}  # broker name -> address of the smallest id that left
     for leaving in batch:
-        tables.live.pop(leaving.key, None)
-        tables.filter_servers.pop(leaving.key, None)
-        broker = tables.brokers.get(leaving.broker_name)
+        broker = _registered(tables, leaving)
         if broker is None:
+            _ignore(tables, leaving)
             continue
+        forget(tables, leaving.key)
         had_minimum = leaving.broker_id == broker.smallest_id
-        broker.addresses = {i: address for i, address in broker.addresses.items() if address != leaving.address}
+        del broker.addresses[leaving.broker_id]
         log.info("broker %s id %d at %s unregistered", leaving.broker_name, leaving.broker_id, leaving.address)
         if broker.addresses:
             reduced.add(leaving.broker_name)
@@ -55,7 +58,7 @@ def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[Min
                 offline[leaving.broker_name] = leaving.address
         else:
             del tables.brokers[leaving.broker_name]
-            _leave_cluster(tables, leaving)
+            _leave_clusters(tables, leaving.broker_name)
             removed.add(leaving.broker_name)
     _clean_topics(tables, removed, reduced)
     return _changes(tables, offline)
@@ -74,7 +77,7 @@ def registered_on(tables: RouteTables, connection: object) -> list[BrokerAddress
 def unregistration_of(tables: RouteTables, key: BrokerAddress) -> Unregistration | None:
     """Return what takes the broker at *key* out, None when no broker name of that cluster lists the address."""
     for broker in tables.brokers.values():
-        if broker.cluster == key.cluster:
+        if broker.name in tables.clusters.get(key.cluster, ()):
             for broker_id, address in broker.addresses.items():
                 if address == key.address:
                     return Unregistration(key.cluster, broker.name, address, broker_id)
@@ -90,12 +93,33 @@ def forget(tables: RouteTables, key: BrokerAddress) -> None:
     tables.filter_servers.pop(key, None)
 
 
-def _leave_cluster(tables: RouteTables, leaving: Unregistration) -> None:
-    names = tables.clusters.get(leaving.cluster)
-    if names is not None:
-        names.discard(leaving.broker_name)
+def _registered(tables: RouteTables, leaving: Unregistration) -> BrokerData | None:
+    """Return the broker that *leaving* is part of, None if it is not registered exactly so."""
+    broker = tables.brokers.get(leaving.broker_name)
+    if broker is None or broker.addresses.get(leaving.broker_id) != leaving.address:
+        return None
+    return broker if leaving.broker_name in tables.clusters.get(leaving.cluster, ()) else None
+
+
+def _ignore(tables: RouteTables, leaving: Unregistration) -> None:
+    for broker in tables.brokers.values():
+        for broker_id, address in broker.addresses.items():
+            if address == leaving.address:
+                log.warning(
+                    "unregistration of broker %s id %d of cluster %s ignored: broker %s id %d of cluster %s is "
+                    "registered at %s; give each broker an address of its own (brokerIP1, listenPort)",
+                    *(leaving.broker_name, leaving.broker_id, leaving.cluster),
+                    *(broker.name, broker_id, broker.cluster, address),
+                )
+                return
+    forget(tables, leaving.key)  # one of two with the same name and id, whose place the other has taken
+
+
+def _leave_clusters(tables: RouteTables, broker_name: str) -> None:
+    for cluster, names in list(tables.clusters.items()):
+        names.discard(broker_name)
         if not names:
-            del tables.clusters[leaving.cluster]
+            del tables.clusters[cluster]
 
 
 def _clean_topics(tables: RouteTables, removed: set[str], reduced: set[str]) -> None:

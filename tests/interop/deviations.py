@@ -1,0 +1,32 @@
+"""Where GantryMQ deliberately does not do what RocketMQ 5.3.3 does.
+
+`compatibility.py` writes the table into docs/compatibility.md. Each row is held to by the test it names.
+"""
+
+from typing import NamedTuple
+
+
+class Deviation(NamedTuple):
+    """One thing that GantryMQ does otherwise on purpose."""
+
+    what: str
+    rocketmq: str
+    gantrymq: str
+    test: str  # path::function
+
+
+TABLE = (
+    Deviation(
+        "unregistration of a broker (104)",
+        "the name server compares broker name and address: a broker that was given another one's address takes it out "
+        "of the routes when it stops",
+        "cluster, name, id and address have to be those of a registered broker; any other is logged and ignored",
+        "tests/nameserver/test_unregistration.py::test_an_unregistration_by_another_broker_is_ignored_and_logged",
+    ),
+    Deviation(
+        "two live brokers with the same name and id",
+        "the name server's routes change with each registration, without a word",
+        "the routes are RocketMQ's; one warning names both addresses",
+        "tests/nameserver/test_registration.py::test_two_live_brokers_of_one_name_and_id_are_warned_of_once",
+    ),
+)
