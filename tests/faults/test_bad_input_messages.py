@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.remoting.codes import RequestCode
 
 MIB = 1024 * 1024
@@ -123,6 +124,22 @@ def test_bi40_a_batch_that_cannot_be_read(refuses_batch, body, why):
 
 def test_bi41_a_batch_over_4_mib(refuses_batch):
     refuses_batch("T", bytes(4 * MIB + 1), size=4 * MIB + 1, limit=4 * MIB)
+
+
+@pytest.mark.parametrize("bad", range(3))
+def test_bi241_a_batch_with_a_message_that_cannot_be_stored(broker, row, bad):
+    right = [BatchEntry(0, b"%d" % number, b"KEYS\1k\2") for number in range(3)]
+    wrong = right[bad]._replace(properties=b"KEYS\1\xff\2")
+    ext = {**HEAD, "b": "Batched", "m": "true"}
+    with broker.peer() as peer:
+        begun = int(peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Batched", "queueId": 0}).ext["offset"])
+        batch = [wrong if number == bad else each for number, each in enumerate(right)]
+        answer = peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(batch))
+        why = "the properties are not UTF-8: 'utf-8' codec can't decode byte 0xff in position 5: invalid start byte"
+        row.check(answer.remark, answer.code, number=bad + 1, count=3, why=why)
+        assert peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(right)).code == 0
+        end = peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Batched", "queueId": 0}).ext["offset"]
+        assert int(end) == begun + 3
 
 
 def test_bi42_the_retry_topic_of_an_unknown_group(broker_with, row):

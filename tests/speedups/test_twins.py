@@ -417,7 +417,7 @@ def stored(folder, batches):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_records_are_written_alike(seed, joined, tmp_path, monkeypatch):
     rng = random.Random(seed)
-    batches = [[message(rng) for _ in range(rng.randrange(1, 12))] for _ in range(30)]
+    batches = [[message(rng) for _ in range(rng.randrange(1, 12))] for _ in range(60)]
     for each in itertools.chain.from_iterable(batches):
         each.joined = each.joined or rng.random() < joined
     found = stored(tmp_path / "compiled", batches)

@@ -159,3 +159,36 @@ async def after_failure(bench):
     results = await bench.add(alone(), fanned("%LMQ%a"))
     assert [result.queue_offset for result in results] == [1, 1]
     assert len(await bench.read_all(Queue("%LMQ%a", 0))) == 2
+
+
+@pytest.mark.parametrize("bad", range(4))
+def test_a_group_of_all_kinds_is_stored_together_or_not_at_all(rig, bad):
+    def group(wrong=None):
+        made = [
+            message("T", 0, b"plain"),
+            alone(b"batch queue"),
+            fanned("%LMQ%a", body=b"light"),
+            message("T", 1, b"due", placing=Placing(due_in_ms=5000)),
+        ]
+        for number, each in enumerate(made):
+            each.joined = number > 0
+        if wrong is not None:
+            made[wrong].properties += b"a\x01" + b"x" * 32767 + b"\x02"
+        return made
+
+    async def case(bench):
+        refused = bench.store.put(group(bad))
+        assert {result.status for result in refused} == {ILLEGAL}
+        assert f"message {bad + 1} of 4" in refused[0].problem
+        results = bench.store.put([message("T", 0, b"before"), *group(), message("T", 0, b"after")])
+        await bench.store.flushed(results[-1].end)
+        codes = [entry.tags_code for entry in bench.store.publish(results[-1].end) if entry.queue_id == 1]
+        assert [result.queue_offset for result in results] == [0, 1, 0, 2, 0, 3]
+        assert [result.log_offset for result in results] == [0, *(result.end for result in results[:-1])]
+        assert bodies(await bench.read_all(Queue("T", 0))) == [b"before", b"plain", b"light", b"after"]
+        assert bodies(await bench.read_all(Queue("T", 1))) == [b"due"]
+        assert bodies(await bench.read_all(Queue("B", 0))) == [b"batch queue"]
+        assert bodies(await bench.read_all(Queue("%LMQ%a", 0))) == [b"light"]
+        assert codes == [START_MS + 5000]
+
+    rig.run(case, **LIGHT)

@@ -87,7 +87,7 @@ class StoreMessage:
         self.reconsume_times = reconsume_times
         self.prepared_offset = prepared_offset
         self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
-        self.joined = joined  # must lie in the same log file as the message before it (client batches)
+        self.joined = joined  # stored with the message before it, in one log file, or neither is (client batches)
         self.placing = placing  # None: one entry in the queue that topic and queue id name
 
 
@@ -239,7 +239,10 @@ class MessageStore(Protocol):
         """Flush everything and leave a clean store. Idempotent."""
 
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Append in order; not yet visible. One result per message; a refused one leaves the others alone."""
+        """Append in order; not yet visible. One result per message.
+
+        A message and those `joined` to it are stored together, or each is refused; no other message is affected.
+        """
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
         """Done when everything before *log_offset* is durable. Raises StoreError when the sync failed."""

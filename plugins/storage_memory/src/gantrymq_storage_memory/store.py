@@ -76,8 +76,14 @@ class MemoryStore:
         self._refusal = "the store is stopped"
 
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Append in order."""
-        return [self._put(message) for message in messages]
+        """Append in order; a message and those joined to it together or not at all."""
+        results: list[PutResult] = []
+        while (first := len(results)) < len(messages):
+            end = first + 1
+            while end < len(messages) and messages[end].joined:
+                end += 1
+            results += self._put_group(messages[first:end])
+        return results
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
         """Done at once: memory is as durable as it gets here."""
@@ -189,6 +195,24 @@ class MemoryStore:
         """Watermarks and refusals."""
         cause = "" if self._refusal is None else "not_running"
         return StoreState(0, self._end(), self._end(), self._published_offset(), self._refusal, cause)
+
+    def _put_group(self, group: Sequence[StoreMessage]) -> list[PutResult]:
+        results: list[PutResult] = []
+        for message in group:
+            result = self._put(message)
+            if result.status is PutStatus.OK:
+                results.append(result)
+                continue
+            if len(group) > 1:
+                which = f"message {len(results) + 1} of {len(group)}, which are stored together or not at all"
+                result = result._replace(problem=f"{which}: {result.problem}")
+            for _ in results:
+                entry = self._log.pop()
+                del self._records[entry.log_offset]
+                if _has_queue_entry(entry.sys_flag):
+                    self._next[Queue(entry.topic, entry.queue_id)] -= 1
+            return [result] * len(group)
+        return results
 
     def _put(self, message: StoreMessage) -> PutResult:
         if self._refusal is not None:

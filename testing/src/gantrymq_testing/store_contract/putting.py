@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, body_crc
 from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, Placing, PutStatus
@@ -34,6 +35,33 @@ class PuttingCases(StoreCases):
         assert [result.queue_offset for result in results] == [0, 1, 2, 3, 4, 5]
         assert [result.log_offset for result in results[1:]] == [result.end for result in results[:-1]]
         assert bodies(await bench.read_all(T0, 1)) == [b"0", b"1", b"2", b"3", b"4"]
+
+    @with_store(maxMessageSize=2048)
+    async def test_joined_messages_are_stored_together_or_not_at_all(self, bench: StoreBench) -> None:
+        wrong_ones: list[dict[str, Any]] = [
+            {"body": b"x" * 2049},
+            {"properties": b"a\x01" + b"x" * 32765 + b"\x02"},
+            {"topic": "T" * 256},
+            {"flag": 1 << 31},
+        ]
+        kept = [(await bench.add(message(body=b"0")))[0]]
+        expected = [b"0"]
+        for wrong in wrong_ones:
+            for place in range(3):
+                batch = [message("T", n % 2, b"lost", joined=n > 0) for n in range(3)]
+                batch[place] = message(**{"body": b"lost", "joined": place > 0, **wrong})
+                before, after = b"before %d" % len(expected), b"after %d" % len(expected)
+                first, *refused, last = bench.store.put([message(body=before), *batch, message(body=after)])
+                kept += [first, last]
+                expected += [before, after]
+                assert {result.status for result in refused} == {PutStatus.MESSAGE_ILLEGAL}, (wrong.keys(), place)
+                assert f"message {place + 1} of 3" in refused[0].problem
+                assert len({result.problem for result in refused}) == 1
+        await bench.publish(kept)
+        assert [result.queue_offset for result in kept] == list(range(len(kept)))
+        assert [result.log_offset for result in kept[1:]] == [result.end for result in kept[:-1]]
+        assert bodies(await bench.read_all(T0)) == expected
+        assert bench.store.bounds(Queue("T", 1)).max_offset == 0
 
     @with_store()
     async def test_a_record_holds_what_was_put(self, bench: StoreBench) -> None:

@@ -84,8 +84,8 @@ class Sends:
             StoreError: the gates failed or took too long.
         """
         made = messages if seen else [each if each.topic in NOT_SENDABLE else self._seen(each) for each in messages]
-        for message, given in zip(made, messages, strict=True):
-            message.joined = given.joined
+        for number, (message, given) in enumerate(zip(made, messages, strict=True)):
+            message.joined = given.joined and number > 0  # never to a message of another sender
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))

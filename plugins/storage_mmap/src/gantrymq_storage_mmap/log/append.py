@@ -1,7 +1,7 @@
 """The append: messages become records at the end of the log, one write for all that fit the current file.
 
-A message and those after it that are `joined` to it lie in one file, as RocketMQ keeps a client batch together. A
-message that cannot be stored is refused on its own; the others of the call are stored.
+A message and the messages `joined` to it are a group: they are stored in one file, as RocketMQ stores a client batch,
+or not at all. A group with a message that cannot be stored is refused; the other groups of the call are stored.
 
 Source: apache/rocketmq store/.../CommitLog.java (asyncPutMessage, DefaultAppendMessageCallback),
 MessageExtEncoder.java.
@@ -17,7 +17,13 @@ from gantrymq import speedups
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
-from gantrymq_storage_mmap.log.append_placed import NO_INNER_BATCH, PlacedAppender, refused
+from gantrymq_storage_mmap.log.append_placed import (
+    NO_INNER_BATCH,
+    PlacedAppender,
+    problem_in_group,
+    refused,
+    tags_code_of,
+)
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.tails import Target
@@ -31,6 +37,7 @@ _FIXED_BYTES = HEAD_V4.size + PROPERTIES_LENGTH.size
 _OK = PutStatus.OK
 _pack_head, _pack_length, _pack_entry = HEAD_V4.pack, PROPERTIES_LENGTH.pack, ENTRY.pack
 _new = tuple.__new__  # a third of the time of calling the named tuple
+_PARTS = 5  # of one record
 _ODD_FLAGS = _HOST_BITS | INNER_BATCH | TRANSACTION_PREPARED
 
 encode_records = (
@@ -58,16 +65,14 @@ class Appender(PlacedAppender):
                 return results + [refused(PutStatus.SERVICE_NOT_AVAILABLE, self._writes.refusal)] * (
                     len(messages) - done
                 )
-            end = done + 1
-            while end < len(messages) and messages[end].joined and messages[end].placing is not None:
-                end += 1
+            end = _group_end(messages, done)
             results += self.append_placed(messages[done:end])
             if self._writes.refusal is None:
                 results += self._append(messages[end:])
         return results
 
     def _append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store the messages before the first that has a `Placing`, one result each."""
+        """Store the messages before the first group that needs `append_placed`, one result each."""
         batch = _Batch()
         try:
             return self._append_batch(messages, batch)
@@ -87,8 +92,8 @@ class Appender(PlacedAppender):
         limit = file.end - BLANK_BYTES if file is not None else -1
         results: list[PutResult] = []
         parts, entries, targets, packed = batch.parts, batch.entries, batch.targets, batch.packed
-        together = 0  # messages before this index were found to fit the current file, or
-        obstacle: PutResult | None = None  # not to fit any
+        first = together = 0  # the group under way: its first message, and the first one after it
+        obstacle: PutResult | None = None  # why the group is refused
         while (index := len(results)) < len(messages):
             if encode_records is not None and index >= together:
                 records = encode_records(
@@ -99,11 +104,17 @@ class Appender(PlacedAppender):
                     offset += len(records)
                     continue
             message = messages[index]
-            if (placing := message.placing) is not None and placing.due_in_ms is None:
-                break
-            if index < together and obstacle is not None:
+            if index >= together:
+                first, together, obstacle = index, index + 1, None
+                alone = together == len(messages) or not messages[together].joined
+                if not alone:
+                    together = _group_end(messages, index)
+                if _is_placed(message) if alone else any(map(_is_placed, messages[first:together])):
+                    break
+            if obstacle is not None:
                 results.append(obstacle)
                 continue
+            problem: str | None = None
             topic, queue_id = message.topic, message.queue_id
             body, properties, sys_flag = message.body, message.properties, message.sys_flag
             born_host, store_host = message.born_host, message.store_host
@@ -118,22 +129,17 @@ class Appender(PlacedAppender):
                 or sys_flag & INNER_BATCH
             ):
                 problem = queue if isinstance(queue, str) else self.illegal(message, INNER_BATCH, NO_INNER_BATCH)
-                if problem is not None or isinstance(queue, str):
-                    results.append(refused(PutStatus.MESSAGE_ILLEGAL, problem or str(queue)))
-                    continue
+            if problem is not None or isinstance(queue, str):
+                obstacle, offset = self._refuse(results, first, together, batch, offset, problem or str(queue))
+                continue
             size = _FIXED_BYTES + body_bytes + len(queue.named) + properties_bytes
             plain = len(born_host) == 8 and len(store_host) == 8
             if not plain or sys_flag & _HOST_BITS:
                 bits = host_bits(born_host, store_host)
                 sys_flag = sys_flag & ~_HOST_BITS | bits
                 size += HEADS[bits >> 4].size - HEAD_V4.size
-            if index >= together:
-                needed = size
-                together = index + 1
-                while together < len(messages) and messages[together].joined:
-                    needed += self._record_bytes(messages[together])
-                    together += 1
-                obstacle = None
+            if index == first:
+                needed = size if alone else size + sum(map(self._record_bytes, messages[first + 1 : together]))
                 if offset + needed > limit:
                     if needed + BLANK_BYTES > log.file_bytes:
                         obstacle = self.too_long(needed)
@@ -154,7 +160,7 @@ class Appender(PlacedAppender):
                         results.append(obstacle)
                         continue
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
-            tags_code = message.tags_code if placing is None else now + (placing.due_in_ms or 0)
+            tags_code = message.tags_code if message.placing is None else tags_code_of(message, now)
             try:
                 head = (_pack_head if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
                     size,
@@ -175,10 +181,11 @@ class Appender(PlacedAppender):
                 )
                 packed.append(_pack_entry(offset, size, tags_code))
             except struct.error as error:
-                results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"a number does not fit its field: {error}"))
-                continue
+                problem = f"a number does not fit its field: {error}"
             except TypeError as error:
-                results.append(refused(PutStatus.MESSAGE_ILLEGAL, f"body and hosts have to be bytes: {error}"))
+                problem = f"body and hosts have to be bytes: {error}"
+            if problem is not None:
+                obstacle, offset = self._refuse(results, first, together, batch, offset, problem)
                 continue
             parts += (head, body, queue.named, _pack_length(properties_bytes), properties)
             entries.append(
@@ -223,6 +230,22 @@ class Appender(PlacedAppender):
         batch.begin(batch.first_result)
         return None
 
+    @staticmethod
+    def _refuse(
+        results: list[PutResult], first: int, end: int, batch: _Batch, offset: int, problem: str
+    ) -> tuple[PutResult, int]:
+        """Refuse the group ``[first, end)`` because of the message that is next.
+
+        Returns:
+            The result of each of its messages, and the log offset at which the next group begins.
+        """
+        stored = len(results) - first
+        offset = batch.undo(stored, offset)
+        del results[first:]
+        result = refused(PutStatus.MESSAGE_ILLEGAL, problem_in_group(stored, end - first, problem))
+        results.append(result)
+        return result, offset
+
     def _record_bytes(self, message: StoreMessage) -> int:
         """Size of the record that *message* becomes; an upper bound for one that will be refused."""
         queue = self._queues.make(message.topic, message.queue_id)
@@ -248,13 +271,39 @@ class _Batch:
         self.targets: list[Target] = []
         self.packed: list[bytes] = []
 
-    def undo(self) -> None:
-        """Give the queue offsets of these records back."""
-        for entry, queue in reversed(
-            list(zip(self.entries, self.targets, strict=False))
-        ):  # the last may lack its target
+    def undo(self, count: int | None = None, offset: int = 0) -> int:
+        """Give the queue offsets of the last *count* records back, by default of all, and forget these records.
+
+        Those that are counted were not made by the compiled function.
+
+        Args:
+            offset: log offset after the last record.
+
+        Returns:
+            The log offset after the record that is now the last one.
+        """
+        start = 0 if count is None else len(self.entries) - count
+        undone = list(zip(self.entries[start:], self.targets[start:], strict=False))  # the last may lack its target
+        for entry, queue in reversed(undone):
             if queue is not None:
                 queue.next_offset = entry.queue_offset
+        if count:
+            offset = self.entries[start].log_offset
+            del self.entries[start:], self.targets[start:], self.packed[start:]
+            del self.parts[len(self.parts) - _PARTS * count :]
+        return offset
+
+
+def _group_end(messages: Sequence[StoreMessage], start: int) -> int:
+    """The index after the last message that is joined to the one at *start*."""
+    end = start + 1
+    while end < len(messages) and messages[end].joined:
+        end += 1
+    return end
+
+
+def _is_placed(message: StoreMessage) -> bool:
+    return message.placing is not None and message.placing.due_in_ms is None
 
 
 def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:

@@ -5,6 +5,8 @@
 - A record that names light queues is listed in its own queue and in each of those; INNER_MULTI_QUEUE_OFFSET holds its
   queue offsets there, and the publisher sees one entry for each queue.
 
+A group of joined messages comes here as a whole if one of them is such a record.
+
 Both properties depend on queue offsets, so the text is written here, in the order of Java's HashMap, and the record is
 encoded in one piece: such messages are few, and `Appender` has its hot loop for all others.
 
@@ -21,7 +23,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import MAX_PROPERTIES_BYTES, encode_record
-from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import DispatchEntry, Placing, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
 from gantrymq.model.property_order import ordered_text
@@ -39,9 +41,10 @@ from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["NO_INNER_BATCH", "PlacedAppender", "refused"]
+__all__ = ["NO_INNER_BATCH", "PlacedAppender", "problem_in_group", "refused", "tags_code_of"]
 
 NO_INNER_BATCH = "an inner batch belongs into a topic with queue.type=BatchCQ"
+_ORDINARY = Placing()
 MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
 
 
@@ -99,18 +102,18 @@ class PlacedAppender:
     _options: Options
 
     def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store a message and those joined to it, which lie in one file; one result each."""
+        """Store a message and those joined to it in one file, or none of them; one result each."""
         now = max(self._now_ms(), self._log.last_timestamp)
-        places: list[_Placed | PutResult] = []
         placed: list[_Placed] = []
-        stored: list[PutResult] | PutResult = []
+        stored: list[PutResult] | PutResult
         try:
-            for message in group:
+            for number, message in enumerate(group):
                 place = self._place(message, now)
-                places.append(place)
-                if isinstance(place, _Placed):
-                    placed.append(place)
-            if placed:
+                if isinstance(place, PutResult):
+                    stored = place._replace(problem=problem_in_group(number, len(group), place.problem))
+                    break
+                placed.append(place)
+            else:
                 stored = self._write_group(placed, now)
         except BaseException:
             if self._writes.refusal is None:  # nothing of it was written
@@ -118,16 +121,14 @@ class PlacedAppender:
             raise
         if isinstance(stored, PutResult):
             _undo(placed)
-            stored = [stored] * len(placed)
-        found = iter(stored)
-        return [next(found) if isinstance(place, _Placed) else place for place in places]
+            return [stored] * len(group)
+        return stored
 
     # --- places -----------------------------------------------------------------------------------------------------
 
     def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult:
         """Take the queue offsets of *message*; its result when it cannot be stored."""
-        placing = message.placing
-        assert placing is not None
+        placing = message.placing or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
         place: _Placed | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
         if place is None and placing.batch:
@@ -172,11 +173,14 @@ class PlacedAppender:
         return _Placed(message, properties, queue_offset, queue, ())
 
     def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _Placed | PutResult | str:
+        """The place of *message* in its own queue and in the light queues *names*, if any."""
         queue = self._queues.make(message.topic, message.queue_id)
         if isinstance(queue, str):
             return queue
         if message.sys_flag & INNER_BATCH:
             return NO_INNER_BATCH
+        if not names:
+            return _Placed(message, message.properties, queue.next_offset, queue, ())
         if not self._options.light_queues:
             return "light queues are off; set enableLmq=true and enableMultiDispatch=true to have messages listed there"
         missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
@@ -238,13 +242,14 @@ class PlacedAppender:
     def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
         """Let the record's entries wait for its gates."""
         message = place.message
+        code = tags_code_of(message, now)
         entry = DispatchEntry(
             message.topic,
             message.queue_id,
             place.queue_offset,
             log_offset,
             size,
-            message.tags_code,
+            code,
             now,
             message.sys_flag,
             message.prepared_offset,
@@ -252,10 +257,9 @@ class PlacedAppender:
         )
         if isinstance(place.queue, BatchQueue):
             assert message.placing is not None
-            code, messages = message.tags_code, message.placing.batch
-            packed = pack_batch_entry(log_offset, size, code, now, place.queue_offset, messages)
+            packed = pack_batch_entry(log_offset, size, code, now, place.queue_offset, message.placing.batch)
         else:
-            packed = ENTRY.pack(log_offset, size, message.tags_code)
+            packed = ENTRY.pack(log_offset, size, code)
         entries: list[DispatchEntry] = [entry]
         targets: list[Target] = [place.queue]
         for light, queue_offset in place.light:
@@ -267,6 +271,19 @@ class PlacedAppender:
 def _undo(placed: Sequence[_Placed]) -> None:
     for place in reversed(placed):
         place.undo()
+
+
+def tags_code_of(message: StoreMessage, now: int) -> int:
+    """The tags code of the queue entry of *message*, stored at *now*."""
+    placing = message.placing
+    return message.tags_code if placing is None or placing.due_in_ms is None else now + placing.due_in_ms
+
+
+def problem_in_group(number: int, count: int, problem: str) -> str:
+    """Why *count* messages that are stored together cannot be stored: the *problem* of the one with *number*."""
+    if count == 1:
+        return problem
+    return f"message {number + 1} of {count}, which are stored together or not at all: {problem}"
 
 
 def refused(status: PutStatus, problem: str) -> PutResult:
