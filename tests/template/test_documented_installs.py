@@ -1,0 +1,103 @@
+"""Every `pip install` of the documentation that names folders of a clone resolves, with an old pip and with a new one.
+
+The old pip is 23.2.1, which comes with Python 3.11.7 and 3.12.1. It takes an extra of a local folder for another
+distribution (`./core[tls]` is no `gantrymq` to it), so a line that newer versions resolve may fail there.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.kit
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("*/README.md"),
+    *ROOT.glob("plugins/*/README.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *ROOT.glob("examples/**/*.py"),
+    *ROOT.glob("plugins/*/src/**/*.py"),
+    ROOT / "Dockerfile",
+]
+COMMAND = re.compile(r"pip install ((?:[^`\n#&|;(]|\\\n)*)")
+FOLDER = re.compile(r"\./\w+")
+STANDARD = (ROOT / "requirements.txt").read_text().splitlines()
+DEFAULT = ("-r", "requirements.txt")
+LEFT_OUT = {"--no-cache-dir", "--quiet", "-q"}
+DEADLINE_S = 300
+
+
+def documented():
+    """Return the arguments of each documented command that installs folders of a clone, without repetitions.
+
+    A line of its own works in an empty environment; a command within a sentence adds to the default install.
+    """
+    found = set()
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for match in COMMAND.finditer(text):
+            words = match[1].replace("\\\n", " ").replace('"""', "").rstrip(".")
+            if ("./" not in words and "-r requirements.txt" not in words) or "{" in words or "..." in words:
+                continue
+            arguments = tuple(word for word in shlex.split(words) if word not in LEFT_OUT)
+            within = text[: match.start()].rsplit("\n", 1)[-1].count("`") % 2 or page.suffix == ".py"
+            if within and not {"./core", *DEFAULT} & {*arguments}:
+                arguments = (*DEFAULT, *(word for word in arguments if word not in STANDARD))
+            found.add(arguments)
+    return sorted(found)
+
+
+def environment(folder, pip):
+    """Return a function that runs `pip install` in a new environment with that pip and our build backends."""
+    environ = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, env=environ, timeout=DEADLINE_S)
+
+    def install(*words):
+        done = subprocess.run(
+            [folder / "bin" / "python", "-m", "pip", "install", "--quiet", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            env=environ,
+            timeout=DEADLINE_S,
+        )
+        assert done.returncode == 0, done.stderr
+
+    install("--upgrade", pip, "hatchling>=1.24", "setuptools>=77", "editables")
+    return install
+
+
+@pytest.fixture(scope="module")
+def old_pip(tmp_path_factory):
+    return environment(tmp_path_factory.mktemp("old"), "pip==23.2.1")
+
+
+@pytest.fixture(scope="module")
+def newest_pip(tmp_path_factory):
+    return environment(tmp_path_factory.mktemp("newest"), "pip")
+
+
+def test_the_pages_have_such_commands():
+    lines = [" ".join(words) for words in documented()]
+    assert "-r requirements.txt" in lines
+    assert "-r requirements.txt ./plugins/metrics" in lines
+    assert "-r requirements.txt ./plugins/spark[spark]" in lines
+    for words in documented():
+        for word in words:
+            if folder := FOLDER.match(word.removeprefix("-e")):
+                assert (ROOT / folder[0]).is_dir(), f"{word} of {' '.join(words)!r} is no folder"
+
+
+@pytest.mark.parametrize("words", documented(), ids=" ".join)
+def test_a_documented_install_resolves_with_an_old_pip(old_pip, words):
+    old_pip("--dry-run", "--no-build-isolation", *words)
+
+
+def test_the_largest_documented_install_resolves_with_the_newest_pip(newest_pip):
+    newest_pip("--dry-run", "--no-build-isolation", *max(documented(), key=len))
