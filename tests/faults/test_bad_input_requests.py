@@ -6,6 +6,7 @@ import zlib
 import pytest
 
 from gantrymq.broker.wire.router import NOT_BUILT
+from gantrymq.model.members import INT32, INT64
 from gantrymq.remoting.codes import RequestCode, request_name
 
 REGISTRATION = {
@@ -103,20 +104,31 @@ def test_bi20_a_list_of_something_else(refuses, code, body, member):
 
 
 @pytest.mark.parametrize(
-    ("code", "body", "where"),
+    ("code", "body", "member", "bounds"),
     [
-        (RequestCode.HEART_BEAT, heartbeat(heartbeatFingerprint="x"), "heartbeatFingerprint"),
+        (RequestCode.HEART_BEAT, heartbeat(heartbeatFingerprint="x"), "heartbeatFingerprint", INT32),
         (
             RequestCode.HEART_BEAT,
             consumer(subscriptionDataSet=[{"subVersion": "x"}]),
-            "subscriptionDataSet of group G",
+            "subscriptionDataSet of group G: subVersion",
+            INT64,
         ),
-        (RequestCode.CHECK_CLIENT_CONFIG, b'{"subscriptionData":{"subVersion":"x"}}', "subscriptionData"),
-        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, b'{"topicConfigList":[{"perm":"x"}]}', "topicConfigList"),
+        (
+            RequestCode.CHECK_CLIENT_CONFIG,
+            b'{"subscriptionData":{"subVersion":"x"}}',
+            "subscriptionData: subVersion",
+            INT64,
+        ),
+        (
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+            b'{"topicConfigList":[{"perm":"x"}]}',
+            "topicConfigList: perm",
+            (0, 2**31 - 1),
+        ),
     ],
 )
-def test_bi21_a_number_that_is_none_in_a_body(broker, refuses, code, body, where):
-    refuses(code, {}, body, where=where, why="invalid literal for int() with base 10: 'x'")
+def test_bi21_a_number_that_is_none_in_a_body(broker, refuses, code, body, member, bounds):
+    refuses(code, {}, body, member=member, value="'x'", least=bounds[0], most=bounds[1])
     with broker.peer() as peer:  # nobody joined, and no group came up
         assert peer.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"}).code == 1
         assert peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "G"}).code == 26

@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from gantrymq.model.members import INT64, number_in
+
 
 @attrs.define(order=False)
 class DataVersion:
@@ -29,10 +31,10 @@ class DataVersion:
 
     @classmethod
     def from_json(cls, members: dict[str, Any] | None) -> DataVersion:
-        """Read what RocketMQ wrote; 4.9 leaves stateVersion out."""
+        """Read what RocketMQ wrote; 4.9 leaves stateVersion out. Raises FormatError: a member is no number."""
         members = members or {}
         return cls(
-            counter=int(members.get("counter", 0)),
-            state_version=int(members.get("stateVersion", 0)),
-            timestamp=int(members.get("timestamp", 0)),
+            counter=number_in(members, "counter", 0, INT64),
+            state_version=number_in(members, "stateVersion", 0, INT64),
+            timestamp=number_in(members, "timestamp", 0, INT64),
         )

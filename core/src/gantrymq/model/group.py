@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from gantrymq.model.members import INT64, flag_in, number_in, object_in, objects_in, text_in
+
 
 @attrs.define
 class GroupConfig:
@@ -54,21 +56,26 @@ class GroupConfig:
 
     @classmethod
     def from_json(cls, members: dict[str, Any], name: str | None = None) -> GroupConfig:
-        """Read what RocketMQ wrote; members left out keep the class defaults."""
+        """Read what RocketMQ wrote; members left out keep the class defaults.
+
+        Raises:
+            FormatError: a member has the wrong type.
+        """
+        attributes = object_in(members, "attributes") or {}
         return cls(
-            name=str(members.get("groupName") or name or ""),
-            consume_enable=bool(members.get("consumeEnable", True)),
-            consume_from_min_enable=bool(members.get("consumeFromMinEnable", True)),
-            consume_broadcast_enable=bool(members.get("consumeBroadcastEnable", True)),
-            consume_message_orderly=bool(members.get("consumeMessageOrderly", False)),
-            retry_queues=int(members.get("retryQueueNums", 1)),
-            retry_max_times=int(members.get("retryMaxTimes", 16)),
-            retry_policy=dict(members.get("groupRetryPolicy") or {"type": "CUSTOMIZED"}),
-            broker_id=int(members.get("brokerId", 0)),
-            which_broker_when_slow=int(members.get("whichBrokerWhenConsumeSlowly", 1)),
-            notify_ids_changed=bool(members.get("notifyConsumerIdsChangedEnable", True)),
-            sys_flag=int(members.get("groupSysFlag", 0)),
-            consume_timeout_minute=int(members.get("consumeTimeoutMinute", 15)),
-            subscriptions=members.get("subscriptionDataSet"),
-            attributes={str(k): str(v) for k, v in (members.get("attributes") or {}).items()},
+            name=text_in(members, "groupName", "") or name or "",
+            consume_enable=flag_in(members, "consumeEnable", True),
+            consume_from_min_enable=flag_in(members, "consumeFromMinEnable", True),
+            consume_broadcast_enable=flag_in(members, "consumeBroadcastEnable", True),
+            consume_message_orderly=flag_in(members, "consumeMessageOrderly", False),
+            retry_queues=number_in(members, "retryQueueNums", 1),
+            retry_max_times=number_in(members, "retryMaxTimes", 16),
+            retry_policy=object_in(members, "groupRetryPolicy") or {"type": "CUSTOMIZED"},
+            broker_id=number_in(members, "brokerId", 0, INT64),
+            which_broker_when_slow=number_in(members, "whichBrokerWhenConsumeSlowly", 1, INT64),
+            notify_ids_changed=flag_in(members, "notifyConsumerIdsChangedEnable", True),
+            sys_flag=number_in(members, "groupSysFlag", 0),
+            consume_timeout_minute=number_in(members, "consumeTimeoutMinute", 15),
+            subscriptions=objects_in(members, "subscriptionDataSet") if members.get("subscriptionDataSet") else None,
+            attributes={str(key): text_in(attributes, key) for key in attributes},
         )

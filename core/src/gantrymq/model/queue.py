@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import FormatError, RefusedWith
+from gantrymq.model.members import number_in, text_in
 
 
 class Queue(NamedTuple):
@@ -41,8 +42,8 @@ class MessageQueue(NamedTuple):
             RefusedWith: code 1, members are missing or of another type.
         """
         try:
-            return cls(str(members["topic"]), str(members["brokerName"]), int(members["queueId"]))
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            return cls(text_in(members, "topic"), text_in(members, "brokerName"), number_in(members, "queueId"))
+        except (AttributeError, FormatError) as error:
             raise RefusedWith(
                 1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
             ) from error

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq.model.members import INT64, flag_in, number_in, numbers_in, text_in, texts_in
+
 TAG = "TAG"
 SQL92 = "SQL92"
 ALL = "*"
@@ -31,16 +33,16 @@ class Subscription:
 
     @classmethod
     def from_json(cls, members: dict[str, Any], group: str = "") -> Subscription:
-        """Read one member of a heartbeat's subscriptionDataSet."""
+        """Read one member of a heartbeat's subscriptionDataSet. Raises FormatError: a member has the wrong type."""
         return cls(
-            topic=str(members.get("topic") or ""),
-            expression=str(members.get("subString") or ALL),
-            type=str(members.get("expressionType") or TAG),
-            version=int(members.get("subVersion") or 0),
+            topic=text_in(members, "topic", ""),
+            expression=text_in(members, "subString", "") or ALL,
+            type=text_in(members, "expressionType", "") or TAG,
+            version=number_in(members, "subVersion", 0, INT64),
             group=group,
-            class_filter=bool(members.get("classFilterMode") or False),
-            tags=tuple(str(tag) for tag in members.get("tagsSet") or ()),
-            codes=tuple(int(code) for code in members.get("codeSet") or ()),
+            class_filter=flag_in(members, "classFilterMode", False),
+            tags=texts_in(members, "tagsSet"),
+            codes=numbers_in(members, "codeSet"),
         )
 
     def resolved(self) -> Subscription:

@@ -9,6 +9,8 @@ from typing import Any
 
 import attrs
 
+from gantrymq.model.members import flag_in, number_in, object_in, text_in
+
 PERM_INHERIT = 1
 PERM_WRITE = 2
 PERM_READ = 4
@@ -17,6 +19,7 @@ SYS_FLAG_UNIT = 1
 SYS_FLAG_UNIT_SUB = 2
 
 INT32_MAX = 2**31 - 1
+COUNT = (0, INT32_MAX)  # bounds of what is counted
 
 QUEUE_TYPE = "queue.type"
 BATCH_QUEUES = "BatchCQ"
@@ -68,28 +71,16 @@ class TopicConfig:
         """Read what RocketMQ wrote; members left out keep the class defaults.
 
         Raises:
-            ValueError, TypeError, AttributeError, OverflowError: a member has the wrong type or is out of bounds.
+            FormatError: a member has the wrong type or is out of bounds.
         """
-        attributes = members.get("attributes")
+        attributes = object_in(members, "attributes") or {}
         return cls(
-            name=str(members.get("topicName") or name or ""),
-            read_queues=bounded(members.get("readQueueNums", 16), "readQueueNums"),
-            write_queues=bounded(members.get("writeQueueNums", 16), "writeQueueNums"),
-            perm=bounded(members.get("perm", PERM_READ | PERM_WRITE), "perm"),
-            filter_type=str(members.get("topicFilterType") or "SINGLE_TAG"),
-            sys_flag=bounded(members.get("topicSysFlag", 0), "topicSysFlag"),
-            order=bool(members.get("order", False)),
-            attributes={str(k): str(v) for k, v in attributes.items()} if attributes else {},
+            name=text_in(members, "topicName", "") or name or "",
+            read_queues=number_in(members, "readQueueNums", 16, COUNT),
+            write_queues=number_in(members, "writeQueueNums", 16, COUNT),
+            perm=number_in(members, "perm", PERM_READ | PERM_WRITE, COUNT),
+            filter_type=text_in(members, "topicFilterType", "") or "SINGLE_TAG",
+            sys_flag=number_in(members, "topicSysFlag", 0, COUNT),
+            order=flag_in(members, "order", False),
+            attributes={str(key): text_in(attributes, key) for key in attributes},
         )
-
-
-def bounded(value: Any, what: str) -> int:
-    """The member *what* as an integer that Java's int holds and that counts something.
-
-    Raises:
-        ValueError, TypeError, OverflowError: it is none.
-    """
-    number = value if type(value) is int else int(value)
-    if not 0 <= number <= INT32_MAX:
-        raise ValueError(f"{what} {str(number)[:40]} is not between 0 and {INT32_MAX}")
-    return number

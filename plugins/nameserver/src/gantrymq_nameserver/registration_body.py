@@ -23,7 +23,8 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.topic import TopicConfig, bounded
+from gantrymq.model.members import number_in
+from gantrymq.model.topic import COUNT, TopicConfig
 from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
 from gantrymq_nameserver.registration import RegistrationBody
@@ -173,9 +174,9 @@ def _topic_of_text(text: str) -> TopicConfig | None:
             attributes = {}  # cut at a blank; the topic itself is whole
     return TopicConfig(
         name=words[0],
-        read_queues=bounded(words[1], "readQueueNums"),
-        write_queues=bounded(words[2], "writeQueueNums"),
-        perm=bounded(words[3], "perm"),
+        read_queues=number_in({"readQueueNums": words[1]}, "readQueueNums", bounds=COUNT),
+        write_queues=number_in({"writeQueueNums": words[2]}, "writeQueueNums", bounds=COUNT),
+        perm=number_in({"perm": words[3]}, "perm", bounds=COUNT),
         filter_type=words[4],
         attributes={str(key): str(value) for key, value in attributes.items()},
     )

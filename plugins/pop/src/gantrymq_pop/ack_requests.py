@@ -6,19 +6,22 @@ Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInv
 from __future__ import annotations
 
 import base64
-import binascii
+import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.errors import FormatError, GantryError, MessageIllegal, RefusedWith
 from gantrymq.interfaces import Broker, Connection
-from gantrymq.loose_json import loads
+from gantrymq.model.members import INT64, number_in, objects_in, text_in
+from gantrymq.model.queue import Queue
+from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
 from gantrymq_pop.acking import NO_MESSAGE, Acking, checked_queue
 from gantrymq_pop.answering import answer_all
-from gantrymq_pop.checkpoints import Key
+from gantrymq_pop.checkpoints import MOST, Key
 from gantrymq_pop.checks import check_invisible
 from gantrymq_pop.handle import Handle, read_handle
 from gantrymq_pop.headers import ChangeRequest, ack_of
@@ -28,6 +31,21 @@ from gantrymq_pop.topics import real_topic
 __all__ = ["AckRequests"]
 
 POPS = 1024  # parts of pops whose handles are known, as each message of one shows nearly the same
+
+MAX_BIT_SET_BYTES: Final = 65536  # of one entry of a batch: 524,288 queue entries, more than a filter's pop looks at
+ENTRIES_TOGETHER: Final = 64  # of a batch, before others have their turn
+_SHORT: Final = {  # members of a batch's entry by their long names, which are read too
+    "consumerGroup": "c",
+    "topic": "t",
+    "retry": "r",
+    "startOffset": "so",
+    "queueId": "q",
+    "reviveQueueId": "rq",
+    "popTime": "pt",
+    "invisibleTime": "it",
+    "bitSet": "b",
+}
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
 
 
 class AckRequests:
@@ -55,33 +73,35 @@ class AckRequests:
         self._acking.acknowledge(key, handle, (offset,), (asked, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
-    def acknowledge_many(self, asked: Command, connection: Connection) -> None:
+    async def acknowledge_many(self, asked: Command, connection: Connection) -> None:
         """200151: messages of several pops need not come back.
 
         An entry that cannot be taken leaves the others alone; the first of such is the answer.
         """
-        broker_name, acks = _batch(asked)
+        body = object_body_of(asked) if asked.body else {}
+        broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
         if not acks:
             raise RefusedWith(
                 NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more"
             )
         left = len(acks)
-        problems: list[GantryError] = []
+        first: GantryError | None = None
 
         def answered(problem: GantryError | None) -> None:
-            nonlocal left
+            nonlocal left, first
             left -= 1
-            if problem is not None:
-                problems.append(problem)
+            first = first or problem
             if left == 0:
-                answer_all([(asked, connection)], problems[0] if problems else None)
+                answer_all([(asked, connection)], first)
 
+        slices = TimeSlices(self._broker.world.clock, ENTRIES_TOGETHER)
         for each in acks:
             try:
                 key, handle, offsets = self._batch_ack(broker_name, each)
                 self._acking.acknowledge(key, handle, offsets, answered)
             except GantryError as error:
                 answered(error)
+            await slices.item_done()
 
     @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
     async def change(self, asked: Command, connection: Connection) -> Command:
@@ -124,17 +144,15 @@ class AckRequests:
     def _batch_ack(self, broker_name: str, members: dict[str, Any]) -> tuple[Key, Handle, tuple[int, ...]]:
         """One entry of a batch: what it acknowledges."""
 
-        def member(short: str, long: str) -> Any:
-            return members.get(short, members.get(long))
-
+        asked = {name: members.get(short, members.get(name)) for name, short in _SHORT.items()}
         try:
-            group, asked_topic = str(member("c", "consumerGroup")), str(member("t", "topic"))
-            kind = str(member("r", "retry") or "0")
-            start, queue_id = int(member("so", "startOffset")), int(member("q", "queueId"))
-            revive_queue, pop_time = int(member("rq", "reviveQueueId")), int(member("pt", "popTime"))
-            invisible_ms = int(member("it", "invisibleTime") or 0)
-            bits = base64.b64decode(str(member("b", "bitSet") or ""), validate=True)
-        except (TypeError, ValueError, binascii.Error) as error:
+            group, asked_topic = text_in(asked, "consumerGroup"), text_in(asked, "topic")
+            kind = text_in(asked, "retry", "0")
+            start, queue_id = number_in(asked, "startOffset", bounds=INT64), number_in(asked, "queueId")
+            revive_queue, pop_time = number_in(asked, "reviveQueueId"), number_in(asked, "popTime", bounds=INT64)
+            invisible_ms = number_in(asked, "invisibleTime", 0, INT64)
+            bits = _bits_of(text_in(asked, "bitSet"))
+        except FormatError as error:
             raise MessageIllegal(
                 f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}; write it as RocketMQ's client "
                 "does (BatchAck)"
@@ -145,25 +163,36 @@ class AckRequests:
         if topic is None:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
-        if len(bits) > 65536:
-            raise MessageIllegal(
-                f"BATCH_ACK_MESSAGE: a set of {len(bits) * 8} offsets; at most 524288 are taken at once"
-            )
-        offsets = tuple(start + each for each in range(len(bits) * 8) if bits[each >> 3] >> (each & 7) & 1)
+        bounds = self._broker.bounds(Queue(topic, queue_id))
+        offsets = tuple(each for each in _offsets(start, bits) if bounds.min_offset <= each <= bounds.max_offset)
         return _key(topic, group, queue_id, handle), handle, offsets
+
+
+def _bits_of(text: str) -> bytes:
+    """The bytes of a bit set.
+
+    Raises:
+        FormatError: they are no Base64, too many, or have more bits than a pop has messages.
+    """
+    try:
+        bits = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise FormatError("bitSet is not Base64") from None
+    if len(bits) > MAX_BIT_SET_BYTES:
+        raise FormatError(f"bitSet has {len(bits) * 8} offsets, at most {MAX_BIT_SET_BYTES * 8} are taken")
+    if (count := int.from_bytes(bits).bit_count()) > MOST:
+        raise FormatError(f"bitSet names {count} messages, and a pop gives out {MOST} at most")
+    return bits
+
+
+def _offsets(start: int, bits: bytes) -> list[int]:
+    """The queue offsets that a bit set names, counted from *start*; it has few bits, far apart perhaps."""
+    found = []
+    for byte in _NOT_ZERO.finditer(bits):
+        at, value = byte.start(), byte[0][0]
+        found += [start + at * 8 + bit for bit in range(8) if value >> bit & 1]
+    return found
 
 
 def _key(topic: str, group: str, queue_id: int, handle: Handle) -> Key:
     return Key(topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
-
-
-def _batch(asked: Command) -> tuple[str, list[dict[str, Any]]]:
-    """Broker name and acknowledgements of a batch's body."""
-    try:
-        body = loads(asked.payload) if asked.body else {}
-        acks = body.get("acks") or []
-        if not all(isinstance(each, dict) for each in acks):
-            raise TypeError("an acknowledgement is no object")
-    except (FormatError, AttributeError, TypeError) as error:
-        raise RefusedWith(1, f"BATCH_ACK_MESSAGE: the body cannot be read: {error}") from error
-    return str(body.get("brokerName") or ""), acks

@@ -16,10 +16,12 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, GroupNotExist, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker, Connection
-from gantrymq.loose_json import dumps, loads
+from gantrymq.loose_json import dumps
+from gantrymq.model.members import INT32, text_in, whole_number
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import MessageQueue
-from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.bodies import object_body_of
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
 from gantrymq_pop.request_modes import POP, PULL, Mode, RequestModes
@@ -51,8 +53,8 @@ class Assignment:
     @serves(RequestCode.QUERY_ASSIGNMENT)
     async def assign(self, asked: Command, connection: Connection) -> Command:
         """400: the queues of one member, and how it reads them."""
-        body = _object(asked)
-        topic, group, client_id = (str(body.get(name) or "") for name in ("topic", "consumerGroup", "clientId"))
+        body = object_body_of(asked)
+        topic, group, client_id = (text_in(body, name, "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._modes.get(topic, group) or self._default(topic)
         queues = sorted(await self._broker.cluster_queues(topic))
         if not queues:
@@ -65,7 +67,7 @@ class Assignment:
                     f"no consumer of group {group} is online at this broker; queues are given out after its first "
                     f"heartbeat, see: gantrymq group clients {group}",
                 )
-            strategy = self._broker.allocation(str(body.get("strategyName") or "AVG"))
+            strategy = self._broker.allocation(text_in(body, "strategyName", "") or "AVG")
             if mode.name == POP:
                 queues = shares(strategy, group, client_id, queues, members, mode.share_queues)
             else:
@@ -82,9 +84,9 @@ class Assignment:
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
     async def set_mode(self, asked: Command, connection: Connection) -> Command:
         """401: how a group reads a topic from now on; saved before the answer leaves."""
-        body = _object(asked)
-        topic, group = str(body.get("topic") or ""), str(body.get("consumerGroup") or "")
-        mode, share = str(body.get("mode") or PULL).upper(), body.get("popShareQueueNum") or 0
+        body = object_body_of(asked)
+        topic, group = text_in(body, "topic", ""), text_in(body, "consumerGroup", "")
+        mode, asked_share = (text_in(body, "mode", "") or PULL).upper(), body.get("popShareQueueNum") or 0
         if topic.startswith(RETRY_PREFIX):
             raise NoPermission(
                 f"retry topic is not allowed to set mode: {topic} is read as its group reads; name a topic of producers"
@@ -97,8 +99,11 @@ class Assignment:
             )
         if mode not in (PULL, POP):
             raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
-        if not isinstance(share, int):
-            raise InvalidParameter(f"popShareQueueNum {share!r} is no number of members; 0 or less means all of them")
+        share = whole_number(asked_share)
+        if share is None or not INT32[0] <= share <= INT32[1]:
+            raise InvalidParameter(
+                f"popShareQueueNum {asked_share!r} is no number of members (int32); 0 or less means all of them"
+            )
         async with self._saving:
             modes = RequestModes()
             modes.load(self._modes.to_json())
@@ -145,14 +150,3 @@ def shares(
     for step in range(share_queues + 1):
         found += strategy.allocate(group, members[(at + step) % len(members)], queues, members)
     return found
-
-
-def _object(asked: Command) -> dict[str, Any]:
-    name = request_name(asked.code)
-    try:
-        body = loads(asked.payload)
-    except FormatError as error:
-        raise RefusedWith(1, f"{name}: the body is not JSON: {error}") from error
-    if not isinstance(body, dict):
-        raise RefusedWith(1, f"{name}: the body is {str(body)[:40]}, a JSON object was expected")
-    return body

@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
+from gantrymq.model.members import whole_number
 
 __all__ = ["ORDERED", "Handle", "read_handle"]
 
@@ -43,12 +44,12 @@ def read_handle(text: str, revive_queues: int) -> Handle:
     Raises:
         MessageIllegal: it has too few parts, a part is no number, or names a revive queue that there is not.
     """
-    parts = text.split(" ")
-    try:
-        start, pop_time, invisible_ms, revive_queue = map(int, parts[:4])
-        kind, broker_name, queue_id = parts[4], parts[5], int(parts[6])
-    except (ValueError, IndexError):
-        raise _garbled(text, "eight parts are expected, numbers but for the broker's name") from None
+    parts = text.split(" ", 8)
+    numbers = [whole_number(each) for each in (*parts[:4], *parts[6:7])]
+    if len(numbers) < 5 or None in numbers:
+        raise _garbled(text, "eight parts are expected, numbers but for the broker's name")
+    start, pop_time, invisible_ms, revive_queue, queue_id = (number or 0 for number in numbers)
+    kind, broker_name = parts[4:6]
     if not (0 <= revive_queue < revive_queues or revive_queue == ORDERED):
         raise _garbled(text, f"its reviveQueueId {revive_queue} is none of 0 to {revive_queues - 1} and {ORDERED}")
     if not (0 <= start <= INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= INT64_MAX):

@@ -10,17 +10,13 @@ from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
-from gantrymq.broker.wire.answers import (
-    object_body_of,
-    objects_in,
-    ok,
-    reading,
-    with_json,
-)
+from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
+from gantrymq.model.members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
+from gantrymq.remoting.bodies import members_of, object_body_of
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.clients import (
@@ -55,25 +51,27 @@ def language_name(code: int) -> str:
     return LanguageCode(code).name if code in LanguageCode._value2member_map_ else LanguageCode.OTHER.name
 
 
-def _subscriptions(data: dict[str, Any]) -> list[Subscription]:
-    """What one consumer group of a heartbeat subscribes to."""
-    group = str(data.get("groupName") or "")
-    wanted = objects_in(data, "subscriptionDataSet")
-    with reading(f"subscriptionDataSet of group {group}"):
-        return [Subscription.from_json(each, group) for each in wanted]
-
-
 def _consumer(data: dict[str, Any], without_subscriptions: bool) -> ConsumerHeartbeat:
     """One consumer group of a heartbeat; its subscriptions are read in any case, so that a wrong one is refused."""
-    subscriptions = _subscriptions(data)
+    group = text_in(data, "groupName", "")
+    wanted = objects_in(data, "subscriptionDataSet")
+    with members_of(f"subscriptionDataSet of group {group}"):
+        subscriptions = [Subscription.from_json(each, group) for each in wanted]
     return ConsumerHeartbeat(
-        str(data.get("groupName") or ""),
+        group,
         enum_name(data.get("consumeType"), _CONSUME_TYPES, "CONSUME_PASSIVELY"),
         enum_name(data.get("messageModel"), _MESSAGE_MODELS, "CLUSTERING"),
         enum_name(data.get("consumeFromWhere"), _FROM_WHERE, _FROM_WHERE[0]),
-        bool(data.get("unitMode") or False),
+        flag_in(data, "unitMode", False),
         None if without_subscriptions else subscriptions,
     )
+
+
+def _queues_of(asked: Command) -> tuple[str, str, list[MessageQueue]]:
+    """Group, client id and queues of a request to lock or unlock."""
+    body = object_body_of(asked)
+    queues = [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")]
+    return text_in(body, "consumerGroup", ""), text_in(body, "clientId", ""), queues
 
 
 class ClientRequests:
@@ -92,12 +90,11 @@ class ClientRequests:
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
         """34: who is there, in which groups, with which subscriptions."""
         body = object_body_of(asked)
-        client_id = str(body.get("clientID") or "")
-        with reading("heartbeatFingerprint"):
-            fingerprint = int(body.get("heartbeatFingerprint") or 0)
-        without_subscriptions = bool(body.get("withoutSub") or body.get("isWithoutSub"))
+        client_id = text_in(body, "clientID", "")
+        fingerprint = number_in(body, "heartbeatFingerprint", 0)
+        without_subscriptions = flag_in(body, "withoutSub", False) or flag_in(body, "isWithoutSub", False)
         consumers = [_consumer(data, without_subscriptions) for data in objects_in(body, "consumerDataSet")]
-        producers = [str(data.get("groupName") or "") for data in objects_in(body, "producerDataSet")]
+        producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
         changed = self._members.heartbeat(
             Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
             connection,
@@ -124,33 +121,23 @@ class ClientRequests:
     def check_config(self, asked: Command, connection: Connection) -> Command:
         """46: does an expression compile here?"""
         body = object_body_of(asked)
-        data = body.get("subscriptionData")
-        if isinstance(data, dict):
-            with reading("subscriptionData"):
-                subscription = Subscription.from_json(data, str(body.get("group") or ""))
+        data = object_in(body, "subscriptionData")
+        if data is not None:
+            with members_of("subscriptionData"):
+                subscription = Subscription.from_json(data, text_in(body, "group", ""))
             self._filters.compiled(subscription)
         return ok(asked)
 
     @serves(RequestCode.LOCK_BATCH_MQ)
     def lock(self, asked: Command, connection: Connection) -> Command:
         """41: lock queues for an ordered consumer."""
-        body = object_body_of(asked)
-        granted = self._locks.lock(
-            str(body.get("consumerGroup") or ""),
-            str(body.get("clientId") or ""),
-            [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")],
-        )
+        granted = self._locks.lock(*_queues_of(asked))
         return with_json(asked, {"lockOKMQSet": [queue.to_json() for queue in granted]})
 
     @serves(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, asked: Command, connection: Connection) -> Command:
         """42: give queues up."""
-        body = object_body_of(asked)
-        self._locks.unlock(
-            str(body.get("consumerGroup") or ""),
-            str(body.get("clientId") or ""),
-            [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")],
-        )
+        self._locks.unlock(*_queues_of(asked))
         return ok(asked)
 
     def _tell_members(self, group: ConsumerGroup) -> None:

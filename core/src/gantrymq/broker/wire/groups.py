@@ -10,13 +10,15 @@ from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import Member
-from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, with_json
+from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.broker.wire.paging import page
-from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith
+from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
+from gantrymq.model.members import objects_in
+from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.clients import GetConsumerConnectionListRequest, GetProducerConnectionListRequest
@@ -171,8 +173,8 @@ def _group(members: Any) -> GroupConfig:
         raise InvalidParameter(f"a group was expected as an object with groupName, got {str(members)[:200]}")
     try:
         return GroupConfig.from_json(members)
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise InvalidParameter(f"group {members['groupName']}: a member has the wrong type: {error}") from error
+    except FormatError as error:
+        raise InvalidParameter(f"group {members['groupName']}: {error}") from error
 
 
 def _connection(member: Member) -> dict[str, Any]:

@@ -9,15 +9,17 @@ import logging
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import object_body_of, objects_in, ok, queue_key, reading, with_json
+from gantrymq.broker.wire.answers import ok, queue_key, with_json
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
+from gantrymq.model.members import objects_in
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
+from gantrymq.remoting.bodies import members_of, object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.topics import (
@@ -82,8 +84,9 @@ class TopicRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """18: create or change several; all names are checked before the first is applied."""
-        with reading("topicConfigList"):
-            topics = [TopicConfig.from_json(each) for each in objects_in(object_body_of(asked), "topicConfigList")]
+        wanted = objects_in(object_body_of(asked), "topicConfigList")
+        with members_of("topicConfigList"):
+            topics = [TopicConfig.from_json(each) for each in wanted]
         for topic in topics:
             names.check_topic(topic.name)
             if names.is_system_topic(topic.name):

@@ -47,7 +47,7 @@ class GroupsFile:
             group = as_object(value, where)
             try:
                 found.groups[name] = GroupConfig.from_json(group, name)
-            except (AttributeError, TypeError, ValueError, OverflowError) as problem:
+            except FormatError as problem:
                 raise FormatError(f"{where}: {problem}") from None
             if extra := unknown(group, _GROUP_MEMBERS):
                 found.kept_of_groups[name] = extra

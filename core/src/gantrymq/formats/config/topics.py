@@ -53,7 +53,7 @@ class TopicsFile:
             topic = as_object(value, where)
             try:
                 found.topics[name] = TopicConfig.from_json(topic, name)
-            except (AttributeError, TypeError, ValueError, OverflowError) as problem:
+            except FormatError as problem:
                 raise FormatError(f"{where}: {problem}") from None
             if extra := unknown(topic, _TOPIC_MEMBERS):
                 found.kept_of_topics[name] = extra

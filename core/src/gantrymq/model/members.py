@@ -1,0 +1,140 @@
+"""Members of JSON objects that peers send and state files hold, read with their types.
+
+Each reader takes the object, the member's name and a default for a member that is missing or null; without a default
+the member is required. As with fastjson, a number may come as a text of digits, a text as a number, and a flag as the
+word ``true`` or ``false``.
+
+Source of the conversions: com.alibaba:fastjson 1.2.83 TypeUtils.java (castToInt, castToLong, castToBoolean).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, TypeVar
+
+from gantrymq.errors import FormatError
+
+__all__ = [
+    "INT32",
+    "INT64",
+    "flag_in",
+    "number_in",
+    "numbers_in",
+    "object_in",
+    "objects_in",
+    "shown",
+    "text_in",
+    "texts_in",
+    "whole_number",
+]
+
+INT32: Final = (-(2**31), 2**31 - 1)
+INT64: Final = (-(2**63), 2**63 - 1)
+
+_DIGITS: Final = re.compile(r"[+-]?\d{1,400}", re.ASCII)
+_FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
+_REQUIRED: Final[Any] = object()
+
+Default = TypeVar("Default")
+
+
+def text_in(members: dict[Any, Any], name: str, default: Default | str = _REQUIRED) -> Default | str:
+    """Return a text. Raises FormatError: it is missing, a list or an object."""
+    found = members.get(name)
+    if type(found) is str:
+        return found
+    if found is None and default is not _REQUIRED:
+        return default
+    if type(found) is int or type(found) is float:
+        return str(found)
+    raise _unexpected(name, found, "a text")
+
+
+def number_in(
+    members: dict[Any, Any], name: str, default: Default | int = _REQUIRED, bounds: tuple[int, int] = INT32
+) -> Default | int:
+    """Return a whole number within *bounds*, both included. Raises FormatError: it is missing or something else."""
+    found = members.get(name)
+    if found in (None, "") and default is not _REQUIRED:
+        return default
+    number = whole_number(found)
+    if number is None:
+        raise _unexpected(name, found, f"a whole number from {bounds[0]} to {bounds[1]}")
+    if not bounds[0] <= number <= bounds[1]:
+        raise FormatError(f"{name} {shown(number)} is not between {bounds[0]} and {bounds[1]}")
+    return number
+
+
+def flag_in(members: dict[Any, Any], name: str, default: bool = _REQUIRED) -> bool:
+    """Return a flag. Raises FormatError: it is missing or something else."""
+    found = members.get(name)
+    if type(found) is bool:
+        return found
+    if found in (None, "") and default is not _REQUIRED:
+        return default
+    flag = _FLAGS.get(str(found).lower()) if type(found) in (str, int) else None
+    if flag is None:
+        raise _unexpected(name, found, "true or false")
+    return flag
+
+
+def object_in(members: dict[Any, Any], name: str) -> dict[Any, Any] | None:
+    """Return an object, None if it is missing or null. Raises FormatError: it is something else."""
+    found = members.get(name)
+    if found is None or isinstance(found, dict):
+        return found
+    raise FormatError(f"{name} is {shown(found)}, a JSON object was expected")
+
+
+def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
+    """Return a list of objects, empty if it is missing or null. Raises FormatError: it is something else."""
+    found = members.get(name)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise FormatError(f"{name} is {shown(found)}, a list of JSON objects was expected")
+    for each in found:
+        if not isinstance(each, dict):
+            raise FormatError(f"{name} holds {shown(each)}, where a JSON object was expected")
+    return found
+
+
+def texts_in(members: dict[Any, Any], name: str) -> tuple[str, ...]:
+    """Return a list of texts, empty if it is missing or null. Raises FormatError: it is something else."""
+    found = members.get(name) or []
+    if not isinstance(found, list):
+        raise _unexpected(name, found, "a list of texts")
+    return tuple(text_in({name: each}, name) for each in found)
+
+
+def numbers_in(members: dict[Any, Any], name: str) -> tuple[int, ...]:
+    """Return a list of whole numbers (int32), empty if missing or null. Raises FormatError: it is something else."""
+    found = members.get(name) or []
+    if not isinstance(found, list):
+        raise _unexpected(name, found, "a list of whole numbers")
+    return tuple(number_in({name: each}, name) for each in found)
+
+
+def whole_number(value: Any) -> int | None:
+    """Return a whole number, or a text of plain digits, as an int; None for anything else, also ``1_0`` and true."""
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():
+        return int(value)  # what orjson makes of an integer of more than 64 bits
+    if type(value) is not str:
+        return None
+    plain = value.isascii() and value.isdecimal() and len(value) < 20
+    return int(value) if plain or _DIGITS.fullmatch(value) else None
+
+
+def shown(value: Any) -> str:
+    """Return the beginning of a value that a sentence quotes."""
+    if isinstance(value, dict | list) and len(value) > 10:
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} members"
+    return str(value)[:40]
+
+
+def _unexpected(name: str, found: Any, expected: str) -> FormatError:
+    if found is None:
+        return FormatError(f"{name} is missing or null, {expected} was expected")
+    return FormatError(f"{name} is {shown(repr(found) if type(found) is str else found)}, {expected} was expected")

@@ -1,0 +1,66 @@
+"""JSON bodies of requests: how large they may be, and what refuses those that cannot be read.
+
+A body is read in one step of the event loop, so its size and the number of its objects and lists are limited; a body
+that is not strict JSON is read by the slow reader and may be shorter still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from gantrymq import loose_json, strict_json
+from gantrymq.errors import FormatError, RefusedWith
+from gantrymq.model.members import shown
+from gantrymq.remoting.codes import request_name
+from gantrymq.remoting.command import Command
+
+__all__ = ["MAX_BODY_BYTES", "MAX_LOOSE_BYTES", "MAX_PARTS", "body_of", "members_of", "object_body_of"]
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+MAX_PARTS: Final = 65_536  # objects and lists of a body
+MAX_LOOSE_BYTES: Final = 32 * 1024  # of a body that only the slow reader understands, about 1 us a byte
+
+
+def body_of(request: Command) -> Any:
+    """Return the request's JSON body.
+
+    Raises:
+        RefusedWith: code 1, the body is missing, too large or no JSON.
+    """
+    name, body = request_name(request.code), request.payload
+    if not body:
+        raise RefusedWith(1, f"{name}: the body is empty, a JSON object was expected")
+    if len(body) > MAX_BODY_BYTES:
+        raise RefusedWith(1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_BODY_BYTES}")
+    if len(body) > MAX_PARTS and (parts := body.count(b"{") + body.count(b"[")) > MAX_PARTS:
+        raise RefusedWith(1, f"{name}: the body has {parts} objects and lists, at most {MAX_PARTS} are allowed")
+    try:
+        if len(body) <= MAX_LOOSE_BYTES:
+            return loose_json.loads(body)
+        return strict_json.loads(body)
+    except (FormatError, ValueError) as error:
+        why = error if isinstance(error, FormatError) else f"one of more than {MAX_LOOSE_BYTES} bytes must be strict"
+        raise RefusedWith(1, f"{name}: the body is not JSON: {why}") from error
+
+
+def object_body_of(request: Command) -> dict[str, Any]:
+    """Return the request's JSON body, which must be an object.
+
+    Raises:
+        RefusedWith: code 1, the body is missing, too large, no JSON or no object.
+    """
+    body = body_of(request)
+    if not isinstance(body, dict):
+        raise RefusedWith(1, f"{request_name(request.code)}: the body is {shown(body)}, a JSON object was expected")
+    return body
+
+
+@contextmanager
+def members_of(what: str) -> Iterator[None]:
+    """Name the object whose members are read, in the refusal of one that is missing or has the wrong type."""
+    try:
+        yield
+    except FormatError as error:
+        raise RefusedWith(1, f"{what}: {error}") from error
