@@ -1,13 +1,18 @@
 """Messages are gathered and acknowledged once they are written together."""
 
 import asyncio
+import contextlib
 
-from gantrymq.client import Client
+from gantrymq.client import Client, Message
 
 
 async def main() -> None:
     async with Client() as client:
-        consumer = client.consumer("archive", "Orders", auto_ack=False, consume_from="first")
+        producer = client.producer("writers")
+        for number in range(10):
+            await producer.send(Message("Letters", f"letter {number}".encode()))
+
+        consumer = client.consumer("letters_archive", "Letters", auto_ack=False, consume_from="first")
         gathered = []
         async for message in consumer:
             gathered.append(message)
@@ -18,4 +23,5 @@ async def main() -> None:
             consumer.ack(message)
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """A topic is made and looked at, a group is behind on it and is set past what waits; a message is found by its key."""
 
 import asyncio
+import contextlib
 from datetime import datetime
 
 from gantrymq.client import Client, GroupConfig, Message, TopicConfig
@@ -30,4 +31,5 @@ async def main() -> None:
             print(f"found {message.body.decode()} by its key")
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """Readings of many sensors: gathered by the producer, and as batches made here."""
 
 import asyncio
+import contextlib
 
 from gantrymq.client import Batching, Client, Message
 
@@ -19,4 +20,5 @@ async def main() -> None:
             print(f"{len(batch.message_ids)} more lie in queue {batch.queue.queue_id} from {batch.queue_offset} on")
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

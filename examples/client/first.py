@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 
 from gantrymq.client import Client, Message
 
@@ -11,4 +12,5 @@ async def main() -> None:
             print(message.body.decode(), flush=True)
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

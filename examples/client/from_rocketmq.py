@@ -1,9 +1,11 @@
 """A message is sent and a function consumes it: a program of rocketmq-client-python, moved."""
 
+import contextlib
+
 from gantrymq.client import ReceivedMessage, ReconsumeLater
 from gantrymq.client.sync import Client, Message
 
-with Client() as client:
+with contextlib.suppress(KeyboardInterrupt), Client() as client:
     producer = client.producer("PID-shop")
     sent = producer.send(Message("Greetings", b"hello", keys="greeting", tags="Short", properties={"from": "shop"}))
     print("sent:", sent.status.name)

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 
-from gantrymq.client import Client, ReceivedMessage, ReconsumeLater
+from gantrymq.client import Client, Message, ReceivedMessage, ReconsumeLater
 
 
 async def handle(message: ReceivedMessage) -> None:
@@ -19,6 +19,11 @@ async def handle(message: ReceivedMessage) -> None:
 
 async def main() -> None:
     async with Client() as client:
+        producer = client.producer("order_desk")
+        for number in (1, 2, 3, 4):
+            order = {"id": number, "service": "away" if number == 3 else "there"}
+            await producer.send(Message("Orders", json.dumps(order).encode()))
+
         consumer = client.consumer("billing", "Orders", consume_from="first")
         await consumer.run(handle, concurrency=20)
 

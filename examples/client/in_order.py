@@ -1,6 +1,7 @@
 """The messages of one customer go to one queue, and come from it in the order in which they were sent."""
 
 import asyncio
+import contextlib
 
 from gantrymq.client import Client, Message, by_key
 
@@ -10,9 +11,9 @@ async def main() -> None:
         producer = client.producer("shop")
         for step in ("created", "paid", "shipped"):
             for customer in ("ann", "bob"):
-                await producer.send(Message("Orders", f"{customer}: {step}".encode()), by_key(customer))
+                await producer.send(Message("Steps", f"{customer}: {step}".encode()), by_key(customer))
 
-        consumer = client.consumer("steps", "Orders", orderly=True, consume_from="first")
+        consumer = client.consumer("steps", "Steps", orderly=True, consume_from="first")
         steps = 0
         async for message in consumer:
             print(message.body.decode())
@@ -21,4 +22,5 @@ async def main() -> None:
                 break
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

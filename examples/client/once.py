@@ -1,15 +1,21 @@
-"""Each order is booked once, however often its message comes: the booking and the record of it are one transaction."""
+"""Each order is booked once, although it is sent twice: the booking and the record of it are one transaction."""
 
 import asyncio
 import contextlib
 import json
 import sqlite3
 
-from gantrymq.client import Client, ReceivedMessage, SqliteRecords, idempotent
+from gantrymq.client import Client, Message, ReceivedMessage, SqliteRecords, idempotent
 
 DATABASE = "shop.db"
 store = SqliteRecords(DATABASE)
-once = idempotent(store, "booking")
+
+
+def order_id(message: ReceivedMessage) -> str:
+    return str(json.loads(message.body)["id"])
+
+
+once = idempotent(store, "booking", key=order_id)
 
 
 @once
@@ -23,7 +29,11 @@ async def main() -> None:
     with contextlib.closing(sqlite3.connect(DATABASE)) as database:
         database.execute("CREATE TABLE IF NOT EXISTS bookings (order_id INTEGER, amount INTEGER)")
     async with Client() as client:
-        consumer = client.consumer("booking", "Orders", consume_from="first")
+        producer = client.producer("booking_desk")
+        for order in [{"id": number, "amount": 20} for number in range(10)] * 2:  # each order is sent twice
+            await producer.send(Message("Bookings", json.dumps(order).encode()))
+
+        consumer = client.consumer("booking", "Bookings", consume_from="first")
         await consumer.run(book)
 
 

@@ -39,4 +39,5 @@ async def main() -> None:
                 break
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

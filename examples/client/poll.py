@@ -1,17 +1,23 @@
-"""Orders are polled, written together, and committed once they are written."""
+"""Entries are polled, written together, and committed once they are written."""
 
 import asyncio
+import contextlib
 
-from gantrymq.client import Client
+from gantrymq.client import Client, Message
 
 
 async def main() -> None:
     async with Client() as client:
-        consumer = client.lite_pull("ledger", "Orders", auto_commit=False, consume_from="first")
+        producer = client.producer("clerks")
+        for number in range(6):
+            await producer.send(Message("Entries", f"entry {number}".encode()))
+
+        consumer = client.lite_pull("ledger", "Entries", auto_commit=False, consume_from="first")
         await consumer.wait_assigned()
         while messages := await consumer.poll(timeout_s=2, max_count=100):
             print("\n".join(message.body.decode() for message in messages))
             await consumer.commit()
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

@@ -1,13 +1,18 @@
-"""Orders are popped from whatever queue they lie in and acknowledged together; a broken one comes again in a minute."""
+"""Parcels are popped from any queue and acknowledged together; one that cannot be read comes again in a minute."""
 
 import asyncio
+import contextlib
 
-from gantrymq.client import Client
+from gantrymq.client import Client, Message
 
 
 async def main() -> None:
     async with Client() as client:
-        consumer = client.pop_consumer("packing", "Orders", consume_from="first", invisible_s=30)
+        producer = client.producer("warehouse")
+        for number in range(6):
+            await producer.send(Message("Parcels", f"parcel {number}".encode()))
+
+        consumer = client.pop_consumer("packing", "Parcels", consume_from="first", invisible_s=30)
         while messages := await consumer.pop(poll_s=2):
             done = []
             for message in messages:
@@ -19,4 +24,5 @@ async def main() -> None:
             await consumer.ack(*done)
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

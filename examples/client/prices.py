@@ -1,6 +1,7 @@
 """A question waits for its answer: whoever consumes the topic sends it."""
 
 import asyncio
+import contextlib
 
 from gantrymq.client import CallTimeout, Client, Message, ReceivedMessage, TopicConfig, reply_to
 
@@ -29,4 +30,5 @@ async def main() -> None:
         answering.cancel()
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

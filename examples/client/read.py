@@ -1,13 +1,18 @@
 """Everything that a topic holds now, read without a group; then one queue of it from an offset on."""
 
 import asyncio
+import contextlib
 
-from gantrymq.client import Client
+from gantrymq.client import Client, Message
 
 
 async def main() -> None:
     async with Client() as client:
-        reader = client.reader("Orders", start="first")
+        producer = client.producer("note_takers")
+        for number in range(6):
+            await producer.send(Message("Notes", f"note {number}".encode()))
+
+        reader = client.reader("Notes", start="first")
         async for message in reader:
             print(f"{message.queue_id}/{message.queue_offset}: {message.body.decode()}")
 
@@ -16,4 +21,5 @@ async def main() -> None:
             print(f"the last one of queue {queue.queue_id}: {message.body.decode()}")
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

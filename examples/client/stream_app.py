@@ -1,4 +1,4 @@
-"""Orders are billed, and what is billed is printed; Ctrl-C lets handlers finish."""
+"""Send three orders, bill them, and print each invoice; Ctrl-C lets handlers finish."""
 
 import asyncio
 
@@ -21,15 +21,21 @@ class Invoice(BaseModel):
     total: float
 
 
-@broker.subscriber("Orders", group="billing", consume_from="first", max_workers=10)
-@broker.publisher("Invoices")
+@broker.subscriber("ShopOrders", group="shop_billing", consume_from="first", max_workers=10)
+@broker.publisher("ShopInvoices")
 async def bill(order: Order) -> Invoice:
     return Invoice(order_id=order.id, total=order.amount * 1.19)
 
 
-@broker.subscriber("Invoices", group="printing", consume_from="first")
+@broker.subscriber("ShopInvoices", group="shop_printing", consume_from="first")
 async def show(invoice: Invoice) -> None:
     print(f"order {invoice.order_id}: {invoice.total:.2f}", flush=True)
+
+
+@app.after_startup
+async def send_orders() -> None:
+    for number in (1, 2, 3):
+        await broker.publish(Order(id=number, amount=100 * number), "ShopOrders")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Threads send receipts, and one loop prints them: no asyncio."""
 
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 from gantrymq.client.sync import Client, Message
 
-with Client() as client:
+with contextlib.suppress(KeyboardInterrupt), Client() as client:
     producer = client.producer("shop")
     with ThreadPoolExecutor(4) as threads:
         receipts = [Message("Receipts", f"receipt {number}".encode()) for number in range(8)]

@@ -1,6 +1,7 @@
 """An order is sent and consumed with message trace on; then everything that the trace says of it."""
 
 import asyncio
+import contextlib
 
 from gantrymq.client import Client, Message, decode_trace
 from gantrymq.client.tracing.records import Pub, SubAfter
@@ -9,7 +10,7 @@ from gantrymq.client.tracing.records import Pub, SubAfter
 async def main() -> None:
     async with Client(trace=True) as client:
         sent = await client.producer("shop").send(Message("Traced", b"one apple", keys="order-7"))
-        consumer = client.consumer("billing", "Traced", consume_from="first", auto_ack=False)
+        consumer = client.consumer("traced_billing", "Traced", consume_from="first", auto_ack=False)
         async for message in consumer:
             consumer.ack(message)
             if message.message_id == sent.message_id:
@@ -30,4 +31,5 @@ async def main() -> None:
             print(f"{record.group} {'consumed' if record.success else 'failed'} it in {record.cost_ms} ms")
 
 
-asyncio.run(main())
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main())

@@ -2,14 +2,11 @@
 
 import re
 
-from test_examples import END_S, example
+from test_examples import finished
 
 
 def test_the_example_of_administration(servers):
-    with example("client/admin", servers.namesrv) as asking:
-        said, errors = asking.communicate(timeout=END_S)
-    assert (asking.returncode, errors) == (0, "")
-    lines = said.splitlines()
+    lines = finished("client/admin", servers.namesrv)
     counts = [int(re.fullmatch(r"queue \d: (\d) messages, the last at \d\d:\d\d", line)[1]) for line in lines[:2]]
     assert sum(counts) == 6
     assert lines[2:] == ["archive passes over 6 messages", "archive is 0 behind", "found invoice 3 by its key"]

@@ -8,7 +8,7 @@ import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-from gantrymq_faststream import GantryBroker, TestGantryBroker
+from gantrymq_faststream import TestGantryBroker
 
 PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "client" / "stream_app.py"
 END_S = 60.0
@@ -21,7 +21,7 @@ def test_in_memory():
 
     async def main():
         async with TestGantryBroker(program.broker) as broker:
-            await broker.publish({"id": 7, "amount": 100}, "Orders")
+            await broker.publish({"id": 7, "amount": 100}, "ShopOrders")
             program.bill.mock.assert_called_once_with({"id": 7, "amount": 100})
             await program.show.assert_called_once_with({"order_id": 7, "total": 119.0})
 
@@ -29,16 +29,10 @@ def test_in_memory():
 
 
 def test_against_a_broker(servers):
-    async def orders():
-        async with GantryBroker(servers.namesrv) as broker:
-            for number in range(5):
-                await broker.publish({"id": number, "amount": 100}, "Orders")
-
-    asyncio.run(orders())
     environ = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), "NAMESRV_ADDR": servers.namesrv}
     with subprocess.Popen([sys.executable, PROGRAM], stdout=subprocess.PIPE, text=True, env=environ) as child:
         found = []
-        while len(found) < 5:
+        while len(found) < 3:
             line = child.stdout.readline()
             assert line
             if line.startswith("order "):
@@ -46,4 +40,4 @@ def test_against_a_broker(servers):
         child.send_signal(signal.SIGTERM)
         child.communicate(timeout=END_S)
     assert child.returncode == 0
-    assert sorted(found) == [f"order {number}: 119.00\n" for number in range(5)]
+    assert sorted(found) == ["order 1: 119.00\n", "order 2: 238.00\n", "order 3: 357.00\n"]
