@@ -2,64 +2,179 @@
 
 from __future__ import annotations
 
-import shutil
+import random
 from collections import Counter
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from gantrymq.interfaces import Placing, PutResult, PutStatus, StoreMessage
+from gantrymq.model import properties as props
+from gantrymq.model.names import SCHEDULE_TOPIC
+from gantrymq_schedule.levels import resume
+from gantrymq_schedule.levels.delivery import LevelDelivery
+from gantrymq_schedule.levels.resume import Stopped, find_delivered
+from gantrymq_testing.cluster import Cluster
 
-def levels_of(running):
-    service = next(each for each in running.cluster.plugins.services if each.name == "schedule")
-    return service._levels
+SETTINGS = {"store": "mmap", "messageDelayLevel": "1s 2s 3h", "maxHashSlotNum": 100, "maxIndexNum": 400}
 
 
-async def delivered(running, count):
-    """Wait until so many were delivered, and consumers see them."""
-    for _ in range(1000):
-        state = running.cluster.broker.store.state()
-        if levels_of(running).lateness.messages >= count and state.published_offset == state.max_log_offset:
-            return
-        await running.cluster.world.clock.sleep(0.01)
-    raise AssertionError(f"{levels_of(running).lateness.messages} of {count} were delivered")
+def levels_of(cluster):
+    return next(each for each in cluster.plugins.services if each.name == "schedule")._levels
+
+
+def copied(files, source, target):
+    for name in files.list(source):
+        path = target / name
+        if files.stat(source / name).is_dir:
+            files.make_dirs(path)
+            copied(files, source / name, path)
+        elif name != "lock":
+            files.replace(path, files.read(source / name))
+
+
+@asynccontextmanager
+async def after_a_kill(cluster, name, change=lambda store: None):
+    """A broker on what a kill of *cluster* would leave now."""
+    world, root = cluster.world, Path(f"/{name}")
+    world.files.make_dirs(root / "store")
+    copied(world.files, cluster.root / "store", root / "store")
+    assert not world.files.stat(root / "store/config/delayOffset.json")
+    change(root / "store")
+    again = Cluster(world, root, {**SETTINGS, "messageIndexEnable": cluster.settings.flag("messageIndexEnable")})
+    await again.start()
+    try:
+        yield again
+    finally:
+        await again.stop()
+
+
+async def counts(cluster, topic="T"):
+    return Counter(message.body for message in await cluster.pull(topic))
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_what_was_delivered_before_a_kill_is_not_delivered_again(gantrymq_broker_factory, tmp_path, indexed):
-    settings = {"store": "mmap", "messageDelayLevel": "1s 2s 3h", "messageIndexEnable": indexed}
-    running = gantrymq_broker_factory(settings)
-    running.create_topic("T", 2)
-    for number in range(40):
-        running.send("T", b"%d" % number, system_properties={"DELAY": str(number % 2 + 1)})
-    running.send("T", b"pending", system_properties={"DELAY": "3"})
-    running.run(delivered(running, 40))
-    for number in range(40, 45):
-        running.send("T", b"%d" % number, system_properties={"DELAY": "1"})
-    source = Path(running.cluster.settings.text("storePathRootDir"))
-    assert not (source / "config/delayOffset.json").exists()
-    shutil.copytree(source, tmp_path / "copy")
-    again = gantrymq_broker_factory({**settings, "storePathRootDir": str(tmp_path / "copy")})
-    again.run(delivered(again, 5 if indexed else 45))
-    found = Counter(message.body for message in again.pull("T"))
-    assert set(found) == {b"%d" % number for number in range(45)}
-    if indexed:
-        assert set(found.values()) == {1}
-    assert [position for _, position, *_ in levels_of(again).progress.levels()] == [25, 20, 0]
+def test_what_was_delivered_before_a_kill_is_not_delivered_again(gantrymq_simulation, indexed):
+    async def main(cluster):
+        await cluster.create_topic("T", 2)
+        for number in range(40):
+            await cluster.send("T", b"%d" % number, system_properties={"DELAY": str(number % 2 + 1)})
+        await cluster.send("T", b"pending", system_properties={"DELAY": "3"})
+        await cluster.world.clock.sleep(3)
+        for number in range(40, 45):
+            await cluster.send("T", b"%d" % number, system_properties={"DELAY": "1"})
+        async with after_a_kill(cluster, "again") as again:
+            await cluster.world.clock.sleep(3)
+            assert await counts(again) == {b"%d" % number: 1 for number in range(45)}
+            assert levels_of(again).lateness.messages == 5
+            assert [position for _, position, *_ in levels_of(again).progress.levels()] == [25, 20, 0]
+
+    gantrymq_simulation(main, settings={**SETTINGS, "messageIndexEnable": indexed})
 
 
-def test_the_end_of_what_was_delivered_is_found_wherever_it_lies(gantrymq_broker_factory):
-    running = gantrymq_broker_factory({"store": "mmap", "messageDelayLevel": "1s 3h"})
-    running.create_topic("T", 1)
+def test_kills_deliver_nothing_again_while_the_index_is_far_behind_the_log(gantrymq_simulation):
+    async def one_more(cluster, lives):
+        """Kill the broker, start it without an index, deliver a message, and kill it again."""
 
-    async def find():
-        from gantrymq_schedule.levels.resume import first_undelivered
-        from gantrymq_schedule.levels.table import queue_of
+        def without_index(store):
+            for name in cluster.world.files.list(store / "index"):
+                cluster.world.files.remove(store / "index" / name)
 
-        broker = running.cluster.broker
-        await delivered(running, 11)
-        starts = range(12)
-        return [await first_undelivered(broker, queue_of(1), start, 1000, [1000]) for start in starts]
+        if lives:
+            async with after_a_kill(cluster, f"life{lives}", without_index) as again:
+                assert again.store.state().max_log_offset > 8 * 1024 * 1024
+                await again.send("T", b"mark %d" % lives, system_properties={"DELAY": "1"})
+                await again.world.clock.sleep(4)
+                found = await counts(again)
+                assert len(found) == 301 + 3 - lives
+                assert set(found.values()) == {1}
+                await one_more(again, lives - 1)
 
-    for number in range(11):
-        running.send("T", b"%d" % number, system_properties={"DELAY": "1"})
-    assert running.run(find()) == [11] * 12
+    async def main(cluster):
+        for topic in ("T", "Other"):
+            await cluster.create_topic(topic, 2)
+        for number in range(300):
+            await cluster.send("T", b"%d" % number, system_properties={"DELAY": str(number % 2 + 1)})
+        for _ in range(10):
+            await cluster.send("Other", random.Random(1).randbytes(900_000))
+        await cluster.world.clock.sleep(3)
+        await one_more(cluster, 3)
+
+    gantrymq_simulation(main, settings=SETTINGS)
+
+
+def test_progress_beyond_the_queue_is_not_believed(gantrymq_simulation, caplog):
+    text = '{"dataVersion":{"counter":9,"stateVersion":0,"timestamp":1},"offsetTable":{1:1000,2:5,3:77}}'
+
+    async def main(cluster):
+        files = cluster.world.files
+        await cluster.create_topic("T", 1)
+        for number in range(10):
+            await cluster.send("T", b"%d" % number, system_properties={"DELAY": str(number % 2 + 1)})
+        await cluster.send("T", b"pending", system_properties={"DELAY": "3"})
+        await cluster.world.clock.sleep(3)
+        await cluster.send("T", b"waits", system_properties={"DELAY": "1"})
+        wrong = lambda store: files.replace(store / "config/delayOffset.json", text.encode())  # noqa: E731
+        async with after_a_kill(cluster, "again", wrong) as again:
+            await cluster.world.clock.sleep(3)
+            assert await counts(again) == {**{b"%d" % number: 1 for number in range(10)}, b"waits": 1}
+            assert [position for _, position, *_ in levels_of(again).progress.levels()] == [6, 5, 0]
+
+    gantrymq_simulation(main, settings=SETTINGS)
+    assert len([each for each in caplog.messages if "is looked up in the log" in each]) == 2
+
+
+def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
+    """All have one unique key and go one way; which of them were delivered is told by their order in the log."""
+
+    async def main(cluster):
+        broker, clock = cluster.broker, cluster.world.clock
+        await cluster.create_topic("T", 1)
+        text = props.encode({"UNIQ_KEY": "u", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "0"})
+        for tries in range(3):
+            await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % tries, text, placing=Placing(due_in_ms=1000)))
+            await clock.sleep(1.5)
+        await levels_of(cluster).stop()
+        await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, placing=Placing(due_in_ms=1000)))
+        await clock.sleep(1.5)
+        for start in range(4):
+            found = await find_delivered(broker, [Stopped(1, start, 1000)], (1000,), lambda: False)
+            assert found.get(1, (3, set())) == (3, set())
+
+    gantrymq_simulation(main, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("ahead", [10, 4096])
+def test_what_was_delivered_after_one_that_the_store_refused_is_known(gantrymq_simulation, monkeypatch, ahead):
+    monkeypatch.setattr(resume, "AHEAD", ahead)
+    monkeypatch.setattr(resume, "_SCANNED_TOGETHER", 7)
+
+    async def main(cluster):
+        broker, clock = cluster.broker, cluster.world.clock
+        await cluster.create_topic("T", 1)
+        for number in range(50):
+            own = {"UNIQ_KEY": f"k{number}", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "0"}
+            waits = StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % number, props.encode(own), placing=Placing(due_in_ms=1000))
+            await broker.put(waits)
+        levels = levels_of(cluster)
+        store = levels._store
+
+        async def refuses(messages):
+            taken = iter(await store([each for each in messages if each.body not in (b"20", b"23")]))
+            refused = PutResult(PutStatus.SERVICE_NOT_AVAILABLE, -1, -1, 0, 0, "no")
+            return [refused if each.body in (b"20", b"23") else next(taken) for each in messages]
+
+        monkeypatch.setattr(levels, "_store", refuses)
+        await clock.sleep(2)
+        await levels.stop()
+        monkeypatch.undo()
+        (found,) = (await find_delivered(broker, [Stopped(1, 3, 1000)], (1000,), lambda: False)).values()
+        assert found == (20, {21, 22, *range(24, 50)})
+        again = LevelDelivery(broker, cluster.root / "nowhere", (1000,))
+        await again.start()
+        await clock.sleep(5)
+        await again.stop()
+        assert sorted(int(each.body) for each in await cluster.pull("T")) == list(range(50))
+
+    gantrymq_simulation(main, settings=SETTINGS)

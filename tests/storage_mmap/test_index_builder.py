@@ -161,7 +161,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
     assert rig.index() == {}
 
     async def later(bench):
-        monkeypatch.setattr(builder, "SOON_BYTES", 0)
+        monkeypatch.setattr(builder, "QUERY_WAIT_S", 0)
         assert "being caught up; ask again" in (await bench.query("k4"))[1]
         monkeypatch.undo()
         await caught_up(bench)
@@ -170,6 +170,27 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
 
     rig.run(later, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
+
+
+def test_an_answer_that_may_lack_newer_messages_says_so(rig, monkeypatch):
+    async def indexed(bench):
+        await send(bench, 3)
+
+    async def not_indexed(bench):
+        await send(bench, 3, 4)
+
+    async def later(bench):
+        monkeypatch.setattr(builder, "QUERY_WAIT_S", 0)
+        found, problem = await bench.query("all")
+        assert bodies(found) == [b"0", b"1", b"2"]
+        assert problem.startswith("newer messages may be missing: the index lags ")
+        monkeypatch.undo()
+        found, problem = await bench.query("all")
+        assert (bodies(found), problem) == ([b"0", b"1", b"2", b"4", b"5", b"6"], "")
+
+    rig.run(indexed, **SMALL)
+    rig.run(not_indexed, messageIndexEnable=False, **SMALL)
+    rig.run(later, **SMALL)
 
 
 @pytest.mark.parametrize("chunk", [8, 100, 8192])

@@ -74,6 +74,25 @@ def test_a_key_that_nobody_has_is_not_found(broker):
     broker(main)
 
 
+def test_an_index_that_is_behind_the_log_is_told_from_one_that_has_nothing(broker, monkeypatch):
+    async def main(desk):
+        await keyed(desk, b"1", KEYS="k")
+        query = desk.server.store.query
+
+        def behind(*asked):
+            return query(*asked)._replace(problem="the index lags 9 bytes", complete=False)
+
+        monkeypatch.setattr(desk.server.store, "query", behind)
+        answer = await desk.ask(12, query_ext("other"))
+        assert (answer.code, answer.remark) == (2, "the index lags 9 bytes")
+        answer = await desk.ask(12, query_ext("k"))
+        assert [bytes(record.body) for record in records(answer)] == [b"1"]
+        assert answer.remark == "the index lags 9 bytes"
+        assert int(answer.ext["indexLastUpdateTimestamp"]) == records(answer)[0].store_timestamp
+
+    broker(main)
+
+
 def test_a_message_is_viewed_at_its_place_in_the_log(broker):
     async def main(desk):
         await keyed(desk, b"1")

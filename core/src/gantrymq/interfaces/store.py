@@ -180,8 +180,8 @@ class QueryResult(NamedTuple):
     records: Sequence[bytes | memoryview]
     index_timestamp: int  # ms of the newest indexed message
     index_log_offset: int
-    problem: str = ""  # why nothing was found
-    complete: bool = True  # an index that lags, or failed, knows less than was stored
+    problem: str = ""  # why nothing was found, or why messages may be missing
+    complete: bool = True  # False: the index lags behind the log, or failed; what was not found may be stored
 
 
 @attrs.frozen

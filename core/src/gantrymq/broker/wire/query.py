@@ -10,9 +10,9 @@ from collections.abc import Awaitable
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import refusal
-from gantrymq.errors import QueryNotFound
+from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, QueryResult
-from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
 from gantrymq.remoting.replies import encode_query_head
@@ -51,12 +51,22 @@ async def _answer_later(asked: Command, connection: Connection, found: Awaitable
 
 
 def _answer(asked: Command, connection: Connection, found: QueryResult) -> Command | None:
-    """Send what was found, or return why nothing was."""
+    """Send what was found, or return why nothing was; 2 if the index cannot tell yet."""
+
+    def ends_at(timestamp: int, log_offset: int) -> dict[str, str]:
+        return QueryMessageResponse(
+            index_last_update_timestamp=timestamp, index_last_update_phyoffset=log_offset
+        ).to_ext()
+
     if not found.records:
-        none = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
-        return refusal(asked, QueryNotFound(found.problem), none.to_ext())
+        code = ResponseCode.QUERY_NOT_FOUND if found.complete else ResponseCode.SYSTEM_BUSY
+        return refusal(asked, RefusedWith(code, found.problem), ends_at(0, 0))
     if not asked.is_oneway and not connection.closed:
         size = sum(map(len, found.records))
         place = found.index_timestamp, found.index_log_offset
-        connection.reply_parts([encode_query_head(asked.serialize, asked.opaque, *place, size), *found.records])
+        if found.complete:
+            head = encode_query_head(asked.serialize, asked.opaque, *place, size)
+        else:
+            head = encode_head(response_to(asked, 0, found.problem, ends_at(*place)), size)
+        connection.reply_parts([head, *found.records])
     return None

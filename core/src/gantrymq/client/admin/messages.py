@@ -10,6 +10,7 @@ common/.../message/MessageClientIDSetter.java (getNearlyTimeFromID).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from gantrymq.client.admin.problems import AnswerUnreadable
@@ -24,6 +25,8 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.pull import QueryMessageRequest, ViewMessageByIdRequest
 
 __all__ = ["FOREVER_MS", "MessageCalls"]
+
+log = logging.getLogger(__name__)
 
 FOREVER_MS = 2**63 - 1
 UNIQUE_MARGIN_MS = 13 * 3_600_000  # a client's local time may be that far from ours
@@ -46,9 +49,10 @@ class MessageCalls(TopicCalls):
             limit: of each broker the newest so many; brokers allow 64 unless set otherwise.
 
         Raises:
-            NoMessageFound: there is none; says what each broker answered.
+            NoMessageFound: every broker says that it has none; with what each answered.
             NoRoute: no name server knows the topic.
-            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no broker answered, and one for this reason.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: nothing was found, and one broker cannot tell;
+                code 2: its index is behind its log, ask again.
         """
         return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key)
 
@@ -111,23 +115,24 @@ class MessageCalls(TopicCalls):
         )
         found: list[ReceivedMessage] = []
         reasons: list[str] = []
-        failures: list[ClientError] = []
+        unknown: list[ClientError] = []
         for (name, _), answer in zip(brokers, answers, strict=True):
             if isinstance(answer, BrokerRefused) and answer.response_code == ResponseCode.QUERY_NOT_FOUND:
                 reasons.append(f"{name}: {answer.remark}")
             elif isinstance(answer, ClientError):
-                failures.append(answer)
-                reasons.append(str(answer))
+                unknown.append(answer)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
+                if answer.remark:
+                    log.warning("%s: %s", name, answer.remark)
                 all_found = list(received_from(answer.payload, name, unwrap=self._started().unwrap))
                 right = [each for each in all_found if each.topic == topic and matches(each, key)]
                 found += right
                 if not right:
                     reasons.append(f"{name}: {len(all_found)} messages have the same hash and another key")
-        if len(failures) == len(brokers):
-            raise failures[0]
+        if not found and unknown:
+            raise unknown[0]
         if not found:
             raise NoMessageFound(f"topic {topic} has no message with key {key}; " + "; ".join(reasons))
         return tuple(sorted(found, key=lambda each: each.store_timestamp))

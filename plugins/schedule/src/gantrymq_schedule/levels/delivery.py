@@ -28,7 +28,7 @@ from gantrymq_schedule.levels.due import read_due
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
 from gantrymq_schedule.levels.progress import LevelProgress, due_at
 from gantrymq_schedule.levels.release import real_message
-from gantrymq_schedule.levels.resume import first_undelivered
+from gantrymq_schedule.levels.resume import Stopped, find_delivered
 from gantrymq_schedule.levels.table import level_of, queue_of
 from gantrymq_schedule.settings import FLUSH_INTERVAL
 
@@ -84,7 +84,13 @@ class LevelDelivery:
             low, high = broker.bounds(queue)
             known = level <= len(self._delays_ms)
             delay_ms = self._delays_ms[level - 1] if known else None
-            position = min(max(self._file.offsets.get(level, 0), low), high)
+            position = max(self._file.offsets.get(level, 0), low)
+            if position > high:
+                log.warning(
+                    "%s says %d for delay level %d, whose queue ends at %d; what was delivered is looked up in the log",
+                    *(self._path, position, level, high),
+                )
+                position = low
             self.progress.place(level, delay_ms, position, high)
             if known:
                 self._hearing.append(broker.on_arrival(self._arrived, queue))
@@ -151,14 +157,23 @@ class LevelDelivery:
             timer.cancel()
 
     async def _resume(self) -> None:
-        """Go on behind what was delivered before a kill."""
-        for level, position, end, _ in list(self.progress.levels()):
-            if position < end:
-                delay_ms = self.progress.delay_ms(level)
-                first = await first_undelivered(self._broker, queue_of(level), position, delay_ms, self._delays_ms)
-                if first > position:
-                    log.info("delay level %d: %d messages were delivered before the stop", level, first - position)
-                    self._move(level, first)
+        """Go on after what was delivered before a kill."""
+        levels = [
+            Stopped(level, position, self.progress.delay_ms(level))
+            for level, position, end, _ in self.progress.levels()
+            if position < end
+        ]
+        log_end = self._broker.store.state().published_offset
+        found = await find_delivered(self._broker, levels, self._delays_ms, lambda: self._stopping)
+        for level, resumed in found.items():
+            count = resumed.position - self.progress.position(level)
+            if count or resumed.beyond:
+                log.info(
+                    "delay level %d: %d messages were delivered before the stop", level, count + len(resumed.beyond)
+                )
+                self._stored[level] = resumed.beyond
+                self._move(level, resumed.position)
+                self._log_end = log_end
 
     async def _deliver(self, level: int, until_ms: int) -> None:
         """Deliver a slice of *level*, of what is due until *until_ms*."""

@@ -8,6 +8,8 @@ Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (message
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import StoreMessage
@@ -19,14 +21,13 @@ from gantrymq_schedule.delivered import in_place_of
 __all__ = ["real_message", "real_place"]
 
 
-def real_place(record: RecordView) -> tuple[str, int]:
-    """Topic and queue id that *record* goes to.
+def real_place(own: Mapping[str, str]) -> tuple[str, int]:
+    """Topic and queue id that a message with the properties *own* goes to.
 
     Raises:
         MessageIllegal: it does not say, or names a topic that only the broker writes to: the owner of half messages
             decides on them, and what came back to the delayed messages would wait for ever.
     """
-    own = record.properties
     topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdecimal():
         raise MessageIllegal(
@@ -45,6 +46,6 @@ def real_message(record: RecordView) -> StoreMessage:
     Raises:
         MessageIllegal: see `real_place`.
     """
-    topic, queue_id = real_place(record)
+    topic, queue_id = real_place(record.properties)
     text = bytes(record.properties_bytes)
     return in_place_of(record, topic, queue_id, text if text.endswith(b"\x02") else ordered_text(record.properties))

@@ -16,7 +16,8 @@ A checkpoint stops the steps while it writes slots, some 0.1 s for 20 MB: copyin
 loop for as long.
 
 A stop indexes what was published and leaves the rest to the last checkpoint. A query that comes while keys wait in
-memory has them indexed first; while the index lags behind the log it waits for what is soon read.
+memory has them indexed first; while the index lags behind the log it waits `QUERY_WAIT_S` at most, and an answer that
+may lack something says so (`QueryResult.complete`).
 
 Source: apache/rocketmq store/.../index/IndexService.java (buildIndex).
 """
@@ -49,7 +50,7 @@ STEP_MESSAGES = 256  # of one turn of the event loop: under a millisecond
 MOST_WAITING = 100_000  # messages; more are left to be read from the log
 CATCH_UP_S = 10.0  # that a stop waits for an index that lags behind
 QUERY_STEPS = 32  # that a query does at once, to see what was sent a moment ago
-SOON_BYTES = 8 * 1024 * 1024  # of log that a query waits for
+QUERY_WAIT_S = 2.0  # that a query waits for an index that lags behind: some 200 MB of log
 
 
 @attrs.define(eq=False)
@@ -102,6 +103,8 @@ class IndexBuilder:
         if self._running:
             self._go_on()
             await self._catch_up_for(CATCH_UP_S)
+            if self._behind:
+                self._tell(f"the index lags {self.lag} bytes behind the log at this stop; the next start catches up")
             await self._until_ready()
             self.halt()
             while self._waiting and not self._behind:
@@ -109,14 +112,12 @@ class IndexBuilder:
         await self.quiet()
 
     async def _catch_up_for(self, seconds: float) -> None:
-        """Go on reading the log, but no longer than that."""
+        """Wait until the log is read to its end, or cannot be, but no longer than that."""
         until = self._clock.monotonic() + seconds
         limit = self._clock.call_later(seconds, self._wake)
-        while self._behind and not self.failure and self._clock.monotonic() < until:
+        while self._running and self._behind and not self.failure and self._clock.monotonic() < until:
             await self._woken.wait()
         limit.cancel()
-        if self._behind:
-            self._tell(f"the index lags {self.lag} bytes behind the log at this stop; the next start catches up")
 
     async def quiet(self) -> None:
         """Wait until no thread is at work for the index."""
@@ -345,10 +346,9 @@ class IndexBuilder:
     # --- queries ----------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> bool:
-        """Index what waits in memory, and wait for a log that is soon read; True when a query now sees everything."""
+        """Index what waits in memory, and wait a moment for a log that is read; True if a query now sees everything."""
         self._go_on()
-        while self._running and self._behind and not self.failure and self.lag <= SOON_BYTES:
-            await self._woken.wait()
+        await self._catch_up_for(QUERY_WAIT_S)
         await self._until_ready()
         for _ in range(QUERY_STEPS):
             if self._behind or not self._waiting:

@@ -118,10 +118,14 @@ class IndexReader:
     def _result(self, asked: _Asked, searched: list[_Searched], found: _Found, *, complete: bool) -> QueryResult:
         files = self._builder.held.all
         last = files[-1].header if files else IndexHeader()
-        problem = "" if found.records else self._why(asked.topic, asked.key, searched, found, complete)
-        return QueryResult(
-            found.records[::-1], last.end_timestamp, last.end_offset, problem, complete or not self._builder.enabled
-        )
+        complete = complete or not self._builder.enabled
+        if not found.records:
+            problem = self._why(asked.topic, asked.key, searched, found, complete)
+        elif not complete:
+            problem = f"newer messages may be missing: {self._lag()}"
+        else:
+            problem = ""
+        return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem, complete)
 
     def _search(self, source: FromDisk, searched: list[_Searched], asked: _Asked) -> _Found:
         """Runs in a thread where *source* may block."""
@@ -153,16 +157,14 @@ class IndexReader:
         builder = self._builder
         files = builder.held.all
         about = f"no message of topic {topic} with key {key} was found"
+        if not complete:
+            return f"{about}, and it may be stored: {self._lag()}"
         if found.others:
             return f"{about}: {found.others} with the same hash have another key"
         if found.gone:
             return f"{about}: {found.gone} that the index knows are no longer in the log"
         if not builder.enabled:
             return f"{about}: messages are not indexed, messageIndexEnable is false"
-        if builder.failure:
-            return f"{about}: {builder.failure}; it ends at log offset {builder.held.place.log_offset}"
-        if not complete:
-            return f"{about}, but the index lags {builder.lag} bytes behind the log and is being caught up; ask again"
         if not files:
             return f"{about}: no message with a key was stored yet"
         if not searched:
@@ -171,6 +173,13 @@ class IndexReader:
                 f"{files[0].header.begin_timestamp} to {files[-1].header.end_timestamp}"
             )
         return f"{about} in that time"
+
+    def _lag(self) -> str:
+        """Why the index does not know all that is stored."""
+        builder = self._builder
+        if builder.failure:
+            return f"{builder.failure}; it ends at log offset {builder.held.place.log_offset}"
+        return f"the index lags {builder.lag} bytes behind the log and is being caught up; ask again"
 
 
 def _unreadable(error: OSError) -> StoreError:
