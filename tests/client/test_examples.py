@@ -114,6 +114,19 @@ def test_the_example_of_a_handler(servers):
     assert sorted(lines) == ["order 1, try 1", "order 2, try 1", "order 3, try 2", "order 4, try 1"]
 
 
+def test_the_tests_that_are_an_example(tmp_path):
+    words = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", f"--basetemp={tmp_path / 'tests'}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words, ROOT / "examples/client/test_orders.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=END_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+
+
 def finished(name, namesrv, folder=None):
     """Run a program of examples/ to its end; the lines that it printed."""
     with example(name, namesrv, folder) as running:
