@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from itertools import count
 
 import pytest
 from client_rig import Servers
 
+from gantrymq.client import Client as AsyncClient
 from gantrymq.client import MessageQueue, OffsetTarget, ReconsumeLater, TopicConfig, TransactionState
 from gantrymq.client.sync import Client, Message
 from gantrymq.client.sync.transactions import in_a_thread
@@ -211,12 +212,133 @@ def test_handlers_and_numbers_that_are_refused(client, topic):
     async def handle(message):
         """Belongs to the other client."""
 
-    with pytest.raises(InvalidParameter, match="an async handler belongs to gantrymq.client"):
+    with pytest.raises(InvalidParameter, match="is async; expected a plain function: an async one belongs to"):
         consumer.run(handle)
     with pytest.raises(InvalidParameter, match="concurrency is 0; expected 1 to 1024"):
         consumer.run(print, concurrency=0)
     with pytest.raises(InvalidParameter, match="batch_size is 0"):
         consumer.run(print, batch_size=0)
+
+
+class Odd(BaseException):
+    """No Exception."""
+
+
+def cancelled_future():
+    future = Future()
+    future.cancel()
+    future.result()
+
+
+def raising(kind):
+    raise kind
+
+
+FAILURES = {
+    "a cancelled future": cancelled_future,
+    "CancelledError": lambda: raising(asyncio.CancelledError),
+    "StopIteration": lambda: next(iter(())),
+    "another": lambda: raising(Odd),
+    "a coroutine returned": lambda: asyncio.sleep(0),
+    "a generator returned": lambda: (number for number in range(3)),
+}
+
+
+def test_a_plain_handler_that_fails_in_any_way_fails_for_its_message_alone(client, topic, caplog):
+    client.producer("shop").send_batches([Message(topic, name.encode()) for name in FAILURES])
+    consumer = client.consumer(f"{topic}-group", topic, consume_from="first")
+    seen = []
+
+    def handle(message):
+        if message.reconsume_times == 0:
+            return FAILURES[message.body.decode()]()
+        seen.append(message.body.decode())
+        if len(seen) == len(FAILURES):
+            consumer.close()
+        return None
+
+    within(lambda: consumer.run(handle, concurrency=1))
+    assert sorted(seen) == sorted(FAILURES)
+    assert caplog.text.count("a handler of") == len(FAILURES)
+    assert "returned coroutine, which is not awaited here; make it a plain function" in caplog.text
+
+
+def test_plain_handlers_of_the_other_client_fail_as_such_and_what_they_return_is_awaited(namesrv, client, topic):
+    client.producer("shop").send_batches([Message(topic, name.encode()) for name in FAILURES])
+    seen, awaited = [], []
+
+    async def consume():
+        loop, all_seen = asyncio.get_running_loop(), asyncio.Event()
+
+        async def later(message):
+            awaited.append(message.body.decode())
+            await asyncio.sleep(0)
+            if message.reconsume_times == 0:
+                raise ValueError
+
+        def handle(message):
+            seen.append((message.body.decode(), message.reconsume_times))
+            if len(seen) == 2 * len(FAILURES):
+                loop.call_soon_threadsafe(all_seen.set)
+            if message.body == b"a coroutine returned":
+                return later(message)
+            return None if message.reconsume_times else FAILURES[message.body.decode()]()
+
+        async with AsyncClient(namesrv) as asking:
+            consumer = asking.consumer(f"{topic}-group", topic, consume_from="first")
+            running = asyncio.ensure_future(consumer.run(handle, concurrency=1))
+            await asyncio.wait_for(all_seen.wait(), DEADLINE_S)
+            assert not running.done()
+            await consumer.close()
+            await running
+
+    asyncio.run(consume())
+    assert sorted(seen) == sorted((name, times) for name in FAILURES for times in (0, 1))
+    assert awaited == ["a coroutine returned"] * 2
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_handler_that_ends_the_program_ends_run_with_that_error_alone(client, topic, kind):
+    client.producer("shop").send(Message(topic, b"x"))
+    consumer = client.consumer(f"{topic}-group", topic, consume_from="first")
+
+    def work():
+        try:
+            consumer.run(lambda _: raising(kind("enough")), concurrency=3)
+        except BaseException as error:
+            return error
+
+    error = within(work)
+    assert (type(error), str(error)) == (kind, "enough")
+    assert client.producer("other").send(Message(topic, b"y")).ok  # the client goes on
+    consumer.close()
+    again = client.consumer(f"{topic}-group", topic)
+    assert sorted(taken(again, 2)) == ["x", "y"]
+
+
+def test_a_function_that_ends_the_program_in_the_clients_own_thread_ends_the_call_that_waits(client, topic):
+    producer = client.producer("shop")
+
+    def work():
+        try:
+            producer.send(Message(topic, b"x"), lambda queues, message: raising(SystemExit("enough")))
+        except SystemExit as error:
+            return error
+
+    assert str(within(work)) == "enough"
+    assert producer.send(Message(topic, b"y")).ok  # the client goes on
+
+
+def test_a_listener_that_ends_the_program_ends_every_call_that_waits(client, topic):
+    def work():
+        consumer = client.consumer(f"{topic}-group", topic, on_rebalance=lambda *_: raising(SystemExit("enough")))
+        try:
+            next(iter(consumer))
+        except SystemExit as error:
+            return error
+
+    assert str(within(work)) == "enough"
+    assert client.producer("shop").send(Message(topic, b"y")).ok
 
 
 def test_closing_ends_a_loop_of_another_thread(client, topic):

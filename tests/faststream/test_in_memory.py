@@ -468,3 +468,42 @@ def test_a_handler_that_asks_for_a_driver_class_is_told_what_to_write():
 
     with pytest.raises(SetupError, match="from gantrymq_faststream.annotations import GantryMessage"):
         run(broker, lambda: broker.publish("x", "Orders"))
+
+
+def test_a_cancelled_error_of_a_handler_is_its_failure_here_too():
+    broker, acknowledged = GantryBroker(), []
+
+    @broker.subscriber("Orders", group="billing")
+    async def bill(order: int, message: GantryMessage):
+        acknowledged.append(message)
+        raise asyncio.CancelledError
+
+    async def work():
+        with pytest.raises(RuntimeError, match="a handler raised CancelledError"):
+            await broker.publish(7, "Orders")
+
+    run(broker, work)
+    assert [message.committed for message in acknowledged] == [AckStatus.NACKED]
+
+
+def test_what_a_plain_handler_returns_is_awaited_and_published():
+    broker, invoices = GantryBroker(), []
+
+    async def later(order):
+        await asyncio.sleep(0)
+        return {"order": order}
+
+    @broker.subscriber("Orders", group="billing")
+    @broker.publisher("Invoices")
+    def bill(order: int):
+        return later(order)
+
+    @broker.subscriber("Invoices", group="archive")
+    async def keep(invoice: dict[str, int]):
+        invoices.append(invoice)
+
+    async def work():
+        await broker.publish(7, "Orders")
+
+    run(broker, work)
+    assert invoices == [{"order": 7}]

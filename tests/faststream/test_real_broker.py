@@ -12,13 +12,14 @@ import time
 from pathlib import Path
 
 import pytest
+from faststream import BaseMiddleware
 from faststream.exceptions import NackMessage, SetupError, StopConsume
 from faststream.middlewares import AckPolicy
 from faststream.security import BaseSecurity
 
 from gantrymq.client import CallTimeout, ClientError, Reader, SqliteRecords, idempotent
 from gantrymq_faststream import GantryBroker, TestGantryBroker
-from gantrymq_faststream.annotations import GantryMessage
+from gantrymq_faststream.annotations import GantryBatchMessage, GantryMessage
 
 SHOP = Path(__file__).with_name("shop.py")
 END_S = 60.0
@@ -237,6 +238,95 @@ def test_a_handler_that_takes_too_long_to_stop_is_cancelled_and_its_message_come
 
     asyncio.run(main())
     assert begun == [1, 1]
+
+
+async def inner_task_cancelled():
+    task = asyncio.ensure_future(asyncio.sleep(1000))
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
+
+
+class CancellingMiddleware(BaseMiddleware):
+    async def consume_scope(self, call_next, msg):
+        raw = msg.raw_message
+        if not isinstance(raw, list) and raw.topic == "Middlewares" and not raw.reconsume_times:
+            await inner_task_cancelled()
+        return await call_next(msg)
+
+
+KINDS = ("Handlers", "Batches", "Parsers", "Middlewares")
+
+
+def test_a_cancelled_error_of_the_application_is_a_failed_message_and_ends_no_subscriber(servers):
+    broker, seen, done = GantryBroker(servers.namesrv, middlewares=(CancellingMiddleware,)), [], asyncio.Event()
+
+    def note(kind, number):
+        seen.append((kind, number))
+        if len(seen) == 2 * len(KINDS):
+            done.set()
+
+    @broker.subscriber("Handlers", group="handlers", consume_from="first")
+    async def handle(number: int, message: GantryMessage):
+        if not message.raw_message.reconsume_times:
+            await inner_task_cancelled()
+        note("Handlers", number)
+
+    @broker.subscriber("Batches", group="batches", consume_from="first", batch=True, max_records=1)
+    async def handle_batch(numbers: list[int], batch: GantryBatchMessage):
+        if not batch.raw_message[0].reconsume_times:
+            await inner_task_cancelled()
+        note("Batches", numbers[0])
+
+    async def parse(raw, original):
+        if not raw.reconsume_times:
+            await inner_task_cancelled()
+        return await original(raw)
+
+    @broker.subscriber("Parsers", group="parsers", consume_from="first", parser=parse)
+    async def handle_parsed(number: int):
+        note("Parsers", number)
+
+    @broker.subscriber("Middlewares", group="middlewares", consume_from="first")
+    async def handle_after(number: int):
+        note("Middlewares", number)
+
+    async def main():
+        async with broker:
+            for kind in KINDS:
+                for number in range(2):
+                    await broker.publish(number, kind, ordering_key="one")
+            await broker.start()
+            await asyncio.wait_for(done.wait(), END_S)
+
+    asyncio.run(main())
+    assert sorted(seen) == sorted((kind, number) for kind in KINDS for number in range(2))
+
+
+def test_a_message_is_consumed_when_what_a_plain_handler_returned_is_done(servers):
+    broker, seen, done = GantryBroker(servers.namesrv), [], asyncio.Event()
+
+    async def work(number, tries):
+        await asyncio.sleep(0)
+        seen.append((number, tries))
+        if not tries:
+            raise RuntimeError("not yet")
+        if len(seen) == 4:
+            done.set()
+
+    @broker.subscriber("Orders", group="billing", consume_from="first")
+    def bill(number: int, message: GantryMessage):
+        return work(number, message.raw_message.reconsume_times)
+
+    async def main():
+        async with broker:
+            for number in range(2):
+                await broker.publish(number, "Orders")
+            await broker.start()
+            await asyncio.wait_for(done.wait(), END_S)
+
+    asyncio.run(main())
+    assert sorted(seen) == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def test_a_broker_that_wants_tls_gets_it(parts_of_a_server, tmp_path, monkeypatch):

@@ -288,5 +288,8 @@ class ClientInstance:
 
 def _report(job: asyncio.Task[None]) -> None:
     """A job only ends by being cancelled; anything else is a bug and keeps its traceback."""
-    if not job.cancelled() and (error := job.exception()) is not None:
+    if job.cancelled():
+        if not job.cancelling():  # a CancelledError that did not come from a cancellation of the job
+            logger.error("a background job of the client ended by a CancelledError: %r", job.get_coro())
+    elif (error := job.exception()) is not None:
         logger.error("a background job of the client ended", exc_info=error)

@@ -35,6 +35,7 @@ from gantrymq.client.send_ways import SendWays
 from gantrymq.client.sending import Sending
 from gantrymq.client.tracing.calls import SendCalls
 from gantrymq.client.tracing.watching import Watching, WatchOptions
+from gantrymq.client.user_functions import told
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 
@@ -112,7 +113,8 @@ class Producer(BaseClient):
     async def _finish(self) -> None:
         if self._ways is not None:
             self._ways.gather_no_more()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        while under_way := [task for task in self._under_way if task not in self._closers]:
+            await asyncio.gather(*under_way, return_exceptions=True)  # the end of a send may begin its callback
         await self._watching.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
@@ -189,7 +191,8 @@ class Producer(BaseClient):
 
         Args:
             message: is not changed.
-            callback: called as ``callback(result, None)`` or ``callback(None, error)``.
+            callback: called as ``callback(result, None)`` or ``callback(None, error)``; `close` waits for one that is
+                async. What it raises is logged.
             queue: as in `send`.
             timeout_s: as in `send`.
 
@@ -203,7 +206,7 @@ class Producer(BaseClient):
         checks.check_message(message, self.settings.max_message_bytes)
         future = self._soon(ways, message, queue, timeout_s, is_async=True)
         if callback is not None:
-            future.add_done_callback(lambda done: _report(done, callback))
+            future.add_done_callback(lambda done: self._report(done, callback))
         return future
 
     def _soon(
@@ -361,6 +364,17 @@ class Producer(BaseClient):
         task.add_done_callback(self._under_way.pop)
         return task
 
+    def _report(self, done: asyncio.Future[SendResult], callback: Callback) -> None:
+        if done.cancelled():
+            outcome: tuple[SendResult | None, BaseException | None] = None, asyncio.CancelledError()
+        else:
+            error = done.exception()
+            outcome = (done.result(), None) if error is None else (None, error)
+        returned = callback(*outcome)
+        if returned is not None:
+            name = f"the callback of a send of {self.group}"
+            self._begun(told(name, lambda: returned))
+
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1
 
@@ -369,12 +383,3 @@ class Producer(BaseClient):
         self._started()
         assert self._ways is not None
         return self._ways
-
-
-def _report(task: asyncio.Future[SendResult], callback: Callback) -> None:
-    if task.cancelled():
-        callback(None, asyncio.CancelledError())
-    elif (error := task.exception()) is not None:
-        callback(None, error)
-    else:
-        callback(task.result(), None)

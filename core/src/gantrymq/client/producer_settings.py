@@ -12,6 +12,7 @@ import attrs
 
 from gantrymq.client.checks import MAX_MESSAGE_BYTES
 from gantrymq.client.selectors import Balancing, Selector
+from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.names import DEFAULT_TOPIC
 
@@ -107,6 +108,8 @@ class ProducerSettings:
     def __attrs_post_init__(self) -> None:
         if self.detect_faults and not self.latency_fault_tolerance:
             raise InvalidParameter("detect_faults looks for what latency_fault_tolerance found; set that as well")
+        if not isinstance(self.selector, Balancing):
+            check_function(self.selector, "the selector", plain="it is not awaited")
 
 
 class ProducerOptions(TypedDict, total=False):

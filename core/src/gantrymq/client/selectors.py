@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.client.message import Message
+from gantrymq.client.user_functions import called, not_awaited
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.queue import MessageQueue
@@ -74,13 +75,18 @@ def resolved(where: Where, queues: Sequence[MessageQueue], message: Message) -> 
         message: for a selector.
 
     Raises:
-        InvalidParameter: a selector returned something else than a queue.
+        InvalidParameter: *where* is none of these, or a selector returned something else than a queue.
     """
     if isinstance(where, Balancing):
         return None, where
     if isinstance(where, MessageQueue):
         return where, Balancing.ROUND_ROBIN
-    queue = where(queues, message)
+    if not callable(where):
+        raise InvalidParameter(
+            f"the queue of a message to {message.topic} is {where!r}; "
+            "expected a MessageQueue, a Balancing or a selector"
+        )
+    queue = not_awaited(called(where, queues, message), f"the selector of a message to {message.topic}")
     if not isinstance(queue, MessageQueue):
         raise InvalidParameter(
             f"the selector of a message to {message.topic} returned {queue!r}; expected one of the queues it was given"

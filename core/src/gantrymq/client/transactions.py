@@ -14,7 +14,6 @@ checkTransactionState).
 from __future__ import annotations
 
 import enum
-import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -26,6 +25,7 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.producer import AllProducerOptions, Producer
 from gantrymq.client.results import SendResult
+from gantrymq.client.user_functions import awaited, check_function, is_failure, running_task
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.ids import parse_offset_id
@@ -83,6 +83,7 @@ class TransactionProducer(Producer):
         Raises:
             InvalidParameter, OptionUnusable: as `Producer`.
         """
+        check_function(check, f"the check of {group}")
         super().__init__(group, namesrv, **options)
         self._check = check
 
@@ -153,13 +154,14 @@ class TransactionProducer(Producer):
     async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:
         """A broker asks what became of *message*."""
         fields = asked.ext or {}
+        name, task = f"the check of {self.group}", running_task()
         try:
-            state = self._check(message)
-            if inspect.isawaitable(state):
-                state = await state
+            state = await awaited(self._check(message), name)
             if not isinstance(state, TransactionState):
-                raise TypeError(f"the check of {self.group} returned {state!r}, expected a TransactionState")
-        except Exception:
+                raise TypeError(f"{name} returned {state!r}, expected a TransactionState")
+        except BaseException as error:
+            if not is_failure(error, task):
+                raise
             logger.exception("checking transaction %s", message.message_id)
             state = TransactionState.UNKNOWN
         if self._hooks is not None:

@@ -12,7 +12,8 @@ A message is acknowledged as the `AckPolicy` says, whatever the order in which h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from faststream._internal.endpoint.subscriber.mixins import TasksMixin
@@ -25,6 +26,7 @@ from gantrymq.client.requesting import REPLY_TO_CLIENT
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
 from gantrymq_faststream.message import NOBODY, GantryMessage
 from gantrymq_faststream.options import REPLY_TO
+from gantrymq_faststream.outcomes import HandlerOutcome
 from gantrymq_faststream.parser import GantryParser
 from gantrymq_faststream.publisher import ReplyPublisher
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from faststream._internal.endpoint.publisher import PublisherProto
     from faststream._internal.endpoint.subscriber import SubscriberSpecification
     from faststream._internal.endpoint.subscriber.call_item import CallsCollection
+    from faststream._internal.types import BrokerMiddleware
     from faststream.message import StreamMessage
 
 __all__ = ["BatchSubscriber", "GantrySubscriber"]
@@ -122,6 +125,11 @@ class GantrySubscriber(TasksMixin):
         async for raw in self._messages(self._without_handlers()):
             yield await self._processed(raw)
 
+    @property
+    def _broker_middlewares(self) -> Sequence[BrokerMiddleware[Any]]:
+        """With ours at both ends: what a middleware of the application raises is a failure, too."""
+        return (HandlerOutcome, *super()._broker_middlewares, HandlerOutcome)
+
     def _messages(self, consumer: Consumer) -> AsyncIterator[Any]:
         return aiter(consumer)
 
@@ -150,11 +158,17 @@ class GantrySubscriber(TasksMixin):
 
     async def _consume(self) -> None:
         consumer = self.consumer
-        if consumer is not None:
+        if consumer is None:
+            return
+        try:
             async for raw in self._messages(consumer):
                 await self.consume(raw)
                 if not self.running:
                     break
+        except asyncio.CancelledError:
+            if self.running:
+                self._log(logging.ERROR, f"a task that takes messages of {self.group} was cancelled, and takes no more")
+            raise
 
     def _make_response_publisher(self, message: StreamMessage[Any]) -> Iterable[PublisherProto[Any]]:
         raw = message.raw_message

@@ -33,6 +33,7 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.watching import Watching, WatchOptions
+from gantrymq.client.user_functions import check_function
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -100,7 +101,8 @@ class Consumer(BaseClient):
             expression: of the one topic: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
             expression_type: TAG or SQL92; of all topics.
             auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
-            on_rebalance: called with the queues taken and those given up.
+            on_rebalance: called with the queues taken and those given up; plain or async, the next rebalance waits for
+                it. What it raises is logged.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
             hooks: are told of what is consumed, see `gantrymq.client.tracing.hooks`.
             trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
@@ -123,6 +125,8 @@ class Consumer(BaseClient):
             self.settings.allocation, dict(self.settings.allocation_settings), logger.warning
         )
         self._auto_ack = auto_ack
+        if on_rebalance is not None:
+            check_function(on_rebalance, f"on_rebalance of {group}")
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
         self._watching = Watching(hooks, trace)
@@ -194,15 +198,17 @@ class Consumer(BaseClient):
 
         Args:
             handler: of one message, or with *batch_size* of a list of up to so many of one queue; an async function
-                runs in the event loop, a plain one in a thread. It has consumed them when it returns; one of batches
-                that returns a number has consumed so many, from the first on. What it raises is logged, and the
-                messages are delivered again, as `ReconsumeLater` says.
+                runs in the event loop, a plain one in a thread. It has consumed them when it returns, and what it
+                returned was awaited if that is awaitable; one of batches that returns a number has consumed so many,
+                from the first on. What it raises is logged, a CancelledError of its own as well, and the messages are
+                delivered again, as `ReconsumeLater` says.
             concurrency: calls at a time, 1 and more.
             batch_size: 1 to 1024; None for messages one by one.
 
         Raises:
-            InvalidParameter: a number is out of bounds.
+            InvalidParameter: a number is out of bounds, or *handler* is not callable or a generator function.
             NoPermission: the cluster does not let the consumer in.
+            KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
         run = self._running()
         await run_handler(run.member, run.working, handler, concurrency=concurrency, batch_size=batch_size)

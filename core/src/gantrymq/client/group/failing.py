@@ -26,7 +26,7 @@ from gantrymq.client.retries import Policy
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
 from gantrymq.client.send_requests import SendIdentity
 from gantrymq.client.sending import Sending, Submission
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.remoting.codes import RequestCode
@@ -48,10 +48,13 @@ class ReconsumeLater(Exception):
     """Raised by a handler: deliver the message again after the delay of *delay_level*.
 
     0 leaves the delay to the broker (10 s, 30 s, 1 min, ... with each try), below 0 makes it a dead letter at once.
-    In orderly mode the queue waits for ``suspend_s`` in either case. Any other exception is as level 0.
+    In orderly mode the queue waits for ``suspend_s`` in either case. Any other exception is as level 0, but for
+    KeyboardInterrupt and SystemExit, which end `Consumer.run`.
     """
 
     def __init__(self, delay_level: int = 0) -> None:
+        if not isinstance(delay_level, int):
+            raise InvalidParameter(f"the delay level of ReconsumeLater is {delay_level!r}; expected a number")
         super().__init__(f"reconsume later, delay level {delay_level}")
         self.delay_level = delay_level
 

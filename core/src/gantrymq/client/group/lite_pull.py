@@ -37,6 +37,7 @@ from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.user_functions import check_function
 from gantrymq.errors import ClientError, GantryError, InvalidParameter
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model import names
@@ -92,7 +93,7 @@ class LitePullConsumer(BaseClient):
             expression: of the one topic: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
             expression_type: TAG or SQL92; of all topics.
             auto_commit: whether the progress is stored every ``commit_every_s`` seconds and at `close`.
-            on_rebalance: called with the queues taken and those given up.
+            on_rebalance: called with the queues taken and those given up; plain or async.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
             hooks: are told of what is polled, see `gantrymq.client.tracing.hooks`.
             trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
@@ -113,6 +114,8 @@ class LitePullConsumer(BaseClient):
         self._subscriptions = subscriptions_of({} if topics is None else topics, expression, expression_type)
         self._strategy = self._loaded_strategy() if self._subscriptions else None
         self._auto_commit = auto_commit
+        if on_rebalance is not None:
+            check_function(on_rebalance, f"on_rebalance of {group}")
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
         self._watching = Watching(hooks, trace)
@@ -246,8 +249,10 @@ class LitePullConsumer(BaseClient):
     async def on_queues_changed(self, topic: str, listener: QueuesChanged) -> tuple[MessageQueue, ...]:
         """Call ``listener(topic, queues)`` whenever the queues of *topic* change; looked at every 30 s.
 
-        Returns the queues of now. Raises as `queues`.
+        *listener* may be plain or async; what it raises is logged. Returns the queues of now. Raises as `queues`, and
+        InvalidParameter: *listener* is not callable or a generator function.
         """
+        check_function(listener, f"the listener of {topic}")
         run, now = self._running(), await self.queues(topic)
         run.watch(topic, now, listener)
         return now

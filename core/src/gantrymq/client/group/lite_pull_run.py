@@ -16,6 +16,7 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.calls import ConsumeCalls
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
+from gantrymq.client.user_functions import told
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
@@ -216,11 +217,4 @@ class LitePullRun(MemberRun):
                 if set(queues) != set(before):
                     self._watched[topic] = (queues, listeners)
                     for listener in listeners:
-                        _tell(listener, topic, queues)
-
-
-def _tell(listener: Callable[..., object], *what: object) -> None:
-    try:
-        listener(*what)
-    except Exception:
-        logger.exception("a listener of a lite pull consumer")
+                        await told(f"a listener of {self.member.group}", listener, topic, queues)

@@ -22,6 +22,7 @@ from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.time_limits import within
+from gantrymq.client.user_functions import told
 from gantrymq.errors import CallTimeout
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
@@ -131,10 +132,7 @@ class MemberRun(ABC):
     def _log_move(self, held: HeldQueue, offset: int) -> None:
         logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self.member.group, offset)
 
-    def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
+    async def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
         logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(gone))
         if self._on_rebalance is not None:
-            try:
-                self._on_rebalance(taken, gone)
-            except Exception:
-                logger.exception("on_rebalance of %s", self.member.group)
+            await told(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, gone)

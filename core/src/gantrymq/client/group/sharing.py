@@ -21,6 +21,7 @@ from gantrymq.client.credentials import AccessDenied
 from gantrymq.client.group.held import IDLE_S, HeldQueue
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.queue_locks import QueueLocks
+from gantrymq.client.user_functions import called
 from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.loose_json import loads
@@ -61,7 +62,7 @@ class Sharing:
         strategy: AllocationStrategy | None,
         locks: QueueLocks,
         begin: Callable[[HeldQueue], object],
-        changed: Rebalanced,
+        changed: Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], Awaitable[None]],
     ) -> None:
         """*begin* pulls a queue taken; *changed* hears of queues taken and given up.
 
@@ -114,8 +115,8 @@ class Sharing:
         else:
             done = False
         if taken or gone or stale:
-            self._changed(tuple(taken), (*gone, *stale))
             member.instance.heartbeat_now()
+            await self._changed(tuple(taken), (*gone, *stale))
         return done
 
     async def _tried(self, topic: str, work: Awaitable[T]) -> T | None:
@@ -128,6 +129,8 @@ class Sharing:
             if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.held:
                 self._member.handing.refuse(problem)  # it was never let in
             logger.warning("rebalance of %s, topic %s: %s", self._member.group, topic, problem)
+        except Exception:  # such as of an allocation strategy; the next round tries again
+            logger.exception("rebalance of %s, topic %s", self._member.group, topic)
         return None
 
     async def _share(self, topic: str, gone: list[MessageQueue]) -> _Share:
@@ -172,7 +175,8 @@ class Sharing:
         }
         group = instance.wrapped(member.group)
         assert self.strategy is not None
-        return {known_as[queue] for queue in self.strategy.allocate(group, instance.client_id, [*known_as], ids)}
+        mine = called(self.strategy.allocate, group, instance.client_id, [*known_as], ids)
+        return {known_as[queue] for queue in mine}
 
     async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
         member = self._member

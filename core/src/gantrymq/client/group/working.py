@@ -68,7 +68,7 @@ class Holder:
             self.handed = Handed(handed.held, handed.messages[:count])
             self._working.give_back(Handed(handed.held, handed.messages[count:]))
 
-    async def failed(self, level: int, error: Exception | None = None) -> None:
+    async def failed(self, level: int, error: BaseException | None = None) -> None:
         """They were not consumed; *error* is what was raised, if it was."""
         handed = self.handed
         if handed is not None:
@@ -121,7 +121,7 @@ class _HookedHolder(Holder):
                 context.consumed += count
         super().done(count)
 
-    async def failed(self, level: int, error: Exception | None = None) -> None:
+    async def failed(self, level: int, error: BaseException | None = None) -> None:
         self._after(ConsumeOutcome.FAILED if error is None else ConsumeOutcome.EXCEPTION, error)
         await super().failed(level, error)
 
@@ -129,7 +129,7 @@ class _HookedHolder(Holder):
         self._after(ConsumeOutcome.GIVEN_BACK)
         super().give_back()
 
-    def _after(self, outcome: ConsumeOutcome, error: Exception | None = None) -> None:
+    def _after(self, outcome: ConsumeOutcome, error: BaseException | None = None) -> None:
         context, self._context = self._context, None
         if context is not None:
             self._hooks.after(context, outcome, error)

@@ -21,7 +21,6 @@ other waits for that commit, is refused, and takes the message for what it is by
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -31,8 +30,8 @@ from typing import Any, Final
 from gantrymq.client.idempotency.cache import RecentKeys
 from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, alias_of, identity_of
 from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
-from gantrymq.client.idempotency.threads import ThreadConnection
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.user_functions import awaited, check_function, is_async, is_failure, not_awaited, running_task
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
@@ -108,6 +107,8 @@ class Idempotent:
             world = real_world(worker_threads=threads)
         self._store = store
         self._group = group
+        if key is not None:
+            check_function(key, f"the key of {group}", plain="it is called for each message")
         self._key = key
         self._keep_ms = int(keep_s * 1000)
         self._recent = RecentKeys(cache_size)
@@ -129,16 +130,20 @@ class Idempotent:
                 ``batch_size`` it gets a list of the messages that are new, in one transaction.
 
         Raises:
-            InvalidParameter: a plain function, and a store of an async engine.
+            InvalidParameter: a plain function, and a store of an async engine; what is not callable, or a generator
+                function.
         """
-        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
-            call = handler
-        elif self._store.blocking:
-
-            async def call(message: Any, connection: ThreadConnection) -> Any:
-                return await connection.run(lambda own: handler(message, own))
-        else:
+        name = f"the handler of {self._group}"
+        check_function(handler, name)
+        is_plain = not is_async(handler)
+        if is_plain and not self._store.blocking:
             raise InvalidParameter("a plain handler cannot await the connection of an async engine; write 'async def'")
+
+        async def call(message: Any, connection: Any) -> None:
+            if is_plain:
+                await connection.run(lambda own: not_awaited(handler(message, own), name))
+            else:
+                await awaited(await handler(message, connection), name)
 
         @functools.wraps(handler)
         async def handle(message: Any) -> Any:
@@ -181,7 +186,7 @@ class Idempotent:
     @asynccontextmanager
     async def attempts(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
         """As `attempt`, for several at once: those that are new, and the connection for them."""
-        records = self._records
+        records, task = self._records, running_task()
         async with records.turn():
             identities = [await self._identity(message) for message in messages]
             while new := await self._new(identities):
@@ -199,8 +204,9 @@ class Idempotent:
                     if entered:  # the database told only at the commit that another member was first
                         self._count(0, len(messages))
                         return
-                except Exception:
-                    await self._remember([identities[number] for number in new])
+                except BaseException as error:
+                    if is_failure(error, task):
+                        await self._remember([identities[number] for number in new])
                     raise
                 else:
                     self._recent.add(name for number in new for name in identities[number][:2])

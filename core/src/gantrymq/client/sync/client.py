@@ -233,8 +233,8 @@ class Client:
             thread = self._thread
             if thread is None:
                 return
-            if thread.is_of_another_process:
-                self._thread = None
+            if not thread.is_alive:
+                self._thread = self._admin = None
                 return
             thread.check()
             try:
@@ -262,7 +262,7 @@ class Client:
 
     def close_part(self, made: BaseClient, timeout_s: float | None) -> None:
         """Close one of what the client made."""
-        if self._thread is not None:
+        if self._thread is not None and self._thread.is_alive:
             self._end(self._thread, made, timeout_s)
 
     def keep(self, stream: Kept) -> Kept:

@@ -11,7 +11,6 @@ not consumed is delivered again, here or to another member of the group.
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
@@ -24,6 +23,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.loop_thread import waited
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Loop, Stream
+from gantrymq.client.user_functions import EXITS, called, check_function, not_awaited
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
@@ -100,17 +100,20 @@ class Consumer(Part[AsyncConsumer]):
             batch_size: 1 to 1024; None for messages one by one.
 
         Raises:
-            InvalidParameter: a number is out of bounds, or *handler* is async.
+            InvalidParameter: a number is out of bounds, or *handler* is async, a generator function or not callable.
+            KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
-        if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
-            raise InvalidParameter("an async handler belongs to gantrymq.client.Consumer; here it is a plain function")
+        check_function(
+            handler, f"the handler of {self.group}", plain="an async one belongs to gantrymq.client.Consumer"
+        )
         if not 1 <= concurrency <= _MOST_CONCURRENCY:
             raise InvalidParameter(f"concurrency is {concurrency}; expected 1 to {_MOST_CONCURRENCY}")
         pool = ThreadPoolExecutor(concurrency, thread_name_prefix="gantrymq-consumer")
         try:
             handle = self._in(pool, handler)
-            running = self._thread.begin(lambda: self._made.run(handle, concurrency=concurrency, batch_size=batch_size))
-            self._until_closed(running)
+            running = self._thread.begin(lambda: self._handled(handle, concurrency, batch_size))
+            if (ended := self._until_closed(running)) is not None:
+                raise ended
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 
@@ -157,18 +160,31 @@ class Consumer(Part[AsyncConsumer]):
 
     def _in(self, pool: ThreadPoolExecutor, handler: Callable[[Any], object]) -> Callable[[Any], Any]:
         """*handler* for the loop: called in *pool*, whose thread knows for which task, see `LoopThread.in_hand`."""
-        thread = self._thread
+        thread, name = self._thread, f"the handler of {self.group}"
+
+        def call(messages: Any) -> object:
+            return not_awaited(called(handler, messages), name)
 
         async def handle(messages: Any) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
             run = copy_context().run
-            return await loop.run_in_executor(pool, run, thread.run_for, task, lambda: handler(messages))
+            return await loop.run_in_executor(pool, run, thread.run_for, task, lambda: call(messages))
 
         return handle
 
-    def _until_closed(self, running: Future[None]) -> None:
+    async def _handled(
+        self, handle: Callable[[Any], Any], concurrency: int, batch_size: int | None
+    ) -> BaseException | None:
+        """`run` on the loop; returns what ends the program, as raised there it would end the loop's thread."""
         try:
-            waited(running)
+            await self._made.run(handle, concurrency=concurrency, batch_size=batch_size)
+        except EXITS as ended:
+            return ended
+        return None
+
+    def _until_closed(self, running: Future[BaseException | None]) -> BaseException | None:
+        try:
+            return waited(running)
         except KeyboardInterrupt:
             try:
                 self.close()
@@ -178,6 +194,7 @@ class Consumer(Part[AsyncConsumer]):
         except ClientError:
             if not running.cancelled():  # else the whole client was closed
                 raise
+            return None
         except BaseException:
             running.cancel()
             raise

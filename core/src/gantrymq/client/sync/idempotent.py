@@ -22,6 +22,7 @@ from gantrymq.client.idempotency.identity import KeyOf
 from gantrymq.client.idempotency.records import Records
 from gantrymq.client.idempotency.this_thread import InThisThread, finished
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.user_functions import check_function, not_awaited
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
@@ -63,6 +64,7 @@ class Idempotent:
         """As `idempotent` has it."""
         if not store.blocking:
             raise InvalidParameter("threads cannot await the calls of an async engine; give a plain engine")
+        self._group = group
         records = InThisThread(store)  # type: ignore[arg-type]  # a store that blocks is `BlockingRecords` as well
         self._made = Made(
             store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=1, world=world, records=records
@@ -83,14 +85,20 @@ class Idempotent:
 
         *connection* is the database's own, in a transaction that is committed when *handler* returns and rolled back
         when it raises. For ``batch_size`` it gets a list of the messages that are new, in one transaction.
+
+        Raises:
+            InvalidParameter: it is async, a generator function, or not callable.
         """
+
+        name = f"the handler of {self._group}"
+        check_function(handler, name, plain="an async one belongs to gantrymq.client.idempotent")
 
         @functools.wraps(handler)
         def handle(message: Any) -> None:
             several = not isinstance(message, ReceivedMessage)
             with self._attempt(message if several else [message]) as (new, connection):
                 if new:
-                    handler(new if several else message, connection)
+                    not_awaited(handler(new if several else message, connection), name)
 
         return handle
 

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from typing import Any, Final, TypeVar
 
+from gantrymq.client.user_functions import EXITS
 from gantrymq.errors import ClientError
 
 __all__ = ["LoopThread"]
@@ -40,6 +41,7 @@ class LoopThread:
         self._woken = False  # the loop knows that there are some
         self._open: set[Future[Any]] = set()
         self._ended = False
+        self._settled_with: BaseException | None = None  # the last KeyboardInterrupt or SystemExit that a caller got
         self._thread = threading.Thread(target=self._main, name="gantrymq-client", daemon=True)
         self._thread.start()
         self._begun.wait()
@@ -77,7 +79,7 @@ class LoopThread:
                 if future.set_running_or_notify_cancel():
                     future.set_exception(error)
                 return
-            task.add_done_callback(lambda done: _settle(done, future))
+            task.add_done_callback(lambda done: self._settle(done, future))
             future.add_done_callback(lambda done: self.later(task.cancel) if done.cancelled() else None)
 
         self._open.add(future)
@@ -122,7 +124,7 @@ class LoopThread:
                 "this client is for threads, and would stop the event loop that runs here: use gantrymq.client.Client "
                 "there, or asyncio.to_thread()"
             )
-        if not self._thread.is_alive():
+        if not self.is_alive:
             raise _closed()
 
     @property
@@ -137,6 +139,11 @@ class LoopThread:
             return step()
         finally:
             self._mine.task = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs, in this process."""
+        return not self.is_of_another_process and not self._ended and self._thread.is_alive()
 
     @property
     def is_of_another_process(self) -> bool:
@@ -166,11 +173,37 @@ class LoopThread:
             self._thread.join()
 
     def _main(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._until_stopped())
+        with asyncio.Runner(loop_factory=lambda: self._loop):
+            main = self._loop.create_task(self._until_stopped())
+            while not main.done():
+                try:
+                    self._loop.run_until_complete(main)
+                except EXITS as error:  # of a function that the client called here
+                    self._loop.call_soon(self._hand_over, error)
         self._ended = True
         for future in list(self._open):  # came too late for the loop
             future.cancel()
+
+    def _hand_over(self, error: BaseException) -> None:
+        """Have *error* end the program in the threads that wait, unless one of them has got it as its call's own."""
+        settled_with, self._settled_with = self._settled_with, None
+        if settled_with is not error:
+            for future in list(self._open):
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(error)
+
+    def _settle(self, task: asyncio.Task[T], future: Future[T]) -> None:
+        """Hand over what became of *task*."""
+        if task.cancelled():
+            future.cancel()
+            return
+        error = task.exception()
+        if not future.done() and future.set_running_or_notify_cancel():
+            if error is None:
+                future.set_result(task.result())
+            else:
+                self._settled_with = error if isinstance(error, EXITS) else None
+                future.set_exception(error)
 
     def _do_steps(self) -> None:
         self._woken = False
@@ -180,19 +213,6 @@ class LoopThread:
     async def _until_stopped(self) -> None:
         self._begun.set()
         await self._stopping.wait()
-
-
-def _settle(task: asyncio.Task[T], future: Future[T]) -> None:
-    """Hand over what became of *task*."""
-    if task.cancelled():
-        future.cancel()
-        return
-    error = task.exception()
-    if future.set_running_or_notify_cancel():
-        if error is None:
-            future.set_result(task.result())
-        else:
-            future.set_exception(error)
 
 
 def waited(future: Future[T]) -> T:

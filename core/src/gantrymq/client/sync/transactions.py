@@ -14,12 +14,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.transactions import Transaction, TransactionState
 from gantrymq.client.transactions import TransactionProducer as AsyncTransactionProducer
+from gantrymq.client.user_functions import called, check_function, not_awaited
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Check", "TransactionProducer", "in_a_thread"]
 
 logger = logging.getLogger("gantrymq.client")
+
+_ASYNC: Final = "an async one belongs to gantrymq.client.TransactionProducer"
 
 Check = Callable[[ReceivedMessage], TransactionState]
 
@@ -79,9 +82,11 @@ class TransactionProducer(Producer):
 
 
 def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
-    """*check* for the loop."""
+    """*check* for the loop. Raises InvalidParameter: it is async, a generator function, or not callable."""
+
+    check_function(check, "the check of a transaction", plain=_ASYNC)
 
     async def checked(message: ReceivedMessage) -> TransactionState:
-        return await asyncio.to_thread(check, message)
+        return await asyncio.to_thread(lambda: not_awaited(called(check, message), "the check of a transaction"))
 
     return checked

@@ -19,6 +19,7 @@ from gantrymq.client.tracing.hooks import (
     SendKind,
     TransactionHook,
 )
+from gantrymq.client.user_functions import EXITS, not_awaited
 from gantrymq.errors import ClientError
 from gantrymq.model.properties import UNIQ_KEY
 from gantrymq.model.queue import MessageQueue
@@ -63,8 +64,10 @@ class _Calls:
 
     def _call(self, method: Callable[[Any], object], context: object) -> None:
         try:
-            method(context)
-        except Exception:
+            not_awaited(method(context), "a hook")
+        except EXITS:
+            raise
+        except BaseException:  # a CancelledError of its own included: no other task is cancelled by it
             where = (type(getattr(method, "__self__", method)).__name__, getattr(method, "__name__", "hook"))
             if where not in self._said:
                 self._said.add(where)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict
 
 from gantrymq.client.tracing.calls import ConsumeCalls, SendCalls
 from gantrymq.client.tracing.hooks import ConsumeHook, Hook, SendHook, TransactionHook
+from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.writer import TraceWriter
 
 __all__ = ["WatchOptions", "Watching"]
+
+_METHODS: Final = ("before_send", "after_send", "before_consume", "after_consume", "end_transaction")
 
 
 class WatchOptions(TypedDict, total=False):
@@ -33,7 +36,7 @@ class Watching:
     """Made with its producer or consumer; begun when that is started, closed when that is."""
 
     def __init__(self, hooks: Iterable[Hook], trace: bool | MessageTrace) -> None:
-        """Raises InvalidParameter: one of *hooks* is none."""
+        """Raises InvalidParameter: one of *hooks* is none, or a method of one is async."""
         self.hooks = tuple(hooks)
         for hook in self.hooks:
             if isinstance(hook, type) or not isinstance(hook, SendHook | ConsumeHook | TransactionHook):
@@ -41,6 +44,9 @@ class Watching:
                     f"{hook!r} is no hook; expected an object with before_send and after_send, before_consume and "
                     "after_consume, or end_transaction"
                 )
+            for name in _METHODS:
+                if (method := getattr(hook, name, None)) is not None:
+                    check_function(method, f"{name} of {type(hook).__name__}", plain="hooks are not awaited")
         self.trace = _trace(trace)
         self._writer: TraceWriter | None = None
 
