@@ -16,6 +16,7 @@ from gantrymq.broker.registering.registration import (
     LOST_S,
     MOST_PAUSE_S,
     MOST_SINGLE,
+    TOLD_S,
     WHOLE_AFTER_S,
     WHOLE_TIMES,
     order_topics,
@@ -86,6 +87,17 @@ class Town:
 
         service.answer = watched
         return seen
+
+    def delay(self, host, seconds):
+        """Let this name server see every registration *seconds* late."""
+        service = self.servers[host].service
+        answer = service.answer
+
+        async def late(asked, connection):
+            await self.clock.sleep(seconds)
+            return answer(asked, connection)
+
+        service.answer = lambda asked, connection: (late if asked.code in (103, 217) else answer)(asked, connection)
 
     async def permissions(self, host, topic):
         """The permission bits that a route shows."""
@@ -180,8 +192,6 @@ def test_a_new_topic_is_told_by_itself_and_one_whole_registration_follows(town):
         assert seen[3:] == [(103, None)]
         await town.clock.sleep(28)
         assert len(seen) == 4
-        service = town.servers[FIRST].service
-        assert next(iter(service.tables.live.values())).version == desk.tables.topics.version
         await town.clock.sleep(2)
         assert seen[4:] == [(103, None)]  # the period goes on
 
@@ -199,6 +209,71 @@ def test_a_whole_registration_that_takes_no_time_follows_at_once(town):
         await town.clock.sleep(0.1)
         assert seen == [(217, "Ordered"), (103, None)] * 2  # the mark is a change as well
         assert desk.tables.topics.get("Ordered").order
+
+    town(main)
+
+
+CREATE = {"defaultTopic": "TBW102", "readQueueNums": "4", "writeQueueNums": "4", "perm": "6"}
+CREATE |= {"topicFilterType": "SINGLE_TAG", "order": "false"}
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1.0])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_created_topic_is_answered_once_the_name_servers_know_it(town, delay_s, old):
+    async def main(town):
+        await town.open(FIRST)
+        await town.open(SECOND)
+        if old:
+            del town.servers[FIRST].service._handlers[217]
+        desk = await town.start_broker()
+        for host in (FIRST, SECOND):
+            town.delay(host, delay_s)
+        assert (await desk.ask(17, {"topic": "One", **CREATE})).code == 0
+        configs = [TopicConfig("Two", 4, 4).to_json(), TopicConfig("Three", 4, 4).to_json()]
+        assert (await desk.ask(18, {}, dumps({"topicConfigList": configs}))).code == 0
+        for host in (FIRST, SECOND):
+            for topic in ("One", "Two", "Three"):
+                assert topic in town.servers[host].service.tables.queues
+
+    town(main)
+
+
+def test_write_permission_that_was_taken_stays_taken_whatever_topics_come_and_go(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876")
+        assert (await desk.ask(17, {"topic": "Wiped", **CREATE})).code == 0
+        assert (await desk.client.call(f"{FIRST}:9876", request(205, {"brokerName": "broker-a"}))).code == 0
+        assert await town.permissions(FIRST, "Wiped") == [4]
+        await town.clock.sleep(100)
+        await desk.send("ByItself")
+        await asyncio.gather(*(desk.ask(17, {"topic": f"T{n}", **CREATE}) for n in range(20)))
+        assert (await desk.ask(215, {"topic": "T1"})).code == 0
+        await town.clock.sleep(100)
+        assert await town.permissions(FIRST, "Wiped") == [4]
+        assert await town.permissions(FIRST, "ByItself") == await town.permissions(FIRST, "T2") == [6]
+        assert (await desk.ask(17, {"topic": "Wiped", **CREATE, "perm": "2"})).code == 0
+        assert await town.permissions(FIRST, "Wiped") == [2]  # what changes the topic itself is told
+        assert await town.permissions(FIRST, "TBW102") == [5]
+        assert (await desk.ask(25, None, b"brokerPermission=4\n")).code == 0
+        await town.clock.sleep(1)
+        assert await town.permissions(FIRST, "TBW102") == [4]  # and a change of all topics tells them all
+
+    town(main)
+
+
+def test_a_name_server_that_does_not_answer_holds_up_a_creation_for_three_seconds(town):
+    async def main(town):
+        await town.open(FIRST)
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876; {SECOND}:9876")  # the second is away
+        began = town.clock.monotonic()
+        assert (await desk.ask(17, {"topic": "One", **CREATE})).code == 0
+        assert town.clock.monotonic() - began < 0.1
+        town.delay(FIRST, 60)
+        assert (await desk.ask(17, {"topic": "Two", **CREATE})).code == 0
+        assert TOLD_S <= town.clock.monotonic() - began < TOLD_S + 0.1
+        assert (await desk.ask(17, {"topic": "Two", **CREATE})).code == 0
+        assert town.clock.monotonic() - began < 2 * TOLD_S + 0.2
 
     town(main)
 
@@ -447,11 +522,11 @@ def test_whatever_goes_wrong_is_said_and_tried_again(town, monkeypatch, caplog, 
         await town.open(SECOND)
         fails, made = [5], RegisterMessages.whole
 
-        async def whole(self):
+        async def whole(self, known):
             if fails[0]:
                 fails[0] -= 1
                 raise error
-            async for message in made(self):
+            async for message in made(self, known):
                 yield message
 
         monkeypatch.setattr(RegisterMessages, "whole", whole)

@@ -14,6 +14,8 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from gantrymq import loose_json
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.tables.topics import TopicTable
@@ -40,18 +42,24 @@ class RegisterMessages:
         self._topics = topics
         self._mappings = DataVersion(timestamp=world.clock.now_ms())  # of the queue mappings we never have
 
-    async def whole(self) -> AsyncIterator[Command]:
-        """All topics in one request (103), or in as many as they need; made in threads."""
+    async def whole(self, known: DataVersion | None) -> AsyncIterator[tuple[Command, DataVersion]]:
+        """All topics in one request (103), or in as many as they need, each with its version; made in threads.
+
+        Args:
+            known: the version that the name server has, if it was told of everything that changed since: under that it
+                takes only the topics it lacks, and what an operator changed there (205) stays. None: the table's.
+        """
         topics = self._topics.registered()
         parts = [topics] if len(topics) <= FEW else await self._workers.run(_parts, topics)
         for number, part in enumerate(parts):
-            if number:
+            if number and known is None:
                 self._topics.version.next(self._clock.now_ms())
-            yield await self._whole(part)
+            version = known or attrs.evolve(self._topics.version)
+            yield await self._whole(part, version), version
 
-    async def _whole(self, topics: Mapping[str, TopicConfig]) -> Command:
-        identity, versions = self._identity, (self._topics.version.to_json(), self._mappings.to_json())
-        body = await self._workers.run(_body, topics, *versions)
+    async def _whole(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> Command:
+        identity = self._identity
+        body = await self._workers.run(_body, topics, version.to_json(), self._mappings.to_json())
         header = RegisterBrokerRequest(
             broker_name=identity.broker_name,
             broker_addr=identity.address,

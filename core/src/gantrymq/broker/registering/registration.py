@@ -7,11 +7,16 @@ follows after `WHOLE_TIMES` the time that the last one took: at once with few to
 many. So does one after a topic was deleted, which only a whole one tells. A name server that does not know 217
 (RocketMQ 4) gets whole registrations only; so does every one when many topics changed at once.
 
+A name server takes all topics of a whole registration anew if its version is another than the last one, and so undoes
+what an operator changed there, such as write permission (205). A registration after which all changes were told by
+themselves therefore keeps its version. RocketMQ tells one topic by 103 under the new version, to the same effect, but a
+name server with ``deleteTopicWithBrokerRegistration`` then deletes the others.
+
 All name servers are told side by side; one that does not answer is tried again after 1 second and then every 2, and
 costs the others nothing. One whose connection closes is told again after a second, and so on until it is back.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll),
-out/BrokerOuterAPI.java.
+out/BrokerOuterAPI.java, namesrv/.../routeinfo/RouteInfoManager.java (registerBroker, isTopicConfigChanged).
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.registering.register_messages import RegisterMessages
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError
+from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
@@ -43,6 +49,7 @@ WHOLE_AFTER_S: Final = 5.0  # at most so long after the first topic that was tol
 MOST_SINGLE: Final = 256  # topics told by themselves in one go; more of them go into one whole registration
 LOST_S: Final = 1.0  # after a connection closed, and between registrations with one that closes each
 MOST_PAUSE_S: Final = 2.0  # between two tries: a name server that is back knows the broker so soon
+TOLD_S: Final = 3.0  # at most so long does the creation of a topic wait for name servers
 OTHERS_S = 1.0  # a broker is ready so long after the first name server knows it, whatever the others do
 
 
@@ -84,11 +91,22 @@ class Registration:
             return
         loops = self._loops.values()
         await _wait([loop.first.wait() for loop in loops], asyncio.FIRST_COMPLETED)
+        await self._all_within([loop.tried.wait() for loop in loops], OTHERS_S)
+
+    async def told(self) -> None:
+        """Wait until the name servers have taken or refused the topics that changed so far, `TOLD_S` at most.
+
+        Those that cannot be reached are not waited for.
+        """
+        await self._all_within([loop.told() for loop in self._loops.values() if loop.problem is None], TOLD_S)
+
+    async def _all_within(self, for_each: Sequence[Coroutine[Any, Any, Any]], seconds: float) -> None:
+        if not for_each:
+            return
         late = asyncio.Event()
-        timer = self._clock.call_later(OTHERS_S, late.set)
+        timer = self._clock.call_later(seconds, late.set)
         try:
-            others = _wait([loop.tried.wait() for loop in loops], asyncio.ALL_COMPLETED)
-            await _wait([others, late.wait()], asyncio.FIRST_COMPLETED)
+            await _wait([_wait(for_each, asyncio.ALL_COMPLETED), late.wait()], asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
 
@@ -139,18 +157,22 @@ class Registration:
             if isinstance(outcome, ClientError):
                 log.warning("not unregistered: %s", outcome)
 
-    async def register_with(self, address: str) -> None:
-        """Register once with one name server.
+    async def register_with(self, address: str, known: DataVersion | None) -> DataVersion | None:
+        """Register once with one name server and return the version that it has then.
 
+        Args:
+            known: as `RegisterMessages.whole`.
         Raises:
             ClientError: it cannot be reached, does not answer in time, or refuses.
         """
         await self._client.connect(address)  # before thousands of topics are put into words for nobody
-        async for message in self._messages.whole():
+        async for message, version in self._messages.whole(known):
+            known = version
             answer = await self._client.call(address, message, timeout_s=self._timeout_s)
             if answer.code != 0:
                 raise BrokerRefused(answer.code, answer.remark or "no reason given", address)
         self._topics.mark_ordered(sorted(order_topics(answer.payload)))
+        return known
 
     async def tell_topics(self, address: str, names: Sequence[str]) -> bool:
         """Tell one name server of single topics; False when it did not take them all.
@@ -175,6 +197,10 @@ class _Loop:
         self._address = address
         self._wanted = asyncio.Event()
         self._topics: dict[str, None] = {}  # to be told by themselves
+        self._queued, self._telling = asyncio.Event(), asyncio.Event()  # set when those, or those before, were told
+        self._telling.set()
+        self._known: DataVersion | None = None  # the version that it has
+        self._renew = True  # it may not have been told of every change since, so that it has to take all topics anew
         self._takes_single = True  # until it does not answer 217 with 0
         self._whole_s = 0.0  # what the last whole registration took
         self._whole_at: float | None = 0.0  # when the next whole registration is due, monotonic; None: by the period
@@ -189,7 +215,7 @@ class _Loop:
     def wake(self, topic: str | None = None) -> None:
         """Tell of *topic*, or register as a whole, now."""
         if topic is None:
-            self._whole_at = 0.0
+            self._whole_at, self._renew = 0.0, True
         else:
             self._topics[topic] = None
         self._wanted.set()
@@ -206,6 +232,10 @@ class _Loop:
             self._whole_at = self._registration._clock.monotonic() + LOST_S
             self._wanted.set()
 
+    async def told(self) -> None:
+        """Wait until every topic of `wake` was told, or could not be."""
+        await (self._queued if self._topics else self._telling).wait()
+
     def _plan_whole(self) -> None:
         """At once where that takes no time, and a twentieth of the time where it does."""
         self._whole_at = self._registration._clock.monotonic() + min(WHOLE_AFTER_S, WHOLE_TIMES * self._whole_s)
@@ -214,6 +244,8 @@ class _Loop:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+        self._telling.set()
+        self._queued.set()
 
     async def _run(self) -> None:
         failures = 0
@@ -227,7 +259,7 @@ class _Loop:
                 self.problem = None
                 self.first.set()
             except Exception as error:
-                self._whole_at = 0.0  # it may be another process when it comes back
+                self._whole_at, self._renew = 0.0, True  # it may be another process when it comes back
                 if not failures:
                     fault = None if isinstance(error, GantryError) else error  # whose traceback somebody has to read
                     log.warning(
@@ -236,6 +268,7 @@ class _Loop:
                 failures += 1
                 self.problem = str(error) or type(error).__name__
             self.tried.set()
+            self._telling.set()
             await self._pause(failures)
 
     async def _tell(self) -> None:
@@ -246,17 +279,17 @@ class _Loop:
         """
         registration, names, now = self._registration, list(self._topics), self._registration._clock.monotonic()
         self._topics.clear()
-        due = self._whole_at is not None and self._whole_at <= now
-        if not names and not due and self._whole_at is not None:
-            return  # only woken to wait for no longer than until then
-        if names and not due and self._takes_single and len(names) <= MOST_SINGLE:
+        self._telling, self._queued = self._queued, asyncio.Event()
+        if names and self._takes_single and not self._renew and len(names) <= MOST_SINGLE:
             if self._whole_at is None:
                 self._plan_whole()
-            if await registration.tell_topics(self._address, names):
-                return
-            self._takes_single = False
-        self._whole_at, began = None, registration._clock.monotonic()
-        await registration.register_with(self._address)
+            self._takes_single = await registration.tell_topics(self._address, names)
+            names = names if not self._takes_single else []
+        if not names and self._whole_at is not None and self._whole_at > now:
+            return  # only told, or woken to wait for no longer than until then
+        known = None if names or self._renew else self._known
+        self._whole_at, self._renew, began = None, False, registration._clock.monotonic()
+        self._known = await registration.register_with(self._address, known)
         self._whole_s = registration._clock.monotonic() - began
 
     async def _pause(self, failures: int) -> None:

@@ -61,6 +61,7 @@ class TopicRequests:
         self._delete_topic = parts.delete_topic
         self._put_tps = parts.stats.topic_put_tps
         self._saved = parts.state.saved
+        self._told = parts.registration.told
 
     @serves(RequestCode.UPDATE_AND_CREATE_TOPIC)
     async def create(self, asked: Command, connection: Connection) -> Command:
@@ -79,6 +80,7 @@ class TopicRequests:
         )
         self._update(topic, attribute_changes(header.attributes))
         await self._saved()
+        await self._told()
         return ok(asked)
 
     @serves(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
@@ -94,6 +96,7 @@ class TopicRequests:
         for topic in topics:
             self._update(topic, topic.attributes)
         await self._saved()
+        await self._told()
         return ok(asked)
 
     @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
