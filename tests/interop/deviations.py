@@ -29,4 +29,10 @@ TABLE = (
         "the routes are RocketMQ's; one warning names both addresses",
         "tests/nameserver/test_registration.py::test_two_live_brokers_of_one_name_and_id_are_warned_of_once",
     ),
+    Deviation(
+        "the configuration of a group that does not exist (352)",
+        "the group is created with defaults where groups are created automatically",
+        "answered with 26: reading creates nothing",
+        "tests/pop/test_assignment.py::test_modes_of_what_there_is_not_are_refused",
+    ),
 )

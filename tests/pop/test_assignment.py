@@ -94,12 +94,26 @@ def test_a_group_pulls_until_it_is_told_to_pop_and_that_outlives_a_restart(poppe
 
 def test_modes_of_what_there_is_not_are_refused(popped):
     async def main(client):
-        assert await set_mode(client, "POP") == 26
-        await client.ask(34, None, heartbeat("c1"))
-        codes = [await set_mode(client, *each) for each in (("POP", "%RETRY%CG"), ("POP", "Nope"), ("PUSH",))]
-        assert codes == [16, 17, 29]
+        refused = (("POP", "%RETRY%CG"), ("POP", "Nope"), ("PUSH",), ("POP", "T", "no/group"))
+        assert [await set_mode(client, *each) for each in refused] == [16, 17, 29, 26]
+        assert (await client.ask(352, {"group": "CG"})).code == 26  # a request that is refused creates no group
 
     popped(main)
+
+
+def test_setting_a_mode_creates_the_group(popped):
+    async def main(client):
+        assert await set_mode(client, "POP") == 0
+        assert json.loads((await client.ask(352, {"group": "CG"})).payload)["groupName"] == "CG"
+
+    popped(main)
+
+
+def test_setting_a_mode_creates_no_group_where_groups_are_not_created_automatically(popped):
+    async def main(client):
+        assert await set_mode(client, "POP") == 26
+
+    popped(main, settings={"autoCreateSubscriptionGroup": "false"})
 
 
 def test_settings_say_how_groups_read_for_which_nothing_was_set(popped):

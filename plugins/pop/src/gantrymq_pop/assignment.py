@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gantrymq.errors import FormatError, GroupNotExist, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker, Connection
 from gantrymq.loose_json import dumps
@@ -83,7 +83,10 @@ class Assignment:
 
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
     async def set_mode(self, asked: Command, connection: Connection) -> Command:
-        """401: how a group reads a topic from now on; saved before the answer leaves."""
+        """401: how a group reads a topic from now on; saved before the answer leaves.
+
+        As in RocketMQ, a group that does not exist yet is created if groups are created automatically.
+        """
         body = object_body_of(asked)
         topic, group = text_in(body, "topic", ""), text_in(body, "consumerGroup", "")
         mode, asked_share = (text_in(body, "mode", "") or PULL).upper(), body.get("popShareQueueNum") or 0
@@ -93,10 +96,6 @@ class Assignment:
             )
         if self._broker.topic(topic) is None:
             raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
-        if self._broker.group(group) is None:
-            raise GroupNotExist(
-                f"subscription group {group} does not exist; create it with: gantrymq group create -g {group}"
-            )
         if mode not in (PULL, POP):
             raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
         share = whole_number(asked_share)
@@ -104,6 +103,7 @@ class Assignment:
             raise InvalidParameter(
                 f"popShareQueueNum {asked_share!r} is no number of members (int32); 0 or less means all of them"
             )
+        self._broker.require_group(group)
         async with self._saving:
             modes = RequestModes()
             modes.load(self._modes.to_json())
