@@ -164,7 +164,7 @@ def test_bi44_a_topic_attribute_that_does_not_exist(broker, row):
         row.check(answer.remark, answer.code, topic="Special", attribute="'+colour'")
 
 
-@pytest.mark.parametrize("topic", ["TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_own"])
+@pytest.mark.parametrize("topic", ["TBW102", "SCHEDULE_TOPIC_XXXX", "rmq_sys_own", "DefaultCluster_REPLY_TOPIC"])
 def test_bi45_a_change_of_a_topic_of_the_broker_itself(broker, row, topic):
     with broker.peer() as peer:
         answer = peer.create_topic(topic)

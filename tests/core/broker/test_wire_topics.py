@@ -10,6 +10,7 @@ from broker_desk import START_MS, body_of, pull_ext
 from gantrymq.errors import StoreError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model import names
+from gantrymq.model.topic import TopicConfig
 
 
 def topic_ext(name, **fields):
@@ -181,3 +182,20 @@ def test_system_topics_are_listed_those_of_switched_off_parts_too(broker):
         assert "T" not in listed
 
     broker(main)
+
+
+def test_no_topic_of_the_broker_itself_is_changed_or_deleted(broker):
+    async def main(desk):
+        own = sorted(body_of(await desk.ask(305))["topicList"])
+        assert {"DefaultCluster", "DefaultCluster_REPLY_TOPIC", "broker-a", "TBW102", "OwnTrace"} <= set(own)
+        before = dict(desk.tables.topics.view)
+        for topic in own:
+            configs = dumps({"topicConfigList": [TopicConfig("Other").to_json(), TopicConfig(topic).to_json()]})
+            changed, many = await desk.ask(17, topic_ext(topic)), await desk.ask(18, {}, configs)
+            deleted = await desk.ask(215, {"topic": topic})
+            assert [changed.code, many.code, deleted.code] == [29, 29, 29], topic
+            assert changed.remark == many.remark == f"topic {topic} belongs to the broker itself and cannot be changed"
+            assert deleted.remark == f"topic {topic} belongs to the broker itself and cannot be deleted"
+        assert dict(desk.tables.topics.view) == before
+
+    broker(main, traceTopicEnable="true", msgTraceTopicName="OwnTrace")

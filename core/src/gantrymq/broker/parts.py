@@ -128,7 +128,7 @@ class Parts:
         Returns when no crash brings topic or queues back.
 
         Raises:
-            InvalidParameter: blank, or a system topic.
+            InvalidParameter: blank, or one of the broker's own topics.
             StoreError: topic or queues are forgotten, but not durably so.
         """
         await self._deletions.delete(name)

@@ -32,6 +32,7 @@ class TopicTable:
         self._topics: dict[str, TopicConfig] = {}
         self._listeners: list[Changed] = []
         self._light = serves_light_queues(settings)
+        self._own: frozenset[str] = frozenset()
         self.version = DataVersion()
         self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
 
@@ -46,8 +47,23 @@ class TopicTable:
 
     def add_system_topics(self, cluster: str, broker: str) -> None:
         """Add the topics every broker has; those that exist stay as they are."""
-        for topic in system_topics(self._settings, cluster, broker):
+        own = system_topics(self._settings, cluster, broker)
+        self._own = frozenset(topic.name for topic in own)
+        for topic in own:
             self._topics.setdefault(topic.name, topic)
+
+    def is_own(self, name: str) -> bool:
+        """Whether the topic is the broker's own: a system topic of RocketMQ, or one named after broker or cluster."""
+        return name in self._own or names.is_system_topic(name)
+
+    def check_own(self, name: str, what: str) -> None:
+        """Refuse an operator's request for one of the broker's own topics; *what* cannot be done.
+
+        Raises:
+            InvalidParameter: the topic is the broker's own.
+        """
+        if self.is_own(name):
+            raise InvalidParameter(f"topic {name} belongs to the broker itself and cannot be {what}")
 
     def get(self, name: str) -> TopicConfig | None:
         """The topic, or None. A light queue's (``%LMQ%``) is there without being kept anywhere."""
@@ -73,12 +89,11 @@ class TopicTable:
         *attribute_changes* has ``+name`` (set) and ``-name`` (delete) keys; attributes not named stay.
 
         Raises:
-            InvalidParameter: the name is illegal or a system topic's, or a number is out of bounds.
+            InvalidParameter: the name is illegal or one of the broker's own topics, or a number is out of bounds.
             RefusedWith: an attribute asks for what is not built, or cannot be changed.
         """
         names.check_topic(topic.name)
-        if names.is_system_topic(topic.name):
-            raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
+        self.check_own(topic.name, "changed")
         if not 0 <= topic.perm < 8:
             raise InvalidParameter(f"topic {topic.name}: perm {topic.perm} is not one of 2 (write), 4 (read), 6 (both)")
         for what, count in (("readQueueNums", topic.read_queues), ("writeQueueNums", topic.write_queues)):
@@ -128,12 +143,11 @@ class TopicTable:
         """Forget a topic; the caller persists and tells the store.
 
         Raises:
-            InvalidParameter: blank, or a system topic.
+            InvalidParameter: blank, or one of the broker's own topics.
         """
         if not name.strip():
             raise InvalidParameter("the topic name is blank; name the topic to delete")
-        if names.is_system_topic(name):
-            raise InvalidParameter(f"topic {name} belongs to the broker itself and cannot be deleted")
+        self.check_own(name, "deleted")
         gone = self._topics.pop(name, None)
         if gone is not None:
             self.version.next(self._now_ms())

@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Sequence
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.interfaces import Cleaning, Connection
-from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command, response_to
@@ -68,7 +67,7 @@ class MaintenanceRequests:
         return [
             self._store.drop(topic)
             for topic in topics
-            if self._topics.get(topic) is None and not names.is_system_topic(topic)
+            if self._topics.get(topic) is None and not self._topics.is_own(topic)
         ]
 
     @serves(RequestCode.DELETE_EXPIRED_COMMITLOG)

@@ -91,8 +91,7 @@ class TopicRequests:
             topics = [TopicConfig.from_json(each) for each in wanted]
         for topic in topics:
             names.check_topic(topic.name)
-            if names.is_system_topic(topic.name):
-                raise InvalidParameter(f"topic {topic.name} belongs to the broker itself and cannot be changed")
+            self._topics.check_own(topic.name, "changed")
         for topic in topics:
             self._update(topic, topic.attributes)
         await self._saved()
@@ -153,7 +152,7 @@ class TopicRequests:
     @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, asked: Command, connection: Connection) -> Command:
         """305: topics that belong to the broker itself, those reserved for parts that are switched off included."""
-        own = [name for name in self._topics.view if self._is_own(name)]
+        own = [name for name in self._topics.view if self._topics.is_own(name)]
         reserved = sorted(names.SYSTEM_TOPICS.difference(own))
         return with_json(asked, {"topicList": [*own, *reserved]})
 
@@ -169,14 +168,6 @@ class TopicRequests:
                 "reach until it has as many again",
                 *(topic.name, topic.read_queues, gone.stop, held, gone.start, gone.stop - 1),
             )
-
-    def _is_own(self, name: str) -> bool:
-        identity = self._identity
-        return names.is_system_topic(name) or name in (
-            identity.cluster,
-            identity.broker_name,
-            f"{identity.cluster}_REPLY_TOPIC",
-        )
 
     def _required(self, name: str) -> TopicConfig:
         topic = self._topics.get(name)
