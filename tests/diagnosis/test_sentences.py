@@ -1,5 +1,7 @@
 """Each reason why nothing arrives, from facts."""
 
+import re
+
 import attrs
 import pytest
 
@@ -56,10 +58,15 @@ def queue(**more):
         (group(told=(TOLD._replace(topic="Other"),)), READ, "reading", "6 messages are before the group"),
         (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
         (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "in force is '*'"),
-        (GROUP, attrs.evolve(topic(expression="TagA"), checked=9), "nothing-matches", "none of the 9 messages"),
+        (
+            GROUP,
+            attrs.evolve(topic(expression="TagA"), checked=9),
+            "nothing-matches",
+            "'TagA' matched none of 9 messages",
+        ),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1), "popped", "6 messages are before it"),
         (GROUP, attrs.evolve(topic(popped=True), next_pull=-1, committed=10), "up-to-date", "pops and is at the end"),
-        (GROUP, queue(next_pull=-1), "not-owned", "none of the 1 members has pulled it"),
+        (GROUP, queue(next_pull=-1), "not-owned", "broker's start (1 member online)"),
         (group(members=(PULL,)), queue(next_pull=-1), "not-pulled", "never asked for this queue"),
         (GROUP, queue(pulled_by="c9", puller_online=False), "owner-left", "c9 pulled it last, 0 s ago, and is gone"),
         (GROUP, queue(pulled_ms_ago=60_000), "paused", "c1 last pulled 60 s ago: it is suspended"),
@@ -126,7 +133,8 @@ def test_retries_and_dead_letters():
     )
     assert [each.word for each in found] == ["retry-waiting", "retry-behind", "dead-letters"]
     assert found[0].sentence == "at least 3 messages wait for another try of the group, the next is due in 5 s"
-    assert found[1].sentence.startswith("1 message on the retry topics of CG")
+    assert found[1].sentence.startswith("1 message is to be tried again now, on the retry topics of CG")
+    assert found[2].sentence.startswith("2 messages are on %DLQ%CG")
     assert "gantrymq group progress CG" in found[1].sentence
     assert "gantrymq group dlq CG list" in found[2].sentence
 
@@ -142,3 +150,28 @@ def test_the_owner_is_who_waits_else_who_holds_the_lock_else_who_pulled_last():
     assert queue(locked_by="c3").owner == "c3"
     assert queue(locked_by="c3", holder_online=False).owner == "c1"
     assert queue(puller_online=False).owner is None
+
+
+def test_a_queue_without_messages_asks_for_no_member():
+    found = explain_queue(group(members=()), queue(committed=10))
+    assert found == ("nobody-online", "no member is online, and the group is at the end (10)")
+
+
+def test_numbers_and_their_verbs_agree():
+    """No sentence says "1 messages", "1 message wait" or "0 messages wait"."""
+    one, end = {"committed": 9, "next_pull": 9}, {"committed": 10, "next_pull": 10}
+    queues = [attrs.evolve(READ, **{**of, **more}) for of in (one, end) for more in MORE]
+    queues += [attrs.evolve(each, topic=attrs.evolve(TOPIC, **of)) for each in queues for of in OF_TOPIC]
+    groups = [GROUP, group(members=()), group(members=(PULL,)), group(members=(PUSH, PUSH))]
+    few = attrs.evolve(TOPIC, read_queues=1)
+    of_groups = [group(members=members, retry_waiting=1, retry_behind=1, dead_letters=1) for members in MEMBERS]
+    said = {explain_queue(each, every).sentence for each in groups for every in queues}
+    said |= {each.sentence for every in of_groups for each in explain_group(every, (few,), 1000)}
+    assert len(said) > 15
+    wrong = re.compile(r"\b1 (messages|members|queues|read queues)\b|\b1 message (wait|are)\b|\b0 messages\b")
+    assert [each for each in said if wrong.search(each)] == []
+
+
+MORE = ({}, {"held_by": ("c1",), "next_pull": 10}, {"next_pull": -1}, {"pulled_ms_ago": 99_000}, {"checked": 1})
+OF_TOPIC = ({"popped": True}, {"expression": "TagA"}, {"read_queues": 1})
+MEMBERS = ((), (PUSH,), (PUSH, MemberFacts("c2", "x:1")))

@@ -38,7 +38,7 @@ def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
         found = rule(group, queue)
         if found is not None:
             return found
-    return Diagnosis("reading", f"it is being read; {_messages(queue.behind)} are before the group")
+    return Diagnosis("reading", f"it is being read; {_messages(queue.behind, 'are')} before the group")
 
 
 def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Diagnosis]:
@@ -59,22 +59,23 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
         yield from _idle_members(group, topic)
     if group.retry_waiting:
         more = "at least " if group.retry_waiting_more else ""
-        count = "1 message waits" if group.retry_waiting == 1 else f"{group.retry_waiting} messages wait"
         due = ""
         if group.retry_due_ms is not None:
             due = f", the next is due in {_span(max(0, group.retry_due_ms - now_ms))}"
-        yield Diagnosis("retry-waiting", f"{more}{count} for another try of the group{due}")
+        yield Diagnosis(
+            "retry-waiting", f"{more}{_messages(group.retry_waiting, 'wait')} for another try of the group{due}"
+        )
     if group.retry_behind:
         yield Diagnosis(
             "retry-behind",
-            f"{_messages(group.retry_behind)} on the retry topics of {group.group} are to be tried again now; see: "
+            f"{_messages(group.retry_behind, 'are')} to be tried again now, on the retry topics of {group.group}; see: "
             f"gantrymq group progress {group.group}",
         )
     if group.dead_letters:
         yield Diagnosis(
             "dead-letters",
-            f"{_messages(group.dead_letters)} on %DLQ%{group.group} failed as often as they may; see: gantrymq group "
-            f"dlq {group.group} list",
+            f"{_messages(group.dead_letters, 'are')} on %DLQ%{group.group}, tried as often as the group allows; see: "
+            f"gantrymq group dlq {group.group} list",
         )
 
 
@@ -89,9 +90,9 @@ def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
     if idle:
         yield Diagnosis(
             "too-few-queues",
-            f"{topic.topic} has {topic.read_queues} queues for {len(members)} members, so these own none of it and get "
-            f"nothing: {_some(idle)}; take members away, or add queues with: gantrymq topic create -t {topic.topic} -r "
-            f"{len(members)} -w {len(members)}",
+            f"{topic.topic} has {_count(topic.read_queues, 'queue')} for {len(members)} members, so these own none "
+            f"of it and get nothing: {_some(idle)}; take members away, or add queues with: gantrymq topic create -t "
+            f"{topic.topic} -r {len(members)} -w {len(members)}",
         )
 
 
@@ -132,8 +133,8 @@ def _topic_missing(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.queue_id >= topic.read_queues:
         return Diagnosis(
             "queue-not-read",
-            f"topic {topic.topic} has {topic.read_queues} read queues, this one is not among them; have it read with: "
-            f"gantrymq topic create -t {topic.topic} -r {queue.queue_id + 1}",
+            f"topic {topic.topic} has {_count(topic.read_queues, 'read queue')}, this one is not among them; have it "
+            f"read with: gantrymq topic create -t {topic.topic} -r {queue.queue_id + 1}",
         )
     return None
 
@@ -151,9 +152,11 @@ def _forbidden(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 def _nobody(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if group.members:
         return None
+    if not queue.behind:
+        return Diagnosis("nobody-online", f"no member is online, and the group is at the end ({queue.max_offset})")
     return Diagnosis(
         "nobody-online",
-        f"no member is online; {_messages(queue.behind)} wait; start one, and see who is there with: gantrymq group "
+        f"no member is online; {_messages(queue.behind, 'wait')}; start one, and see who is there with: gantrymq group "
         f"clients {group.group}",
     )
 
@@ -218,7 +221,9 @@ def _popped(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     if not queue.behind:
         return Diagnosis("up-to-date", "the group pops and is at the end: nothing new has come")
-    return Diagnosis("popped", f"the group pops, from any queue by any member; {_messages(queue.behind)} are before it")
+    return Diagnosis(
+        "popped", f"the group pops, from any queue by any member; {_messages(queue.behind, 'are')} before it"
+    )
 
 
 def _no_match(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
@@ -226,7 +231,7 @@ def _no_match(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return None
     return Diagnosis(
         "nothing-matches",
-        f"none of the {_messages(queue.checked)} that '{queue.topic.expression}' was held against matched; compare the "
+        f"'{queue.topic.expression}' matched none of {_messages(queue.checked)} that it was held against; compare the "
         f"tags of what is sent: gantrymq message pull -t {queue.topic.topic}",
     )
 
@@ -242,8 +247,9 @@ def _never_pulled(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         )
     return Diagnosis(
         "not-owned",
-        f"none of the {len(group.members)} members has pulled it since the broker's start; queues are shared out anew "
-        f"every 20 s, else its owner hangs: find it with gantrymq group plan {group.group}, and restart it",
+        f"no member has pulled it since the broker's start ({_count(len(group.members), 'member')} online); queues are "
+        f"shared out anew every 20 s, else its owner hangs: find it with gantrymq group plan {group.group}, and "
+        "restart it",
     )
 
 
@@ -264,13 +270,13 @@ def _paused(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if _actively(group.members):
         return Diagnosis(
             "paused",
-            f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind)} wait for it "
-            "to pull again",
+            f"{queue.pulled_by} pulls itself, and last asked {_span(ago)} ago; {_messages(queue.behind, 'wait')} for "
+            "it to pull again",
         )
     return Diagnosis(
         "paused",
         f"{queue.pulled_by} last pulled {_span(ago)} ago: it is suspended, hangs, or holds as many messages as it may "
-        f"(1000 a queue, pullThresholdForQueue); {_messages(queue.behind)} wait; ask it what it does with: mqadmin "
+        f"(1000 a queue, pullThresholdForQueue); {_messages(queue.behind, 'wait')}; ask it what it does with: mqadmin "
         f"consumerStatus -g {group.group} -i {queue.pulled_by}",
     )
 
@@ -281,7 +287,7 @@ def _at_the_end(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.held_by and queue.next_pull >= queue.max_offset:
         return Diagnosis(
             "not-committed",
-            f"all was handed out; {_messages(queue.behind)} are with {queue.held_by[0]}, which has not committed them; "
+            f"all was handed out; {_messages(queue.behind, 'are')} with {queue.held_by[0]}, which has not committed; "
             f"ask it what it does with: mqadmin consumerStatus -g {group.group} -i {queue.held_by[0]}",
         )
     return None
@@ -312,8 +318,16 @@ def _actively(members: Sequence[MemberFacts]) -> bool:
     return all(each.consume_type == PULLS_ITSELF for each in members)
 
 
-def _messages(count: int) -> str:
-    return "1 message" if count == 1 else f"{count} messages"
+def _count(count: int, noun: str) -> str:
+    return f"1 {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _messages(count: int, verb: str = "") -> str:
+    """Messages with their number, and *verb* ("are", "wait") in the form that goes with it."""
+    if count == 1 and verb:
+        verb = "is" if verb == "are" else f"{verb}s"
+    number = _count(count, "message") if count else "no messages"
+    return f"{number} {verb}".rstrip()
 
 
 def _some(ids: Sequence[str]) -> str:

@@ -53,7 +53,9 @@ def pending(
         return
     for each in found:
         for name, source in each["sources"].items():
-            say(f"{each['broker']}: {source['waiting']:,} messages wait ({name})")
+            count = source["waiting"]
+            wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
+            say(f"{each['broker']}: {wait} ({name})")
         print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, each["messages"]))
 
 
