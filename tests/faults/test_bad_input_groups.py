@@ -26,12 +26,25 @@ def test_bi94_a_group_name_that_is_not_allowed(refuses):
 @pytest.mark.parametrize(
     ("member", "why"),
     [
-        (b'"retryMaxTimes":"x"', "invalid literal for int() with base 10: 'x'"),
-        (b'"attributes":[1]', "'list' object has no attribute 'items'"),
+        (b'"retryMaxTimes":"x"', "retryMaxTimes is 'x', a whole number from -2147483648 to 2147483647 was expected"),
+        (b'"attributes":[1]', "attributes is [1], a JSON object was expected"),
     ],
 )
 def test_bi95_a_group_with_a_member_of_the_wrong_type(refuses, member, why):
     refuses(b'{"groupName":"G",' + member + b"}", "G", group="G", why=why)
+
+
+@pytest.mark.parametrize(
+    ("field", "count", "limit", "key"),
+    [
+        ("retryQueueNums", 257, 256, "maxRetryQueueNums"),
+        ("retryQueueNums", -1, 256, "maxRetryQueueNums"),
+        ("retryMaxTimes", 10001, 10000, "maxRetryTimes"),
+    ],
+)
+def test_bi246_a_group_above_a_limit(refuses, field, count, limit, key):
+    body = f'{{"groupName":"G","{field}":{count}}}'.encode()
+    refuses(body, "G", group="G", field=field, count=count, limit=limit, key=key)
 
 
 def test_bi96_a_key_value_table_that_is_cut_short(tmp_path, logged, row):

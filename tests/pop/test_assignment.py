@@ -141,12 +141,13 @@ def test_without_a_route_a_member_is_given_no_list(popped):
     popped(main)
 
 
-def test_a_share_that_is_no_number_is_refused(popped):
+@pytest.mark.parametrize("share", ["two", "1_0", 2**31, -(2**40), 1.5, True, [2]])
+def test_a_share_that_is_no_number_is_refused(popped, share):
     async def main(client):
         await client.pop()
-        body = {"topic": "T", "consumerGroup": "CG", "mode": "POP", "popShareQueueNum": "two"}
+        body = {"topic": "T", "consumerGroup": "CG", "mode": "POP", "popShareQueueNum": share}
         answer = await client.ask(401, None, dumps(body))
-        assert "popShareQueueNum 'two'" in answer.remark
+        assert "popShareQueueNum" in answer.remark
         assert (await client.ask(401, None, dumps({**body, "popShareQueueNum": 2}))).code == 0
 
     popped(main)

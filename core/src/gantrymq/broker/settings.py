@@ -8,9 +8,10 @@ Source: apache/rocketmq common/.../BrokerConfig.java, remoting/.../netty/NettySe
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.config import Setting, Settings, Value
+from gantrymq.model.members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 
@@ -51,6 +52,9 @@ def name_servers_of(settings: Settings) -> list[str]:
     return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
 
 
+MOST_QUEUES: Final = 65_536  # of a topic, whatever the settings
+_QUEUES: Final[dict[str, Any]] = {"at_least": 1, "at_most": MOST_QUEUES, "runtime": True}
+
 SCHEMA: tuple[Setting, ...] = (
     _text("brokerName", "", "Name of this broker in routes; empty means the host's name."),
     _text("brokerClusterName", "DefaultCluster", "Cluster this broker belongs to."),
@@ -67,7 +71,17 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
     _flag("autoCreateTopicEnable", True, "Create an unknown topic after TBW102 when a message arrives.", runtime=True),
-    _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", at_least=1, runtime=True),
+    _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", **_QUEUES),
+    _number("maxTopicQueueNums", 4096, "Most queues of a new topic (GantryMQ's own).", **_QUEUES),
+    _number("maxRetryQueueNums", 256, "Most retryQueueNums of a group (GantryMQ's own).", **_QUEUES),
+    _number(
+        "maxRetryTimes",
+        10_000,
+        "Most retryMaxTimes of a group (GantryMQ's own).",
+        at_least=0,
+        at_most=INT32[1],
+        runtime=True,
+    ),
     _flag("clusterTopicEnable", True, "Let clients use the topic named after the cluster."),
     _flag("brokerTopicEnable", True, "Let clients use the topic named after the broker."),
     _flag("autoCreateSubscriptionGroup", True, "Create an unknown consumer group on first use.", runtime=True),

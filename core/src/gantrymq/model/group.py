@@ -9,7 +9,19 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.members import INT64, flag_in, number_in, object_in, objects_in, text_in
+from gantrymq.errors import FormatError
+from gantrymq.model.members import (
+    COUNT,
+    COUNT64,
+    INT64,
+    flag_in,
+    number_in,
+    numbers_in,
+    object_in,
+    objects_in,
+    shown,
+    text_in,
+)
 
 
 @attrs.define
@@ -59,7 +71,8 @@ class GroupConfig:
         """Read what RocketMQ wrote; members left out keep the class defaults.
 
         Raises:
-            FormatError: a member has the wrong type.
+            FormatError: a member has the wrong type or is out of bounds. Negative numbers of retries, which RocketMQ
+                takes for none, are in bounds.
         """
         attributes = object_in(members, "attributes") or {}
         return cls(
@@ -70,12 +83,33 @@ class GroupConfig:
             consume_message_orderly=flag_in(members, "consumeMessageOrderly", False),
             retry_queues=number_in(members, "retryQueueNums", 1),
             retry_max_times=number_in(members, "retryMaxTimes", 16),
-            retry_policy=object_in(members, "groupRetryPolicy") or {"type": "CUSTOMIZED"},
-            broker_id=number_in(members, "brokerId", 0, INT64),
-            which_broker_when_slow=number_in(members, "whichBrokerWhenConsumeSlowly", 1, INT64),
+            retry_policy=_retry_policy(object_in(members, "groupRetryPolicy") or {"type": "CUSTOMIZED"}),
+            broker_id=number_in(members, "brokerId", 0, COUNT64),
+            which_broker_when_slow=number_in(members, "whichBrokerWhenConsumeSlowly", 1, COUNT64),
             notify_ids_changed=flag_in(members, "notifyConsumerIdsChangedEnable", True),
-            sys_flag=number_in(members, "groupSysFlag", 0),
-            consume_timeout_minute=number_in(members, "consumeTimeoutMinute", 15),
-            subscriptions=objects_in(members, "subscriptionDataSet") if members.get("subscriptionDataSet") else None,
+            sys_flag=number_in(members, "groupSysFlag", 0, COUNT),
+            consume_timeout_minute=number_in(members, "consumeTimeoutMinute", 15, COUNT),
+            subscriptions=_subscriptions(members),
             attributes={str(key): text_in(attributes, key) for key in attributes},
         )
+
+
+def _retry_policy(policy: dict[str, Any]) -> dict[str, Any]:
+    """Return groupRetryPolicy as it is, once its known members are checked. Source: GroupRetryPolicy.java."""
+    if policy.get("type") not in ("CUSTOMIZED", "EXPONENTIAL", None):
+        raise FormatError(f"groupRetryPolicy: type {shown(policy['type'])} is neither CUSTOMIZED nor EXPONENTIAL")
+    exponential = object_in(policy, "exponentialRetryPolicy") or {}
+    for name in ("initial", "max", "multiplier"):
+        number_in(exponential, name, 0, COUNT64)
+    numbers_in(object_in(policy, "customizedRetryPolicy") or {}, "next", COUNT64)
+    return policy
+
+
+def _subscriptions(members: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return subscriptionDataSet as it is, once it is checked. Source: SimpleSubscriptionData.java."""
+    found = objects_in(members, "subscriptionDataSet")
+    for each in found:
+        for name in ("topic", "expressionType", "expression"):
+            text_in(each, name, None)
+        number_in(each, "version", 0, INT64)
+    return None if members.get("subscriptionDataSet") is None else found

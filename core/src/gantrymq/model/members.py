@@ -15,6 +15,8 @@ from typing import Any, Final, TypeVar
 from gantrymq.errors import FormatError
 
 __all__ = [
+    "COUNT",
+    "COUNT64",
     "INT32",
     "INT64",
     "flag_in",
@@ -30,6 +32,8 @@ __all__ = [
 
 INT32: Final = (-(2**31), 2**31 - 1)
 INT64: Final = (-(2**63), 2**63 - 1)
+COUNT: Final = (0, INT32[1])
+COUNT64: Final = (0, INT64[1])
 
 _DIGITS: Final = re.compile(r"[+-]?\d{1,400}", re.ASCII)
 _FLAGS: Final = {"true": True, "false": False, "1": True, "0": False}
@@ -107,12 +111,16 @@ def texts_in(members: dict[Any, Any], name: str) -> tuple[str, ...]:
     return tuple(text_in({name: each}, name) for each in found)
 
 
-def numbers_in(members: dict[Any, Any], name: str) -> tuple[int, ...]:
-    """Return a list of whole numbers (int32), empty if missing or null. Raises FormatError: it is something else."""
+def numbers_in(members: dict[Any, Any], name: str, bounds: tuple[int, int] = INT32) -> tuple[int, ...]:
+    """Return a list of whole numbers within *bounds*, empty if it is missing or null.
+
+    Raises:
+        FormatError: it is something else.
+    """
     found = members.get(name) or []
     if not isinstance(found, list):
         raise _unexpected(name, found, "a list of whole numbers")
-    return tuple(number_in({name: each}, name) for each in found)
+    return tuple(number_in({name: each}, name, bounds=bounds) for each in found)
 
 
 def whole_number(value: Any) -> int | None:

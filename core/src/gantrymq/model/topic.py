@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.members import flag_in, number_in, object_in, text_in
+from gantrymq.model.members import COUNT, flag_in, number_in, object_in, text_in
 
 PERM_INHERIT = 1
 PERM_WRITE = 2
@@ -17,9 +17,6 @@ PERM_READ = 4
 
 SYS_FLAG_UNIT = 1
 SYS_FLAG_UNIT_SUB = 2
-
-INT32_MAX = 2**31 - 1
-COUNT = (0, INT32_MAX)  # bounds of what is counted
 
 QUEUE_TYPE = "queue.type"
 BATCH_QUEUES = "BatchCQ"

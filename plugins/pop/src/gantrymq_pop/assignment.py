@@ -17,7 +17,7 @@ from gantrymq.errors import FormatError, InvalidParameter, NoPermission, Refused
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker, Connection
 from gantrymq.loose_json import dumps
-from gantrymq.model.members import INT32, text_in, whole_number
+from gantrymq.model.members import text_in
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.bodies import object_body_of
@@ -47,8 +47,10 @@ class Assignment:
         """Read what was set. Raises FormatError: file and backup cannot be read."""
         try:
             self._modes.load(load(self._files, self._path) or {})
-        except (ValueError, TypeError, AttributeError, KeyError) as error:
-            raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
+        except FormatError as error:
+            if str(self._path) in str(error):
+                raise
+            raise FormatError(f"{self._path}: {error}; repair the file, or move it away") from error
 
     @serves(RequestCode.QUERY_ASSIGNMENT)
     async def assign(self, asked: Command, connection: Connection) -> Command:
@@ -89,25 +91,21 @@ class Assignment:
         """
         body = object_body_of(asked)
         topic, group = text_in(body, "topic", ""), text_in(body, "consumerGroup", "")
-        mode, asked_share = (text_in(body, "mode", "") or PULL).upper(), body.get("popShareQueueNum") or 0
         if topic.startswith(RETRY_PREFIX):
             raise NoPermission(
                 f"retry topic is not allowed to set mode: {topic} is read as its group reads; name a topic of producers"
             )
         if self._broker.topic(topic) is None:
             raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
-        if mode not in (PULL, POP):
-            raise InvalidParameter(f"mode {mode!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
-        share = whole_number(asked_share)
-        if share is None or not INT32[0] <= share <= INT32[1]:
-            raise InvalidParameter(
-                f"popShareQueueNum {asked_share!r} is no number of members (int32); 0 or less means all of them"
-            )
+        try:
+            mode = Mode.from_json(body)
+        except FormatError as error:
+            raise InvalidParameter(str(error)) from None
         self._broker.require_group(group)
         async with self._saving:
             modes = RequestModes()
             modes.load(self._modes.to_json())
-            modes.set(topic, group, Mode(mode, share))
+            modes.set(topic, group, mode)
             await self._broker.world.workers.run(save, self._files, self._path, pretty(modes.to_json()))
             self._modes = modes
         return response_to(asked)

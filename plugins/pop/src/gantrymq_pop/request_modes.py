@@ -8,8 +8,10 @@ SetMessageRequestModeRequestBody.java.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+
+from gantrymq.errors import FormatError
+from gantrymq.model.members import number_in, object_in, shown, text_in
 
 __all__ = ["POP", "PULL", "Mode", "RequestModes"]
 
@@ -22,6 +24,18 @@ class Mode(NamedTuple):
 
     name: str  # PULL or POP
     share_queues: int = 0  # with POP: of how many members behind it a member reads the queues too; 0: of all
+
+    @classmethod
+    def from_json(cls, members: dict[Any, Any]) -> Mode:
+        """Read a mode of the file, or of the request that sets one.
+
+        Raises:
+            FormatError: a member has the wrong type or is out of bounds.
+        """
+        name = (text_in(members, "mode", "") or PULL).upper()
+        if name not in (PULL, POP):
+            raise FormatError(f"mode {shown(name)!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
+        return cls(name, number_in(members, "popShareQueueNum", 0))
 
 
 class RequestModes:
@@ -55,12 +69,14 @@ class RequestModes:
             }
         }
 
-    def load(self, members: Mapping[Any, Any]) -> None:
+    def load(self, members: dict[Any, Any]) -> None:
         """Take over what the file held.
 
         Raises:
-            ValueError, TypeError, AttributeError: a member has the wrong type.
+            FormatError: a member has the wrong type.
         """
-        for topic, groups in (members.get("messageRequestModeMap") or {}).items():
-            for group, each in groups.items():
-                self.set(str(topic), str(group), Mode(str(each["mode"]), int(each.get("popShareQueueNum") or 0)))
+        topics = object_in(members, "messageRequestModeMap") or {}
+        for topic in topics:
+            groups = object_in(topics, topic) or {}
+            for group in groups:
+                self.set(str(topic), str(group), Mode.from_json(object_in(groups, group) or {}))

@@ -5,10 +5,11 @@ Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.tables.kept import check_limit, check_readable
 from gantrymq.config import Settings
 from gantrymq.errors import GroupNotExist, InvalidParameter
 from gantrymq.model import names
@@ -88,18 +89,40 @@ class GroupTable:
             )
         return group
 
+    def update(self, groups: Sequence[GroupConfig]) -> None:
+        """Create or replace *groups* on behalf of an operator; all are checked before the first is put.
+
+        Raises:
+            InvalidParameter: as `put`, or a number is above its limit.
+        """
+        for group in groups:
+            self._check_limits(group)
+            check_readable(group, "group")
+        for group in groups:
+            self.put(group)
+
     def put(self, group: GroupConfig) -> None:
         """Create or replace a group.
 
         Raises:
-            InvalidParameter: the name is illegal.
+            InvalidParameter: the name is illegal, or subscriptionGroup.json could not be read with it.
         """
         names.check_group(group.name)
+        check_readable(group, "group")
         before = self._groups.get(group.name)
         self._groups[group.name] = group
         if group.attributes or (before is not None and before.attributes):
             self.attributes_changed(group.name)
         self._changed()
+
+    def _check_limits(self, group: GroupConfig) -> None:
+        names.check_group(group.name)
+        before = self._groups.get(group.name) or GroupConfig(group.name, retry_queues=0, retry_max_times=0)
+        for key, member, count, known in (
+            ("maxRetryQueueNums", "retryQueueNums", group.retry_queues, before.retry_queues),
+            ("maxRetryTimes", "retryMaxTimes", group.retry_max_times, before.retry_max_times),
+        ):
+            check_limit(self._settings, key, f"group {group.name}: {member}", count, known)
 
     def delete(self, name: str) -> GroupConfig | None:
         """Forget a group."""

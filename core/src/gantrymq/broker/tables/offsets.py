@@ -167,16 +167,11 @@ class ConsumerOffsets:
         if queues is not None:
             self._new(topic + AT + target, dict(queues))
 
-    def lowest(self, topic: str, without: Iterable[str], min_offset: Callable[[int], int]) -> dict[int, int]:
-        """Queue id to the lowest offset that any group but *without* committed, of those that are still there."""
-        found: dict[int, int] = {}
-        for group in self.groups_of(topic):
-            if group in without:
-                continue
-            for queue_id, queue_offset in self._table[topic + AT + group].items():
-                if queue_offset >= min_offset(queue_id):
-                    found[queue_id] = min(queue_offset, found.get(queue_id, queue_offset))
-        return found
+    def lower(self, lowest: dict[int, int], topic: str, group: str, min_offset: Callable[[int], int]) -> None:
+        """Lower the entries of *lowest*, by queue id, to what *group* committed, of messages that are still there."""
+        for queue_id, queue_offset in self._table.get(topic + AT + group, {}).items():
+            if queue_offset >= min_offset(queue_id):
+                lowest[queue_id] = min(queue_offset, lowest.get(queue_id, queue_offset))
 
     def forget_topic(self, topic: str) -> None:
         """Drop what groups committed for a deleted topic.

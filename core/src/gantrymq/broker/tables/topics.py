@@ -11,6 +11,7 @@ from types import MappingProxyType
 import attrs
 
 from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.tables.kept import check_limit, check_readable
 from gantrymq.config import Settings
 from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.model import names
@@ -77,7 +78,12 @@ class TopicTable:
         return int(text) if text.isascii() and text.isdecimal() else -1
 
     def put(self, topic: TopicConfig) -> None:
-        """Create or replace a topic on behalf of the broker itself."""
+        """Create or replace a topic on behalf of the broker itself.
+
+        Raises:
+            InvalidParameter: topics.json could not be read with it.
+        """
+        check_readable(topic, "topic")
         self._topics[topic.name] = topic
         self.version.next(self._now_ms())
         for listener in self._listeners:
@@ -96,9 +102,13 @@ class TopicTable:
         self.check_own(topic.name, "changed")
         if not 0 <= topic.perm < 8:
             raise InvalidParameter(f"topic {topic.name}: perm {topic.perm} is not one of 2 (write), 4 (read), 6 (both)")
-        for what, count in (("readQueueNums", topic.read_queues), ("writeQueueNums", topic.write_queues)):
-            if not 0 <= count <= 65536:
-                raise InvalidParameter(f"topic {topic.name}: {what} {count} is not between 0 and 65536")
+        known = self._topics.get(topic.name)
+        reads, writes = (known.read_queues, known.write_queues) if known is not None else (0, 0)
+        for what, count, before in (
+            ("readQueueNums", topic.read_queues, reads),
+            ("writeQueueNums", topic.write_queues, writes),
+        ):
+            check_limit(self._settings, "maxTopicQueueNums", f"topic {topic.name}: {what}", count, before)
         if self._light and is_light(topic.name):
             raise InvalidParameter(f"topic {topic.name} is a light queue, which is there without being created")
         if attribute_changes.get("+message.type") == "MIXED" and not self._settings.flag("enableMixedMessageType"):
@@ -106,7 +116,6 @@ class TopicTable:
                 f"topic {topic.name}: message.type=MIXED needs the setting enableMixedMessageType=true; leave the "
                 "attribute out, and the topic takes messages of every kind as well"
             )
-        known = self._topics.get(topic.name)
         kept = known.attributes if known is not None else None
         self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
 
@@ -173,7 +182,7 @@ class TopicTable:
                 f"topic {name} does not exist on this broker and {default_topic or 'no topic'} does not allow to create"
                 f" it for {peer}; create it with: gantrymq topic create -t {name}"
             )
-        queues = min(queues_wanted, model.write_queues)
+        queues = min(queues_wanted, model.write_queues, self._settings.number("maxTopicQueueNums"))
         if queues < 1:  # a Java broker makes a topic without queues, which then refuses every message
             raise InvalidParameter(
                 f"topic {name} does not exist and cannot be made with {queues_wanted} queues (defaultTopicQueueNums); "
@@ -191,10 +200,14 @@ class TopicTable:
         return topic
 
     def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
-        """The topic *name* of a group, for retries or dead letters, created with *queues* queues if it is new."""
+        """The topic *name* of a group, for retries or dead letters.
+
+        If it is new it is created with *queues* queues, or as many as maxRetryQueueNums allows.
+        """
         known = self._topics.get(name)
         if known is not None:
             return known
+        queues = max(0, min(queues, self._settings.number("maxRetryQueueNums")))
         topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT_SUB if unit else 0)
         self.put(topic)
         return topic

@@ -14,7 +14,6 @@ from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection
-from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
 from gantrymq.model.members import objects_in
@@ -45,18 +44,14 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     async def create(self, asked: Command, connection: Connection) -> Command:
         """200: create or change one group."""
-        self._groups.put(_group(object_body_of(asked)))
+        self._groups.update([_group(object_body_of(asked))])
         await self._state.saved()
         return ok(asked)
 
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
-        """225: create or change several; all names are checked before the first is applied."""
-        groups = [_group(each) for each in objects_in(object_body_of(asked), "groupConfigList")]
-        for group in groups:
-            names.check_group(group.name)
-        for group in groups:
-            self._groups.put(group)
+        """225: create or change several; all are checked before the first is applied."""
+        self._groups.update([_group(each) for each in objects_in(object_body_of(asked), "groupConfigList")])
         await self._state.saved()
         return ok(asked)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, queue_key, with_json
+from gantrymq.broker.wire.answers import ok, queue_key, with_table
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import Connection
@@ -37,6 +37,7 @@ class ProgressRequests:
     def __init__(self, parts: Parts) -> None:
         self._identity = parts.identity
         self._clock = parts.world.clock
+        self._workers = parts.world.workers
         self._store = parts.store
         self._topics = parts.topics
         self._groups = parts.groups
@@ -57,7 +58,7 @@ class ProgressRequests:
             if topic is not None:
                 table |= await self._queues(group, topic, topic.read_queues, pulled=True)
                 tps += self._stats.group_get_tps(name, group)
-        return with_json(asked, {"consumeTps": tps, "offsetTable": table})
+        return await with_table(asked, {"consumeTps": tps, "offsetTable": table}, self._workers)
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
@@ -88,7 +89,7 @@ class ProgressRequests:
             "totalDiff": behind,
             "totalInflightDiff": in_flight,
         }
-        return with_json(asked, body)
+        return await with_table(asked, body, self._workers)
 
     @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
     async def time_span(self, asked: Command, connection: Connection) -> Command:
@@ -119,10 +120,10 @@ class ProgressRequests:
                 }
             )
             await slices.item_done()
-        return with_json(asked, {"consumeTimeSpanSet": spans})
+        return await with_table(asked, {"consumeTimeSpanSet": spans}, self._workers)
 
     @serves(RequestCode.QUERY_CORRECTION_OFFSET)
-    def correction(self, asked: Command, connection: Connection) -> Command:
+    async def correction(self, asked: Command, connection: Connection) -> Command:
         """308: the lowest offsets of all groups but those filtered; the largest number where compareGroup is behind.
 
         Java also drops what the filtered groups committed, which is left alone here.
@@ -133,12 +134,17 @@ class ProgressRequests:
         def min_offset(queue_id: int) -> int:
             return self._store.bounds(Queue(header.topic, queue_id)).min_offset
 
-        lowest = self._offsets.lowest(header.topic, without, min_offset)
+        lowest: dict[int, int] = {}
+        slices = TimeSlices(self._clock, 1)
+        for group in self._offsets.groups_of(header.topic):
+            if group not in without:
+                self._offsets.lower(lowest, header.topic, group, min_offset)
+                await slices.item_done()
         for queue_id, queue_offset in lowest.items():
             committed = self._offsets.committed(header.compare_group, Queue(header.topic, queue_id))
             if committed is not None and queue_offset > committed:
                 lowest[queue_id] = _NO_LONGER_THERE
-        return with_json(asked, {"correctionOffsets": lowest})
+        return await with_table(asked, {"correctionOffsets": lowest}, self._workers)
 
     @serves(RequestCode.CLONE_GROUP_OFFSET)
     def clone(self, asked: Command, connection: Connection) -> Command:

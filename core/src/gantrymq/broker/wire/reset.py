@@ -9,23 +9,29 @@ broker/.../client/net/Broker2Client.java (resetOffset).
 
 from __future__ import annotations
 
+from functools import partial
+
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import queue_key, with_json
+from gantrymq.broker.wire.answers import queue_key, with_table
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.interfaces import Connection, Edge
-from gantrymq.loose_json import dumps
+from gantrymq.loose_json import ObjectKey, dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
+
+QUEUES_TOGETHER = 64  # looked at without a pause
 
 
 class ResetRequests:
     """Serves resets."""
 
     def __init__(self, parts: Parts) -> None:
+        self._world = parts.world
         self._identity = parts.identity
         self._settings = parts.settings
         self._store = parts.store
@@ -45,7 +51,7 @@ class ResetRequests:
             found = await self._here(topic, header)
         else:
             found = await self._at_members(topic, header, in_list_form=asked.language == LanguageCode.CPP)
-        return with_json(asked, {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in sorted(found)}})
+        return await with_table(asked, {"offsetTable": await self._by_key(topic, found)}, self._world.workers)
 
     async def _here(self, topic: TopicConfig, header: ResetOffsetRequest) -> dict[int, int]:
         if self._groups.known(header.group) is None:
@@ -59,14 +65,16 @@ class ResetRequests:
                     f"queueId {header.queue_id} is outside topic {topic.name}, with {topic.read_queues} read queues"
                 )
             wanted = range(header.queue_id, header.queue_id + 1)
-        found = {}
+        found, slices = dict[int, int](), self._slices()
         for queue_id in wanted:
             given = header.offset if header.queue_id >= 0 else None
             found[queue_id] = await self._target(Queue(topic.name, queue_id), header.timestamp, given)
+            await slices.item_done()
         if not found:
             raise RefusedWith(1, f"topic {topic.name} has no queue to reset")
         for queue_id, queue_offset in found.items():
             self._offsets.reset(header.group, Queue(topic.name, queue_id), queue_offset)
+            await slices.item_done()
         return found
 
     async def _target(self, queue: Queue, timestamp: int, given: int | None) -> int:
@@ -87,7 +95,7 @@ class ResetRequests:
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool
     ) -> dict[int, int]:
         """Tell every member (220, oneway); without force an offset only moves back."""
-        found = {}
+        found, slices = dict[int, int](), self._slices()
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)
             committed = self._offsets.committed(header.group, queue)
@@ -95,23 +103,33 @@ class ResetRequests:
                 raise RefusedWith(1, f"THe consumer group <{header.group}> not exist")
             target = await self._by_time(queue, header.timestamp)
             found[queue_id] = target if header.is_force or target < committed else committed
+            await slices.item_done()
         online = self._clients.consumer_group(header.group)
         if online is None or not online.members:
             raise ConsumerNotOnline(
                 f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {topic.name} "
                 f"Timestamp: {header.timestamp}"
             )
-        body: dict[str, object]
+        table: object = await self._by_key(topic, found)
         if in_list_form:
-            body = {"offsetTable": [{**self._of(topic, i).to_json(), "offset": found[i]} for i in found]}
-        else:
-            body = {"offsetTable": {queue_key(self._of(topic, i)): found[i] for i in found}}
+            table = [{**self._of(topic, i).to_json(), "offset": found[i]} for i in found]
+        body = await self._world.workers.run(partial(dumps, {"offsetTable": table}, sort=True))
         ext = ResetOffsetRequest(
             topic=topic.name, group=header.group, timestamp=header.timestamp, is_force=header.is_force
         ).to_ext()
         for member in list(online.members):
-            member.oneway(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps(body, sort=True), oneway=True))
+            member.oneway(request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, oneway=True))
         return found
+
+    async def _by_key(self, topic: TopicConfig, found: dict[int, int]) -> dict[ObjectKey, int]:
+        table, slices = dict[ObjectKey, int](), self._slices()
+        for queue_id in sorted(found):
+            table[queue_key(self._of(topic, queue_id))] = found[queue_id]
+            await slices.item_done()
+        return table
+
+    def _slices(self) -> TimeSlices:
+        return TimeSlices(self._world.clock, QUEUES_TOGETHER)
 
     def _of(self, topic: TopicConfig, queue_id: int) -> MessageQueue:
         return MessageQueue(topic.name, self._identity.broker_name, queue_id)

@@ -9,7 +9,7 @@ import logging
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, queue_key, with_json
+from gantrymq.broker.wire.answers import ok, queue_key, with_json, with_table
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import page
 from gantrymq.errors import InvalidParameter, TopicNotExist
@@ -30,6 +30,9 @@ from gantrymq.remoting.headers.topics import (
     GetTopicStatsInfoRequest,
 )
 from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
+
+QUEUES_TOGETHER = 16  # looked at without a pause
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +58,7 @@ class TopicRequests:
     """Serves the topic table."""
 
     def __init__(self, parts: Parts) -> None:
+        self._world = parts.world
         self._identity = parts.identity
         self._store = parts.store
         self._topics = parts.topics
@@ -129,6 +133,7 @@ class TopicRequests:
         """202: offsets of a topic's queues and when each last got a message."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
         table: dict[Any, Any] = {}
+        slices = TimeSlices(self._world.clock, QUEUES_TOGETHER)
         for queue_id in range(max(topic.write_queues, topic.read_queues)):
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)
@@ -141,7 +146,9 @@ class TopicRequests:
                 "maxOffset": bounds.max_offset,
                 "minOffset": max(0, bounds.min_offset),
             }
-        return with_json(asked, {"offsetTable": table, "topicPutTps": self._put_tps(topic.name)})
+            await slices.item_done()
+        body = {"offsetTable": table, "topicPutTps": self._put_tps(topic.name)}
+        return await with_table(asked, body, self._world.workers)
 
     @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
     async def delete(self, asked: Command, connection: Connection) -> Command:

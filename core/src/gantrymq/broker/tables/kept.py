@@ -1,0 +1,38 @@
+"""Checks of what goes into a table that is kept in a file: the next start can read it, and limits an operator sets."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gantrymq.config import Settings
+from gantrymq.errors import FormatError, InvalidParameter
+from gantrymq.formats.config import pretty
+from gantrymq.loose_json import loads
+from gantrymq.model.group import GroupConfig
+from gantrymq.model.topic import TopicConfig
+
+__all__ = ["MOST_CHARS", "check_limit", "check_readable"]
+
+MOST_CHARS: Final = 65_536  # of one topic or group in its file, which is written whole with each change
+
+
+def check_readable(config: TopicConfig | GroupConfig, what: str) -> None:
+    """Read *config* as the next start will read it from its file.
+
+    Raises:
+        InvalidParameter: it cannot be read, or its text is too long.
+    """
+    try:
+        text = pretty(config.to_json())
+        if len(text) > MOST_CHARS:
+            raise FormatError(f"its configuration has {len(text)} characters, the longest allowed has {MOST_CHARS}")
+        type(config).from_json(loads(text))
+    except FormatError as problem:
+        raise InvalidParameter(f"{what} {config.name}: {problem}") from None
+
+
+def check_limit(settings: Settings, key: str, what: str, count: int, before: int) -> None:
+    """Refuse a *count* above the setting *key*, unless it was as large *before*. Raises InvalidParameter."""
+    most = max(settings.number(key), before)
+    if not 0 <= count <= most:
+        raise InvalidParameter(f"{what} {count} is not between 0 and {most} (the setting {key})")
