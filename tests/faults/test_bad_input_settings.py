@@ -5,8 +5,10 @@ import signal
 import socket
 
 import pytest
+from click.testing import CliRunner
 from faulty_broker import DEADLINE_S, start_broker
 
+from gantrymq.cli import main
 from gantrymq.plugins import find_candidates, load_plugins
 
 
@@ -43,6 +45,20 @@ def starts(program, row):
         _, errors = process.communicate(timeout=DEADLINE_S)
         assert process.returncode == 0
         return errors.splitlines()
+
+    return check
+
+
+@pytest.fixture
+def noted(conf):
+    """Read a settings file with one more line, and return the file and the warning about it."""
+
+    def check(line):
+        file = conf(line)
+        done = CliRunner().invoke(main, ["config", "-c", str(file)])
+        assert done.exit_code == 0
+        (warning,) = done.stderr.splitlines()
+        return file, warning
 
     return check
 
@@ -181,6 +197,42 @@ def test_bi80_an_address_that_is_not_of_this_host(program, row, tmp_path, host, 
 
 def test_bi81_an_advertised_address_that_is_a_name(refuses):
     refuses("--set", "brokerIP1=broker.example.org", host="broker.example.org")
+
+
+@pytest.mark.parametrize("text", ["root:x:0:0:root:/root:/bin/sh\n", "root=1\nnobody=2\n"])
+def test_bi247_a_file_of_another_kind(refuses, tmp_path, text):
+    (tmp_path / "passwd").write_text(text)
+    refuses("-c", tmp_path / "passwd", file=tmp_path / "passwd", word="'root'")
+
+
+def test_bi248_a_line_that_is_no_setting(refuses, conf, tmp_path):
+    (tmp_path / "messages.jsonl").write_text('{"body": "a"}\n{"body": "b"}\n')
+    file = tmp_path / "messages.jsonl"
+    refuses("-c", file, file=file, line=1, word="'{\"body\"'")
+    file = conf("listenPort 0\nhello world")
+    refuses("-c", file, file=file, line=3, word="'hello'")
+
+
+def test_bi249_a_file_in_utf_16(refuses, tmp_path):
+    file = tmp_path / "broker.conf"
+    file.write_text("brokerName=broker-a\n", encoding="utf-16")
+    refuses("-c", file, file=file)
+
+
+def test_bi250_a_comment_behind_a_value(noted, row):
+    file, warning = noted("brokerName=broker-a # note")
+    row.check(warning, "starts", file=file, line=2, key="brokerName")
+
+
+def test_bi251_quotes_around_a_value(noted, row):
+    file, warning = noted('brokerName="broker-a"')
+    row.check(warning, "starts", file=file, line=2, key="brokerName")
+
+
+def test_bi252_no_address_to_listen_on(starts, row, tmp_path):
+    (tmp_path / "broker.conf").write_text("brokerName=broker-a\n")
+    (warning,) = [line for line in starts("-c", tmp_path / "broker.conf") if "bindAddress" in line]
+    row.check(warning, "starts")
 
 
 def test_bi98_a_certificate_that_is_not_there(refuses, tmp_path):

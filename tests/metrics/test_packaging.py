@@ -12,6 +12,7 @@ from gantrymq_metrics.settings import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
+RUNNING = ROOT / "docs/running.md"
 UNIT = ROOT / "packaging/systemd/gantrymq.service"
 
 
@@ -29,6 +30,12 @@ def test_the_image_s_variables_are_settings():
     names = re.findall(r"^ *(\w+)=", block, re.MULTILINE)
     declared = {each.key for each in SCHEMA}
     assert [name for name in names if not (name.isupper() or is_rocketmq_key(name) or name in declared)] == []
+
+
+def test_the_image_and_the_documented_settings_let_others_in():
+    assert "\n    bindAddress=0.0.0.0 \\\n" in DOCKERFILE
+    documented = re.search(r"^```\n(brokerClusterName=.*?)^```$", RUNNING.read_text(), re.MULTILINE | re.DOTALL)[1]
+    assert "brokerIP1=192.0.2.10\n" in documented
 
 
 def test_the_image_does_not_run_as_root_and_asks_for_its_health():

@@ -7,7 +7,8 @@ r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read and writ
     \t \n \r \f  \u0041  \x                             escapes; before any other character the backslash vanishes
 
 Blanks at the end of a value stay in it, as in Java; settings are trimmed when they are parsed. Bytes are UTF-8; a file
-that is not is taken as ISO 8859-1, which is what Java assumes for every file.
+that is not is taken as ISO 8859-1, which is what Java assumes for every file. UTF-16 is refused, and so is a line whose
+key cannot name a setting: to Java every text is properties.
 
 Source: java.util.Properties (load, store); apache/rocketmq broker/.../BrokerStartup.java.
 """
@@ -22,9 +23,11 @@ from typing import NamedTuple
 from gantrymq.errors import ConfigError
 from gantrymq.world import Files
 
+EXAMPLE = "brokerName=broker-a"
 _BLANKS = " \t\f"
 _LINE_END = re.compile(r"\r\n|\n|\r")
-_KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*([=:]?)[ \t\f]*", re.DOTALL)
+_SETTING = re.compile(r"[A-Za-z_][\w.-]*\Z")
 _ESCAPE = re.compile(r"\\(u.{0,4}|.)?", re.DOTALL)
 _NAMED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _WRITTEN = {"\\": "\\\\"} | {char: f"\\{name}" for name, char in _NAMED.items()}
@@ -36,24 +39,38 @@ class Line(NamedTuple):
     key: str
     value: str
     number: int  # of its first line in the file, from 1
+    bare: bool = False  # neither = nor : stands between key and value
 
 
 def read_settings_file(files: Files, path: Path) -> list[Line]:
     """Every entry of the file at *path*, in its order; of two equal keys the later one counts.
 
     Raises:
-        ConfigError: the file cannot be read or has a malformed ``\\u`` escape.
+        ConfigError: the file cannot be read, is UTF-16, or has a line that is no setting or a malformed ``\\u`` escape.
     """
     try:
         raw = files.read(path)
     except OSError as problem:
         reason = problem.strerror or type(problem).__name__
         raise ConfigError(f"cannot read the settings file {path}: {reason}") from problem
+    marked = raw.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if marked or b"\0" in raw:
+        what = "UTF-16" if marked or raw.count(0) > len(raw) // 3 else "no text"
+        raise ConfigError(f"the settings file {path} is {what}; save it as UTF-8, with lines such as {EXAMPLE}")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = raw.decode("iso-8859-1")
-    return list(parse_properties(text, str(path)))
+    lines = list(parse_properties(text, str(path)))
+    for line in lines:
+        if not _SETTING.match(line.key):
+            raise not_a_setting(f"{path} line {line.number}", line.key)
+    return lines
+
+
+def not_a_setting(where: str, key: str) -> ConfigError:
+    """The error about a line whose first word is *key*."""
+    return ConfigError(f"{where}: {key[:40]!r} is no setting; a settings file has lines such as {EXAMPLE}")
 
 
 def parse_properties(text: str, name: str) -> Iterator[Line]:
@@ -66,7 +83,7 @@ def parse_properties(text: str, name: str) -> Iterator[Line]:
         found = _KEY.match(line)
         assert found is not None  # every part of the pattern may be empty
         where = f"{name} line {number}"
-        yield Line(_unescape(found[1], where), _unescape(line[found.end() :], where), number)
+        yield Line(_unescape(found[1], where), _unescape(line[found.end() :], where), number, not found[2])
 
 
 def properties_text(values: Mapping[str, object]) -> str:

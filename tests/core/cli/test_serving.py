@@ -117,14 +117,54 @@ def test_a_server_that_others_reach_is_exposed_and_told_once(world, host):
 
 def test_required_certificates_of_clients_are_access_control(world):
     wanted = ("tls.server.need.client.auth=require", "tls.server.authClient=true")
-    assert exposed(world, "tls.server.mode=enforcing", *wanted) == ()
-    assert len(exposed(world, "tls.server.mode=permissive", *wanted)) == 1
-    assert len(exposed(world, "tls.server.mode=enforcing")) == 1
+    assert exposed(world, "tls.server.mode=enforcing", "bindAddress=0.0.0.0", *wanted) == ()
+    assert len(exposed(world, "tls.server.mode=permissive", "bindAddress=0.0.0.0", *wanted)) == 1
+    assert len(exposed(world, "tls.server.mode=enforcing", "bindAddress=0.0.0.0")) == 1
 
 
 def test_two_addresses_are_told_of_apart(world):
-    given = [("name server", broker(world, pairs=("bindAddress=10.0.0.5",))), ("broker", broker(world))]
+    given = [(name, broker(world, pairs=(f"bindAddress={host}",))) for name, host in TWO]
     assert [note.partition(",")[0] for note in exposure_notes(given)] == [
         "the name server listens on 10.0.0.5",
         "the broker listens on 0.0.0.0",
     ]
+
+
+TWO = (("name server", "10.0.0.5"), ("broker", "0.0.0.0"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "bound"),
+    [
+        ("", "127.0.0.1"),
+        ("brokerName=a", "127.0.0.1"),
+        ("brokerIP1=", "127.0.0.1"),
+        ("brokerIP1=127.0.0.1", "127.0.0.1"),
+        ("brokerIP1=192.0.2.10", "0.0.0.0"),
+        ("bindAddress=0.0.0.0", "0.0.0.0"),
+        ("bindAddress=192.0.2.10\nbrokerIP1=192.0.2.10", "192.0.2.10"),
+        ("bindAddress=127.0.0.1\nbrokerIP1=192.0.2.10", "127.0.0.1"),
+    ],
+)
+@pytest.mark.parametrize("by", ["file", "pairs", "environment"])
+def test_a_broker_listens_beyond_loopback_only_if_told_so(world, tmp_path, lines, bound, by):
+    pairs = tuple(lines.splitlines())
+    (tmp_path / "broker.conf").write_text(lines)
+    world.environ.update(pair.split("=") for pair in pairs if by == "environment")
+    given = {"file": {"file": tmp_path / "broker.conf"}, "pairs": {"pairs": pairs}, "environment": {}}[by]
+    settings = broker(world, **given)
+    assert settings.text("bindAddress") == bound
+    told = [note for note in exposure_notes([("broker", settings)]) if "this machine alone: neither" in note]
+    assert len(told) == ("bindAddress" not in lines and bound == "127.0.0.1")
+
+
+def test_a_name_server_listens_beyond_loopback_only_if_told_so(world, tmp_path):
+    (tmp_path / "namesrv.conf").write_text("listenPort=0\n")
+    settings = name_server_settings(world, Asked("test", file=tmp_path / "namesrv.conf")).settings
+    assert settings.text("bindAddress") == "127.0.0.1"
+    assert exposure_notes([("name server", settings)]) == (
+        "the name server listens on 127.0.0.1, this machine alone: bindAddress is not set. To let others in, set "
+        "bindAddress=0.0.0.0 or one address of this machine (in the settings file, the environment or with --set)",
+    )
+    opened = name_server_settings(world, Asked("test", pairs=("bindAddress=0.0.0.0",))).settings
+    assert opened.text("bindAddress") == "0.0.0.0"

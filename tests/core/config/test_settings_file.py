@@ -117,6 +117,45 @@ def test_a_byte_order_mark_is_no_part_of_the_first_key():
     assert line.key == "a"
 
 
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        ("brokerName=a\n".encode("utf-16"), "UTF-16"),
+        ("brokerName=a\n".encode("utf-16-be"), "UTF-16"),
+        ("brokerName=a\n".encode("utf-16-le"), "UTF-16"),
+        (b"\xfe\xff" + "Köln=港".encode("utf-16-be"), "UTF-16"),
+        (b"\x7fELF\x02\x01\x01\x00 and much more text", "no text"),
+    ],
+)
+def test_a_file_that_is_no_utf_8_text_is_named_as_what_it_is(raw, what):
+    with pytest.raises(ConfigError, match=f"the settings file broker.conf is {what}; save it as UTF-8"):
+        read_settings_file(OneFile(raw), Path("broker.conf"))
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "word"),
+    [
+        ('{"key": 1}\n{"key": 2}\n', 1, '{"key"'),
+        ("brokerName=a\n[section]\n", 2, "[section]"),
+        ("brokerName=a\n\n=1\n", 3, ""),
+        ("brokerName=a\n<xml>\n", 2, "<xml>"),
+        ("--set brokerName=a\n", 1, "--set"),
+        ("brokerName=a\n" + "ä-" * 100, 2, "ä-" * 20),
+    ],
+)
+def test_a_line_that_is_no_setting_is_named(text, number, word):
+    with pytest.raises(ConfigError) as caught:
+        read_settings_file(OneFile(text.encode()), Path("broker.conf"))
+    assert str(caught.value) == (
+        f"broker.conf line {number}: {word!r} is no setting; a settings file has lines such as brokerName=broker-a"
+    )
+
+
+def test_a_line_says_whether_it_has_a_separator():
+    lines = parse_properties("a=1\nb:2\nc 3\nd\ne =\n", "f")
+    assert [line.key for line in lines if line.bare] == ["c", "d"]
+
+
 def test_a_missing_file_is_one_sentence():
     with pytest.raises(ConfigError, match="cannot read the settings file broker.conf: No such file or directory"):
         read_settings_file(OneFile(None), Path("broker.conf"))

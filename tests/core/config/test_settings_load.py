@@ -86,8 +86,53 @@ def test_a_flag_that_is_no_pair_is_refused(pair):
     [("listenport", " (did you mean listenPort?)"), ("brokerNam", " (did you mean brokerName?)"), ("zzz", "")],
 )
 def test_an_unknown_key_is_noted_with_the_nearest_one(key, hint):
-    _, notes = build(file_layer("broker.conf", [Line(key, "1", 7)]))
+    _, notes = build(file_layer("broker.conf", [Line("brokerName", "b", 6), Line(key, "1", 7)]))
     assert notes == (f"broker.conf line 7: there is no setting {key}; it is ignored{hint}",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        (["zzz", "yyy"], "it begins with 'zzz', a settings file has lines such as brokerName=broker-a"),
+        (["listenport"], "it begins with 'listenport' (did you mean listenPort?), a settings file has lines such as"),
+    ],
+)
+def test_a_file_without_a_known_key_is_refused(keys, says):
+    lines = [Line(key, "1", number) for number, key in enumerate(keys, 1)]
+    with pytest.raises(ConfigError) as caught:
+        build(file_layer("notes.txt", lines))
+    assert str(caught.value).startswith(f"notes.txt has no setting that this server knows; {says}")
+
+
+@pytest.mark.parametrize("key", ["listenPort", "sendMessageThreadPoolNums"])
+def test_one_key_that_rocketmq_knows_makes_a_settings_file(key):
+    build(file_layer("broker.conf", [Line("zzz", "1", 1), Line(key, "1", 2)]))
+    build(file_layer("empty.conf", []))
+
+
+def test_a_line_without_a_separator_is_refused_unless_its_key_is_known():
+    known = Line("brokerName", "a", 1, bare=True)
+    assert build(file_layer("broker.conf", [known])).settings.text("brokerName") == "a"
+    with pytest.raises(ConfigError, match="broker.conf line 2: 'hello' is no setting; a settings file has lines such"):
+        build(file_layer("broker.conf", [known, Line("hello", "world", 2, bare=True)]))
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("broker-a # note", ["what follows # is part of brokerName; give a comment a line of its own"]),
+        ("broker-a\t#note", ["what follows # is part of brokerName; give a comment a line of its own"]),
+        ('"broker-a"', ["the quotes are part of brokerName; leave them out"]),
+        ("'broker-a' ", ["the quotes are part of brokerName; leave them out"]),
+        ("broker#a", []),
+        ("broker's", []),
+        ('"', []),
+    ],
+)
+def test_a_comment_behind_a_value_and_quotes_around_one_are_noted(value, says):
+    settings, notes = build(file_layer("broker.conf", [Line("brokerName", value, 3)]))
+    assert settings.text("brokerName") == value.strip()
+    assert list(notes) == [f"broker.conf line 3: {each}" for each in says]
 
 
 def test_keys_that_only_rocketmq_uses_are_listed_in_one_note():

@@ -26,6 +26,14 @@ def test_a_file_that_was_named_must_be_there(real_files, tmp_path):
     assert not tls_file_layer(real_files, None).entries
 
 
+def test_a_file_that_was_named_must_have_a_setting_of_tls(real_files, tmp_path):
+    (tmp_path / "broker.conf").write_text("brokerName=broker-a\n")
+    with pytest.raises(ConfigError, match=r"^environment: .*broker.conf has no setting of TLS"):
+        tls_file_layer(real_files, Given(str(tmp_path / "broker.conf"), "environment"))
+    (tmp_path / "tls.properties").write_text("# tls.enable=true\n")
+    assert not tls_file_layer(real_files, Given(str(tmp_path / "tls.properties"), "environment")).entries
+
+
 @pytest.mark.parametrize(
     ("mode", "enable", "uses"),
     [

@@ -62,7 +62,7 @@ SCHEMA: tuple[Setting, ...] = (
     _text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
     _text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
     _text("brokerIP1", "", "Address that routes and message ids name; empty means bindAddress, or this host's own."),
-    _text("bindAddress", "0.0.0.0", "Address to listen on."),
+    _text("bindAddress", "0.0.0.0", "Address to listen on; 127.0.0.1 for commands, unless this or brokerIP1 is set."),
     _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
     _flag(
         "fastPortEnable",

@@ -1,27 +1,50 @@
-"""Who can reach the servers of this process: an address that others reach, without anything that asks who they are.
+"""Who can reach the servers of this process: this machine alone, or others, without anything that asks who they are.
 
-Only clients' certificates keep others out in this version: TLS alone, with ``tls.server.need.client.auth=require``.
+RocketMQ's servers listen on every address unless told otherwise. Those of the commands listen on 127.0.0.1 unless
+bindAddress is set or, for a broker, brokerIP1 names an address that others reach. Only clients' certificates keep
+others out in this version: TLS alone, with ``tls.server.need.client.auth=require``.
 """
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from typing import Final
 
 from gantrymq.broker.server import ANY_ADDRESSES
 from gantrymq.config import Settings
 
-__all__ = ["exposure_notes", "is_loopback"]
+__all__ = ["BROKER_CLOSED", "LOOPBACK", "NAME_SERVER_CLOSED", "exposure_notes", "is_loopback"]
+
+LOOPBACK: Final = "127.0.0.1"
+BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # where an address of the commands comes from
+NAME_SERVER_CLOSED: Final = "bindAddress is not set"
 
 
 def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
-    """A sentence for each address that others reach and that anybody may use; servers by what they are called."""
+    """A sentence for each server that only this machine reaches because nothing says where it listens, and for each
+    address that others reach and that anybody may use; servers by what they are called.
+    """
+    servers = list(servers)
+    notes = [_closed(name, settings) for name, settings in servers]
     exposed: dict[str, list[str]] = {}
     for name, settings in servers:
         host = settings.text("bindAddress")
         if not is_loopback(host) and not _asks_for_certificates(settings):
             exposed.setdefault(host, []).append(name)
-    return tuple(_sentence(host, names) for host, names in exposed.items())
+    notes += [_sentence(host, names) for host, names in exposed.items()]
+    return tuple(note for note in notes if note)
+
+
+def _closed(name: str, settings: Settings) -> str:
+    why = settings.source("bindAddress")
+    if why not in (BROKER_CLOSED, NAME_SERVER_CLOSED):
+        return ""
+    also = ", and brokerIP1 to the address that clients reach" if why == BROKER_CLOSED else ""
+    return (
+        f"the {name} listens on {LOOPBACK}, this machine alone: {why}. To let others in, set bindAddress=0.0.0.0 or "
+        f"one address of this machine{also} (in the settings file, the environment or with --set)"
+    )
 
 
 def is_loopback(host: str) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import attrs
 
+from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED, is_loopback
 from gantrymq.cli.name_servers import name_server_kind
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import NameServerKind
@@ -40,6 +41,7 @@ class Asked:
     pairs: tuple[str, ...] = ()  # --set key=value
     options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value, None: not given
     defaults: Mapping[str, str] = attrs.field(factory=dict)  # where the operator says nothing
+    closed: str = BROKER_CLOSED  # source of a loopback bindAddress that nobody asked for
 
 
 class BrokerSettings(NamedTuple):
@@ -73,9 +75,9 @@ def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> Broke
     defaults = {"storePathRootDir": str(Path.home() / "store")}
     if name_servers := world.environ.get("NAMESRV_ADDR"):
         defaults["namesrvAddr"] = name_servers
-    layers = _layers(world, asked, defaults, SCHEMA)
-    allowed = strongest(layers, "plugins")
-    plugins = load_plugins(*(allowed or ("", "")), strict=strict, reserved=SCHEMA)
+    layers = _layers(world, asked, defaults, SCHEMA, asked.closed)
+    allowed = strongest(layers, "plugins") or Given("", "")
+    plugins = load_plugins(allowed.text, allowed.source, strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.schema]
     layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
     settings, notes = build_settings(schema, layers)
@@ -93,7 +95,7 @@ def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
     kind = name_server_kind()
     schema = kind.settings()
     defaults = {"configStorePath": str(asked.file.absolute())} if asked.file is not None else {}
-    settings, notes = build_settings(schema, _layers(world, asked, defaults, schema))
+    settings, notes = build_settings(schema, _layers(world, asked, defaults, schema, NAME_SERVER_CLOSED))
     settings.flags = {key: flag for key, (flag, _) in asked.options.items()}
     return NameServerSettings(settings, kind, notes)
 
@@ -118,8 +120,14 @@ def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
     return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
 
 
-def _layers(world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting]) -> list[Layer]:
-    """Weakest first; the environment is at index 3."""
+def _layers(
+    world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting], closed: str
+) -> list[Layer]:
+    """Weakest first; the environment is at index 3.
+
+    The command's own layer sets bindAddress to the loopback address unless brokerIP1 is an address that others reach;
+    *closed* is the source of that, so that the operator is told.
+    """
     lines = read_settings_file(world.files, asked.file) if asked.file is not None else []
     given = {key: Given(str(value), flag) for key, (flag, value) in asked.options.items() if value is not None}
     layers = [
@@ -128,4 +136,8 @@ def _layers(world: World, asked: Asked, defaults: Mapping[str, str], schema: Ite
         environment_layer(world.environ, schema),
         flag_layer(asked.pairs, given),
     ]
+    advertised = strongest(layers, "brokerIP1")
+    address = "" if advertised is None else advertised.text.strip()
+    if (not address or is_loopback(address)) and "bindAddress" not in layers[0].entries:
+        layers[0] = layers[0]._replace(entries={**layers[0].entries, "bindAddress": Given(LOOPBACK, closed)})
     return [tls_file_layer(world.files, strongest(layers, "tls.config.file")), *layers]

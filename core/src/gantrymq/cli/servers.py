@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-LOOPBACK = "127.0.0.1"
 PORT = click.IntRange(0, 65535)
 
 
@@ -73,9 +72,10 @@ def start(
 ) -> None:
     """Run a name server and a broker in one process.
 
-    Without -c both listen on 127.0.0.1 only; with it they follow bindAddress. The file is the broker's; --set takes
-    keys of the name server as well. Settings of TLS are for both.
+    Both listen on 127.0.0.1 only, unless bindAddress or brokerIP1 is set. The file is the broker's; --set takes keys of
+    the name server as well. Settings of TLS are for both.
     """
+    from gantrymq.cli.exposure import BROKER_CLOSED
     from gantrymq.cli.server_settings import (
         Asked,
         broker_settings,
@@ -90,11 +90,11 @@ def start(
     set_up_logs(log_level, log_file)
     world = real_world()
     given = {"storePathRootDir": ("--store", store), "listenPort": ("--broker-port", broker_port)}
-    defaults = {} if file is not None else {"bindAddress": LOOPBACK}
+    closed = "gantrymq start" if file is None else BROKER_CLOSED  # to try it on one machine needs no warning
     of_names = name_server_keys()
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
-    of_broker = broker_settings(world, Asked("gantrymq start", file, broker_pairs, given, defaults))
+    of_broker = broker_settings(world, Asked("gantrymq start", file, broker_pairs, given, closed=closed))
     folder = store_root(of_broker.settings) / "namesrv"
     of_name_server = name_server_settings(
         world,
@@ -123,7 +123,10 @@ def start(
 def nameserver(
     file: Path | None, pairs: tuple[str, ...], port: int | None, log_level: str, log_file: str | None, output: str
 ) -> None:
-    """Run a name server: brokers register with it, clients ask it where topics are."""
+    """Run a name server: brokers register with it, clients ask it where topics are.
+
+    It listens on 127.0.0.1 only, unless bindAddress is set.
+    """
     from gantrymq.cli.server_settings import Asked, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
@@ -151,7 +154,10 @@ def broker(
     log_file: str | None,
     output: str,
 ) -> None:
-    """Run a broker and register it with name servers that run elsewhere."""
+    """Run a broker and register it with name servers that run elsewhere.
+
+    It listens on 127.0.0.1 only, unless bindAddress or brokerIP1 is set.
+    """
     from gantrymq.cli.server_settings import Asked, broker_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world

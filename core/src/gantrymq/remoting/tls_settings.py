@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from gantrymq.config import Setting, Settings
+from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.settings_file import read_settings_file
 from gantrymq.settings_load import Given, Layer, file_layer
@@ -83,13 +84,16 @@ def tls_file_layer(files: Files, given: Given | None) -> Layer:
     """The ``tls.*`` settings of the file that *given* names, or of the default one.
 
     Raises:
-        ConfigError: a file that was named cannot be read.
+        ConfigError: a file that was named cannot be read, or has no setting of TLS.
     """
     path = Path(given.text.strip() if given is not None else DEFAULT_FILE)
     if given is None and files.stat(path) is None:
         return file_layer(str(path), [])
     lines = read_settings_file(files, path)
-    return file_layer(str(path), [line for line in lines if line.key.startswith("tls.")])
+    found = [line for line in lines if line.key.startswith("tls.")]
+    if given is not None and lines and not found:
+        raise ConfigError(f"{given.source}: {path} has no setting of TLS, such as tls.server.mode=enforcing")
+    return file_layer(str(path), found)
 
 
 def client_of(settings: Settings) -> TlsClient | None:

@@ -37,7 +37,7 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
 def _addresses() -> list[Setting]:
     return [
         Setting("listenPort", "number", 9876, "port to listen on, 0 for a free one", at_least=0, at_most=65535),
-        Setting("bindAddress", "text", "0.0.0.0", "address to listen on"),
+        Setting("bindAddress", "text", "0.0.0.0", "address to listen on; 127.0.0.1 for commands, unless it is set"),
     ]
 
 

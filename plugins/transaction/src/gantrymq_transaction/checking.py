@@ -66,7 +66,7 @@ class Checking:
         self._turn = 0  # whose turn it is among several producers
         self._moved: _Progress | None = None
         self._left_alone = 0  # in this round, because something failed
-        self._uncounted: dict[int, int] = {}  # half offset to the checks that its record does not count; -1: one less
+        self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
         self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
     async def round(self, now_ms: int) -> None:
@@ -119,7 +119,7 @@ class Checking:
             self._moved = _Progress(ledger.half_offset, ledger.op_offset, state.max_log_offset)
         if self._moved.log_end <= state.flushed_offset:
             self._told(self._moved)
-        self._uncounted = {at: count for at, count in self._uncounted.items() if at >= ledger.half_offset}
+        self._unsent = {offset for offset in self._unsent if offset >= ledger.half_offset}
 
     def _told(self, progress: _Progress | None) -> None:
         """A group that has committed nothing stands where the queue begins, as in a Java broker."""
@@ -194,7 +194,7 @@ class Checking:
         )
 
     def _checks(self, half: RecordView) -> int:
-        return checks_of(half.properties) + self._uncounted.get(half.queue_offset, 0)
+        return checks_of(half.properties) - (half.queue_offset in self._unsent)
 
     async def _act(
         self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
@@ -222,49 +222,35 @@ class Checking:
         oldest.append(half.born_timestamp)
         ask = verdict is Verdict.ASK
         own[CHECK_TIMES] = str(checks + ask)
-        message, uncounted = renewed(half, own), 0
-        if message.properties == half.properties_bytes:
-            uncounted = checks + ask - checks_of(half.properties)
-            if ask and offset not in self._uncounted:
-                log.warning(
-                    "the properties of the half message at queue offset %d have %d bytes, without room for the count "
-                    "of its checks; they are counted until the broker stops, and anew after its next start",
-                    *(offset, len(message.properties)),
-                )
-        return self._submit(half, message, own, ask=ask, uncounted=uncounted)
+        return self._submit(half, renewed(half, own), own, ask=ask)
 
     def _submit(
-        self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool, uncounted: int = 0
+        self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool
     ) -> asyncio.Future[PutResult | None]:
-        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended.
-
-        *uncounted*: checks that *message* does not count.
-        """
+        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended."""
 
         def stored(done: asyncio.Future[PutResult | None]) -> None:
             error = done.exception()
             if error is not None:
                 self._left(half.queue_offset, error)
-            elif (copy := done.result()) is not None:
-                missing = uncounted - (ask and not self._ask(half, own, copy))
-                if missing:
-                    self._uncounted[copy.queue_offset] = missing
+            elif ask and (copy := done.result()) is not None:
+                self._ask(half, own, copy)
 
         done = self._writer.submit([half.queue_offset], message)
         done.add_done_callback(stored)
         return done
 
-    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> bool:
-        """Ask a producer; its renewed half message is at *copy*. False: it has just left, and nobody was asked."""
+    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> None:
+        """Ask a producer; its renewed half message is at *copy*."""
         queue = real_queue(own)
         assert queue is not None
         producer = self._producer(own)
-        if producer is None:
-            return False
+        if producer is None:  # it has just left: this check is not counted
+            self._unsent.add(copy.queue_offset)
+            return
         self._turn += 1
         host = self._broker.store_host
         producer.oneway(check_request(half, own, queue, copy, host, self._broker_name))
-        return True
 
     def _producer(self, own: dict[str, str]) -> Connection | None:
         """A connection to a live producer of the message's group; another one each time."""

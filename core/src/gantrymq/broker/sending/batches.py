@@ -11,11 +11,8 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.placing import Placer, delay_of
-from gantrymq.broker.sending.stored_properties import too_long
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
@@ -75,13 +72,10 @@ class Batches:
         if inner:
             assert request.body is not None
             body: bytes | memoryview = request.body
-            _refuse_too_long(entries)
             if self._interception:
                 made = [self._interception.looked_at(message(*entry, code)) for entry in entries]
-                _refuse_too_long(made)
                 body = _joined(topic, queue_id, made, entries) or body
             whole = message(request.flag, body, appended, code)
-            _refuse_too_long([whole])
             whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
             whole.placing = Placing(batch=len(entries))
             return [whole]
@@ -96,7 +90,6 @@ class Batches:
             if one.topic == topic.name:
                 one.placing = placing
             found.append(one)
-        _refuse_too_long(found)
         return found
 
     def _entries(self, request: SendRequest, topic: TopicConfig, envelope: dict[str, str]) -> list[BatchEntry]:
@@ -122,19 +115,11 @@ class Batches:
         return entries
 
 
-def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
-    """Refuse messages if the properties of one leave no room for what is added later. Raises MessageIllegal."""
-    for number, message in enumerate(messages, 1):
-        if (size := len(message.properties)) > props.MAX_SENT_BYTES:
-            which = f"message {number} of {len(messages)}, which are stored together or not at all: "
-            raise MessageIllegal(f"{which if len(messages) > 1 else ''}{too_long(size)}")
-
-
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:
     """The body of an inner batch of *messages*; None where they are what they were *before* interceptors saw them.
 
     Raises:
-        MessageIllegal: one of them was moved elsewhere.
+        MessageIllegal: one of them was moved elsewhere, or its properties grew too long.
     """
     for number, message in enumerate(messages):
         if (message.topic, message.queue_id) != (topic.name, queue_id):
@@ -143,4 +128,7 @@ def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], bef
                 "but the batch is one record; send the messages one by one"
             )
     after = [BatchEntry(each.flag, each.body, each.properties) for each in messages]
-    return encode_batch(after) if after != before else None
+    try:
+        return encode_batch(after) if after != before else None
+    except FormatError as error:
+        raise MessageIllegal(f"the batch for topic {topic.name} cannot be stored: {error}") from error
