@@ -86,11 +86,16 @@ def test_bi34_a_body_over_4_mib(refuses):
     refuses("T", b"x" * (4 * MIB + 1), size=4 * MIB + 1, limit=4 * MIB)
 
 
-def test_bi35_properties_over_32767_bytes(broker, row):
+OURS = "MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2"
+
+
+def test_bi35_properties_over_30720_bytes(broker, row):
+    most = 30720 - len(OURS + "UNIQ_KEY\1u\2K\1\2")
     with broker.peer() as peer:
-        answer = peer.send("T", b"x", "K\1" + "v" * 32767 + "\2UNIQ_KEY\1u\2")
-        ours = len("MSG_REGION\1DefaultRegion\2TRACE_ON\1true\2CLUSTER\1DefaultCluster\2")
-        row.check(answer.remark, answer.code, size=3 + 32767 + len("UNIQ_KEY\1u\2") + ours)
+        for length in (most + 1, 32767, 40000):
+            answer = peer.send("T", b"x", "K\1" + "v" * length + "\2UNIQ_KEY\1u\2")
+            row.check(answer.remark, answer.code, size=30720 + length - most)
+        assert peer.send("T", b"x", "K\1" + "v" * most + "\2UNIQ_KEY\1u\2").code == 0
 
 
 def test_bi36_a_delay_level(refuses):
@@ -140,6 +145,24 @@ def test_bi241_a_batch_with_a_message_that_cannot_be_stored(broker, row, bad):
         assert peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(right)).code == 0
         end = peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": "Batched", "queueId": 0}).ext["offset"]
         assert int(end) == begun + 3
+
+
+@pytest.mark.parametrize("attributes", ["", "+queue.type=BatchCQ"], ids=["ordinary", "inner"])
+def test_a_batch_with_a_message_without_room_is_refused_as_a_whole(broker, rows, attributes):
+    topic = "Inner" if attributes else "Single"
+    most = 30720 - (0 if attributes else len(OURS + "UNIQ_KEY\1u\2"))
+    ext = {**HEAD, "b": topic, "m": "true", "i": "UNIQ_KEY\1u\2"}
+    with broker.peer() as peer:
+        assert peer.create_topic(topic, attributes=attributes).code == 0
+        for bad in range(3):
+            lengths = [most + (number == bad) for number in range(3)]
+            entries = [BatchEntry(0, b"%d" % bad, b"K\1%b\2" % (b"v" * (length - 3))) for length in lengths]
+            answer = peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(entries))
+            why = rows["BI-35"].filled(size=30721)
+            rows["BI-241"].check(answer.remark, answer.code, number=bad + 1, count=3, why=why)
+        entries[2] = entries[1]
+        assert peer.ask(RequestCode.SEND_BATCH_MESSAGE, ext, encode_batch(entries)).code == 0
+        assert peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": topic, "queueId": 0}).ext["offset"] == "3"
 
 
 def test_bi42_the_retry_topic_of_an_unknown_group(broker_with, row):

@@ -3,7 +3,8 @@ also after a restart, and groups go on where they were."""
 
 import json
 
-from faulty_broker import start_broker
+import pytest
+from faulty_broker import FAST, start_broker
 
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
@@ -56,3 +57,21 @@ def test_a_light_queue_lists_what_names_it_and_keeps_its_group_s_place(tmp_path)
     assert saved["lmqOffsetTable"] == {"%LMQ%a@%LMQ%g": 2}
     topics = json.loads((tmp_path / "store" / "config" / "topics.json").read_text())
     assert not any("LMQ" in name for name in topics["topicConfigTable"])
+
+
+def test_what_names_light_queues_keeps_room_for_its_offsets_there_while_it_waits(tmp_path):
+    pytest.importorskip("gantrymq_schedule")
+    names = ",".join(f"%LMQ%{number}" for number in range(300))
+    broker = start_broker(tmp_path / "store", plugins=FAST["plugins"] + ",schedule", **LIGHT)
+
+    def waiting(length):
+        filled = f"K\x01{'v' * length}\x02"
+        return peer.send("T", b"x", f"{ID.format(1)}INNER_MULTI_DISPATCH\x01{names}\x02DELAY\x011\x02{filled}")
+
+    with broker.peer() as peer:
+        refused = waiting(25_000)
+        size = int(refused.remark.partition("have ")[2].partition(" ")[0])
+        assert (refused.code, size > 25_000 + 300 * 20) == (13, True)
+        assert waiting(25_000 - (size - 30_720)).code == 0
+        assert waiting(25_000 - (size - 30_721)).code == 13
+    broker.close()

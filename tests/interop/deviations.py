@@ -48,4 +48,30 @@ TABLE = (
         "answered with 26: reading creates nothing",
         "tests/pop/test_assignment.py::test_modes_of_what_there_is_not_are_refused",
     ),
+    Deviation(
+        "properties of a message that a client sends",
+        "32,767 bytes with those that the broker adds at once; one that fills them can be neither retried nor become a "
+        "dead letter, and a half message is put back without end, and those after it are not checked",
+        "30,720 bytes (13): the other 2,047 are kept for what a retry, a delay, a transaction check or pop adds later",
+        "tests/core/broker/test_sending_back.py::"
+        "test_a_message_with_as_many_properties_as_are_accepted_is_retried_and_dead_lettered",
+    ),
+    Deviation(
+        "a message of a batch (320) whose properties are longer than 32,767 bytes with those of the batch",
+        "stored, with a length that is not that of its properties",
+        "refused with the whole batch (13)",
+        "tests/faults/test_bad_input_messages.py::test_a_batch_with_a_message_without_room_is_refused_as_a_whole",
+    ),
+    Deviation(
+        "a half message of a Java broker's store without room for the count of its checks",
+        "put back without end; those after it are not checked",
+        "checked, its checks counted in memory; given up after `transactionCheckMax` as any other",
+        "tests/transaction/test_room.py::test_one_without_room_for_a_check_is_asked_about_and_committed",
+    ),
+    Deviation(
+        "a timed message of a Java broker's store without room for TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS",
+        "dropped when it is due",
+        "delivered without them",
+        "tests/schedule/test_timer_service.py::test_what_has_no_room_for_the_times_of_its_delivery_comes_without_them",
+    ),
 )

@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.client import SendFailed
-from gantrymq.errors import StoreError
+from gantrymq.errors import BrokerRefused, MessageIllegal, StoreError
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit, SendRequest, StoreMessage
 from gantrymq.model import properties as props
@@ -73,6 +73,31 @@ def test_a_delayed_message_comes_at_its_time_and_not_before(gantrymq_simulation,
 
     (late,) = gantrymq_simulation(work, settings={"store": store})
     assert 0 <= late <= 1100
+
+
+def test_what_has_no_room_for_the_times_of_its_delivery_comes_without_them(gantrymq_simulation, monkeypatch):
+    monkeypatch.setattr(props, "MAX_SENT_BYTES", props.MAX_BYTES)  # as a Java broker accepts them, and then drops them
+
+    async def work(cluster):
+        await cluster.create_topic("A", 1)
+        sent, refused = [], 0
+        for length in range(32_300, 32_767, 20):
+            body = b"%d" % length
+            delay = {"TIMER_DELAY_SEC": "2"}
+            try:
+                await cluster.send("A", body, properties={"mine": "x" * length}, system_properties=delay)
+                sent.append(body)
+            except (BrokerRefused, MessageIllegal):
+                refused += 1
+        await cluster.world.clock.sleep(4)
+        found = await cluster.pull("A")
+        with_times = ["TIMER_DEQUEUE_MS" in each.properties for each in found]
+        return sent, sorted(each.body for each in found), refused, sum(with_times), len(with_times)
+
+    sent, found, refused, with_times, count = gantrymq_simulation(work)
+    assert found == sent
+    assert refused > 3
+    assert 0 < with_times < count - 2
 
 
 def test_a_recalled_message_does_not_come(gantrymq_simulation):

@@ -9,12 +9,14 @@ from small_schedule import LEVELS_MS, SmallSchedule
 
 from gantrymq.broker.sending.sending_back import delay_level
 from gantrymq.loose_json import dumps
+from gantrymq.model import properties as props
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.ids import offset_id
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.topic import TopicConfig
 
 RETRY, DEAD = "%RETRY%CG", "%DLQ%CG"
+LONG = "9" * 19
 
 
 @pytest.fixture
@@ -131,6 +133,40 @@ def test_sixteen_tries_and_then_a_dead_letter_on_time(delaying, schedule):
         assert dead.reconsume_times == 17
         topic = desk.tables.topics.get(DEAD)
         assert (topic.read_queues, topic.write_queues, topic.perm) == (1, 1, 6)
+
+    delaying(main)
+
+
+def test_a_message_with_as_many_properties_as_are_accepted_is_retried_and_dead_lettered(delaying):
+    topic, group = "T" * 127, "G" * 120
+    retry, dead = f"%RETRY%{group}", f"%DLQ%{group}"
+    brokers = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02UNIQ_KEY\x01u\x02"
+
+    def filled(most):
+        return text(UNIQ_KEY="u", mine="x" * (most - len(brokers) - len(text(mine=""))))
+
+    async def main(desk):
+        await desk.heartbeat(group)
+        refused = await desk.send(topic, properties=filled(props.MAX_SENT_BYTES + 1))
+        assert (refused.code, "30721 bytes" in refused.remark) == (13, True)
+        assert (await desk.send(topic, properties=filled(props.MAX_SENT_BYTES))).code == 0
+        (record,) = records(await desk.pull(topic))
+        assert len(record.properties_bytes) == props.MAX_SENT_BYTES
+        client = desk
+        for level in (18, 18, -1):
+            assert (await back(client, record.log_offset, level, group)).code == 0
+            await desk.clock.sleep(LEVELS_MS[-1] / 1000 + 1)
+            client = desk.peer()
+            (*_, record) = records(await client.pull(dead if level < 0 else retry))
+            times = {"RECONSUME_TIME": str(record.reconsume_times), "MAX_RECONSUME_TIMES": "16"}
+            of_the_consumer = text(MIN_OFFSET=LONG, MAX_OFFSET=LONG, CONSUME_START_TIME=LONG, **times)
+            copy = record.properties_bytes.tobytes().decode() + of_the_consumer
+            assert (await client.send(retry, properties=copy, reconsume_times=record.reconsume_times)).code == 0
+        assert record.reconsume_times == 3
+        resent = text(**{name: value for name, value in record.properties.items() if name != "DELAY"})
+        assert (await client.send(topic, properties=resent)).code == 0
+        first = await client.send(retry, properties=filled(props.MAX_SENT_BYTES + 1))
+        assert (first.code, "30721 bytes" in first.remark) == (13, True)
 
     delaying(main)
 

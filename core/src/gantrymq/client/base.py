@@ -39,6 +39,8 @@ class BaseClient:
         self._connecting = Connecting.of(type(self), namesrv, **connect)
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
+        self._starting: asyncio.Task[None] | None = None  # while `start` is under way
+        self._closing = False  # while `close` waits for what is under way
         self._ending: asyncio.Task[None] | None = None
         self._closers = set[asyncio.Task[Any] | None]()  # who called `close`
 
@@ -48,16 +50,40 @@ class BaseClient:
         Raises:
             OptionUnusable: a name server's address is not host:port, a setting of TLS cannot be used, or the
                 environment has half of an account.
-            ClientError: the group is already in use by the same instance, or the client was started in another event
-                loop and not closed there.
+            ClientError: the group is already in use by the same instance, the client was started in another event loop
+                and not closed there, or it was closed, or is being closed, meanwhile.
         """
         if self._instance is not None:
             self._started()
+            self._check_not_closing()
+            return
+        if (ending := self._in_this_loop(self._ending)) is not None:
+            await asyncio.shield(ending)
+        starting = self._in_this_loop(self._starting)
+        is_first = starting is None
+        if starting is None:
+            starting = self._starting = asyncio.get_running_loop().create_task(self._joined())
+        try:
+            await asyncio.wait((starting,))
+        except asyncio.CancelledError:
+            if is_first:
+                starting.cancel()
+                await asyncio.wait((starting,))
+                if self.is_started:  # it had just succeeded, which the caller will not know
+                    self._leave(math.inf)
+            raise
+        if not starting.cancelled():
+            starting.result()
+        if not self.is_started:
+            raise ClientError(f"this {type(self).__name__} was closed while it was being started")
+
+    async def _joined(self) -> None:
+        if self._instance is not None:  # by another task, while this one waited
             return
         instance = await join(self._connecting)
         try:
             self._register(instance)
-        except ClientError:
+        except BaseException:
             await instance.leave()
             raise
         self._instance, self._loop = instance, asyncio.get_running_loop()
@@ -66,9 +92,10 @@ class BaseClient:
         """As `start`, but in the instance of *root*, which is started, and with its `ConnectOptions`.
 
         Raises:
-            ClientError: the group is already in use by the instance, or *root* is not started.
+            ClientError: the group is already in use by the instance, or *root* is not started, or is being closed.
         """
         instance, self._connecting = root._started(), root._connecting
+        root._check_not_closing()
         self._register(instance)
         instance.users += 1
         self._instance, self._loop = instance, asyncio.get_running_loop()
@@ -125,7 +152,8 @@ class BaseClient:
     async def close(self, timeout_s: float | None = None) -> None:
         """Finish what is under way, tell the brokers, close what nobody else uses; harmless when repeated.
 
-        Where it is cancelled what is under way is given up, and the rest is done in the background.
+        A `start` that is under way is given up, and raises ClientError. When `close` is cancelled, what is under way is
+        given up, and the rest is done in the background.
 
         Args:
             timeout_s: seconds that this may take; what is under way then is given up, and brokers that have not
@@ -134,16 +162,20 @@ class BaseClient:
         Raises:
             ClientError: the client was started in another event loop.
         """
+        if (starting := self._in_this_loop(self._starting)) is not None:
+            starting.cancel()
+            await asyncio.wait((starting,))
         if self._instance is None:
-            if self._ending is not None and not self._ending.done():
-                await asyncio.shield(self._ending)
+            if (ending := self._in_this_loop(self._ending)) is not None:
+                await asyncio.shield(ending)
             return
         clock = self._started().world.clock
+        self._closing = True
         self.closed_by(asyncio.current_task())
         deadline = math.inf if timeout_s is None else clock.monotonic() + timeout_s
         try:
             await self._finish_within(clock, deadline - clock.monotonic())
-        except asyncio.CancelledError:
+        except BaseException:
             self._leave(deadline)
             raise
         await asyncio.shield(self._leave(deadline))
@@ -151,6 +183,7 @@ class BaseClient:
     def _leave(self, deadline: float) -> asyncio.Task[None]:
         """Give the instance up; the task tells the brokers and goes on even where who closes is cancelled."""
         instance, self._instance = self._instance, None
+        self._closing = False
         self._closers.clear()
         if instance is not None:
             self._ending = asyncio.get_running_loop().create_task(self._left(instance, deadline))
@@ -194,6 +227,17 @@ class BaseClient:
 
     async def _unregister(self, instance: ClientInstance) -> None:
         """Tell the brokers that the client leaves its group."""
+
+    def _check_not_closing(self) -> None:
+        """Raises ClientError: `close` was called, and still waits for what is under way."""
+        if self._closing:
+            raise ClientError(f"this {type(self).__name__} is being closed")
+
+    @staticmethod
+    def _in_this_loop(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
+        """*task*, if it is under way in the running event loop."""
+        under_way = task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop()
+        return task if under_way else None
 
     def _started(self) -> ClientInstance:
         """The instance. Raises ClientError: `start` was not called here, or `close` was."""

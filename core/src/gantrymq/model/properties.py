@@ -40,6 +40,13 @@ INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 
 MAX_BYTES = 32767  # a signed 16-bit length stands before the text in a record
+LATER_BYTES = 2047  # of those, kept free when a message is accepted
+"""Room for what is added afterwards: by transaction checks, timers, retries, consumers' copies, pop, inner batches, and
+Java brokers that work on the same store. ``tests/core/model/test_properties_room.py`` adds up at most 1,513 bytes, and
+`LIGHT_QUEUE_BYTES` for each light queue. The others are for interceptors.
+"""
+MAX_SENT_BYTES = MAX_BYTES - LATER_BYTES  # of a message that a client sends, with what the broker adds at once
+LIGHT_QUEUE_BYTES = 20
 
 _PAIR = b"\x02"
 

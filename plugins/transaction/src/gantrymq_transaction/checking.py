@@ -66,7 +66,7 @@ class Checking:
         self._turn = 0  # whose turn it is among several producers
         self._moved: _Progress | None = None
         self._left_alone = 0  # in this round, because something failed
-        self._unsent: set[int] = set()  # renewed half messages whose check reached nobody
+        self._uncounted: dict[int, int] = {}  # half offset to the checks that its record does not count; -1: one less
         self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
     async def round(self, now_ms: int) -> None:
@@ -119,7 +119,7 @@ class Checking:
             self._moved = _Progress(ledger.half_offset, ledger.op_offset, state.max_log_offset)
         if self._moved.log_end <= state.flushed_offset:
             self._told(self._moved)
-        self._unsent = {offset for offset in self._unsent if offset >= ledger.half_offset}
+        self._uncounted = {at: count for at, count in self._uncounted.items() if at >= ledger.half_offset}
 
     def _told(self, progress: _Progress | None) -> None:
         """A group that has committed nothing stands where the queue begins, as in a Java broker."""
@@ -194,7 +194,7 @@ class Checking:
         )
 
     def _checks(self, half: RecordView) -> int:
-        return checks_of(half.properties) - (half.queue_offset in self._unsent)
+        return checks_of(half.properties) + self._uncounted.get(half.queue_offset, 0)
 
     async def _act(
         self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
@@ -222,35 +222,49 @@ class Checking:
         oldest.append(half.born_timestamp)
         ask = verdict is Verdict.ASK
         own[CHECK_TIMES] = str(checks + ask)
-        return self._submit(half, renewed(half, own), own, ask=ask)
+        message, uncounted = renewed(half, own), 0
+        if message.properties == half.properties_bytes:
+            uncounted = checks + ask - checks_of(half.properties)
+            if ask and offset not in self._uncounted:
+                log.warning(
+                    "the properties of the half message at queue offset %d have %d bytes, without room for the count "
+                    "of its checks; they are counted until the broker stops, and anew after its next start",
+                    *(offset, len(message.properties)),
+                )
+        return self._submit(half, message, own, ask=ask, uncounted=uncounted)
 
     def _submit(
-        self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool
+        self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool, uncounted: int = 0
     ) -> asyncio.Future[PutResult | None]:
-        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended."""
+        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended.
+
+        *uncounted*: checks that *message* does not count.
+        """
 
         def stored(done: asyncio.Future[PutResult | None]) -> None:
             error = done.exception()
             if error is not None:
                 self._left(half.queue_offset, error)
-            elif ask and (copy := done.result()) is not None:
-                self._ask(half, own, copy)
+            elif (copy := done.result()) is not None:
+                missing = uncounted - (ask and not self._ask(half, own, copy))
+                if missing:
+                    self._uncounted[copy.queue_offset] = missing
 
         done = self._writer.submit([half.queue_offset], message)
         done.add_done_callback(stored)
         return done
 
-    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> None:
-        """Ask a producer; its renewed half message is at *copy*."""
+    def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> bool:
+        """Ask a producer; its renewed half message is at *copy*. False: it has just left, and nobody was asked."""
         queue = real_queue(own)
         assert queue is not None
         producer = self._producer(own)
-        if producer is None:  # it has just left: this check is not counted
-            self._unsent.add(copy.queue_offset)
-            return
+        if producer is None:
+            return False
         self._turn += 1
         host = self._broker.store_host
         producer.oneway(check_request(half, own, queue, copy, host, self._broker_name))
+        return True
 
     def _producer(self, own: dict[str, str]) -> Connection | None:
         """A connection to a live producer of the message's group; another one each time."""

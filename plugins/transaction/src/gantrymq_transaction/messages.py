@@ -10,6 +10,9 @@
 
 A committed message that asks for a delay has no TRAN_MSG, and is set aside once more until its delay is over.
 
+The properties of a half message that a Java broker stored may have no room for a count of checks. Its copies then have
+the same text as itself.
+
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageBridge.java,
 DefaultTransactionalMessageCheckListener.java, TransactionalMessageServiceImpl.java (getOpMessage);
 broker/.../processor/EndTransactionProcessor.java (endMessageTransaction);
@@ -110,7 +113,7 @@ def renewed(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
         HALF_TOPIC,
         half.queue_id,
         half.body,
-        ordered_text(own),
+        _text(half, own),
         tags_code=tags_code(own.get(props.TAGS)),
         sys_flag=half.sys_flag,
         born_timestamp=half.born_timestamp,
@@ -129,12 +132,18 @@ def resumed(given: RecordView) -> StoreMessage:
     return _moved(given, {**given.properties, CHECK_TIMES: "0"}, HALF_TOPIC)
 
 
+def _text(record: RecordView, own: Mapping[str, str]) -> bytes:
+    """*own* as a copy of *record* has them; the text of *record* if a record has no room for them."""
+    text = ordered_text(own)
+    return text if len(text) <= props.MAX_BYTES else bytes(record.properties_bytes)
+
+
 def _moved(record: RecordView, own: Mapping[str, str], topic: str) -> StoreMessage:
     return StoreMessage(
         topic,
         0,
         record.body,
-        ordered_text(own),
+        _text(record, own),
         tags_code=tags_code(own.get(props.TAGS)),
         flag=record.flag,
         sys_flag=record.sys_flag,
@@ -183,7 +192,7 @@ def check_request(
         topic=queue[0],
         queue_id=queue[1],
         body=half.body,
-        properties=ordered_text({**own, props.WAIT: "false"}),
+        properties=_text(half, {**own, props.WAIT: "false"}),
         queue_offset=copy.queue_offset,
         log_offset=copy.log_offset,
         store_timestamp=half.store_timestamp,

@@ -5,9 +5,9 @@
       `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
            `- settled     the ledger hears of it, then those who wait
 
-Where the store does not take them as one (they do not fit one log file together, or a message lies in queues of another
-kind), each goes by itself: the message, and when it is durable its op message. A crash in between leaves a message
-without one; whoever is asked next finds it by its key (`copies`).
+If one of them is refused, or they do not fit one log file together, none is stored, and each is stored by itself: the
+message, and when it is durable its op message. So an op message is never stored before the message. A crash in between
+leaves a message without one; the next decision finds it by its key (`copies`).
 
 RocketMQ writes op messages up to three seconds later, so that a kill loses decisions that it acknowledged.
 """
@@ -22,7 +22,6 @@ from typing import Any, Final
 
 from gantrymq.errors import GantryError, RefusedWith, RequestError
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
-from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.world import Timer
 from gantrymq_transaction.ledger import Ledger
@@ -42,7 +41,6 @@ GATHER_S: Final = 0.002
 WAITING_BYTES: Final = 64 * 1024 * 1024
 WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
-_LIGHT: Final = props.INNER_MULTI_DISPATCH.encode()
 
 
 class _Waiting:
@@ -172,8 +170,6 @@ class Writer:
     def _append(self, group: list[_Waiting]) -> Awaitable[Sequence[PutResult]] | None:
         """Begin one append; None where the messages have to be stored one by one."""
         batch = [as_submitted(each.message) for each in group if each.message is not None]
-        if not self._plain(batch):
-            return None
         batch.append(self._op(group))
         for message in batch[1:]:
             message.joined = True
@@ -187,7 +183,7 @@ class Writer:
 
     async def _store(self, group: list[_Waiting], appended: Awaitable[Sequence[PutResult]] | None) -> None:
         try:
-            if appended is None or not await self._together(group, await appended):
+            if appended is None or not self._together(group, await appended):
                 await self._apart(group)
         except GantryError as error:
             self._failed(group, error)
@@ -198,30 +194,15 @@ class Writer:
             self._count -= len(group)
             self._bytes -= sum(each.size for each in group)
 
-    def _plain(self, batch: Sequence[StoreMessage]) -> bool:
-        """Whether the store cannot refuse one of *batch* and take its op message."""
-        for topic in map(self._broker.topic, {message.topic for message in batch}):
-            if topic is None or topic.has_batch_queues:
-                return False
-        most_bytes = self._broker.settings.number("maxMessageSize")
-        return all(len(each.body) <= most_bytes and _LIGHT not in each.properties for each in batch)
-
-    async def _together(self, group: list[_Waiting], results: Sequence[PutResult]) -> bool:
+    def _together(self, group: list[_Waiting], results: Sequence[PutResult]) -> bool:
         """What one append came to; False when the store took none of it."""
+        if any(result.status is not PutStatus.OK for result in results):
+            return False
         *stored, op = results
-        if op.status is not PutStatus.OK:
-            if all(result.status is not PutStatus.OK for result in stored):
-                return False
-            await self._put_op(group)  # refused by itself
-        else:
-            self._noted(group, op)
+        self._noted(group, op)
         found = iter(stored)
         for each in group:
-            result = next(found) if each.message is not None else None
-            if result is not None and result.status is not PutStatus.OK:
-                await self._lost(each, result)
-            else:
-                self._settled(each, result)
+            self._settled(each, next(found) if each.message is not None else None)
         return True
 
     async def _apart(self, group: list[_Waiting]) -> None:
@@ -229,7 +210,7 @@ class Writer:
         for each in group:
             try:
                 result = None if each.message is None else await self._put(each.message)
-                await self._put_op([each])
+                self._noted([each], await self._put(self._op([each])))
             except GantryError as error:
                 self._failed([each], error)
             except Exception as error:
@@ -238,13 +219,16 @@ class Writer:
             else:
                 self._settled(each, result)
 
-    async def _put_op(self, group: list[_Waiting]) -> None:
-        self._noted(group, await self._put(self._op(group)))
-
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message by itself; what is this plugin's own no interceptor sees."""
         (result,) = await self._broker.put_all([as_submitted(message)], seen=message.topic in _OWN)
         if result.status is not PutStatus.OK:
+            if result.status is PutStatus.MESSAGE_ILLEGAL:
+                log.warning(
+                    "a message for %s of a transaction, which stays undecided, cannot be stored: %s",
+                    message.topic,
+                    result.problem,
+                )
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
@@ -261,22 +245,6 @@ class Writer:
             self._taken.pop(offset, None)
         if not each.done.done():
             each.done.set_result(result if each.answer is None else each.answer)
-
-    async def _lost(self, each: _Waiting, refused: PutResult) -> None:
-        """The op message is stored and the message was refused: store it again by itself, or say that it is gone."""
-        assert each.message is not None
-        try:
-            result = await self._put(each.message)
-        except GantryError:
-            log.exception(
-                "a message for %s of a transaction that is decided could not be stored: %s",
-                *(each.message.topic, refused.problem),
-            )
-            for offset in each.offsets:
-                self._ledger.settle(offset)
-            self._end_with(each, RefusedWith(refused.status.value, refused.problem or refused.status.name))
-        else:
-            self._settled(each, result)
 
     def _failed(self, group: list[_Waiting], error: Exception) -> None:
         """Open again where the store refused; in doubt where it may have stored and could not confirm."""

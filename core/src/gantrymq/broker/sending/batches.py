@@ -11,8 +11,11 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.placing import Placer, delay_of
+from gantrymq.broker.sending.stored_properties import too_long
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
@@ -72,10 +75,13 @@ class Batches:
         if inner:
             assert request.body is not None
             body: bytes | memoryview = request.body
+            _refuse_too_long(entries)
             if self._interception:
                 made = [self._interception.looked_at(message(*entry, code)) for entry in entries]
+                _refuse_too_long(made)
                 body = _joined(topic, queue_id, made, entries) or body
             whole = message(request.flag, body, appended, code)
+            _refuse_too_long([whole])
             whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
             whole.placing = Placing(batch=len(entries))
             return [whole]
@@ -90,6 +96,7 @@ class Batches:
             if one.topic == topic.name:
                 one.placing = placing
             found.append(one)
+        _refuse_too_long(found)
         return found
 
     def _entries(self, request: SendRequest, topic: TopicConfig, envelope: dict[str, str]) -> list[BatchEntry]:
@@ -115,11 +122,19 @@ class Batches:
         return entries
 
 
+def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
+    """Refuse messages if the properties of one leave no room for what is added later. Raises MessageIllegal."""
+    for number, message in enumerate(messages, 1):
+        if (size := len(message.properties)) > props.MAX_SENT_BYTES:
+            which = f"message {number} of {len(messages)}, which are stored together or not at all: "
+            raise MessageIllegal(f"{which if len(messages) > 1 else ''}{too_long(size)}")
+
+
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:
     """The body of an inner batch of *messages*; None where they are what they were *before* interceptors saw them.
 
     Raises:
-        MessageIllegal: one of them was moved elsewhere, or its properties grew too long.
+        MessageIllegal: one of them was moved elsewhere.
     """
     for number, message in enumerate(messages):
         if (message.topic, message.queue_id) != (topic.name, queue_id):
@@ -128,7 +143,4 @@ def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], bef
                 "but the batch is one record; send the messages one by one"
             )
     after = [BatchEntry(each.flag, each.body, each.properties) for each in messages]
-    try:
-        return encode_batch(after) if after != before else None
-    except FormatError as error:
-        raise MessageIllegal(f"the batch for topic {topic.name} cannot be stored: {error}") from error
+    return encode_batch(after) if after != before else None

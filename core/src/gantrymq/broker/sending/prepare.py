@@ -6,7 +6,8 @@ of ours equals Java's byte for byte. Entries of a client batch keep their own te
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
 its own is `gantrymq.broker.sending.placing`'s business.
 
-What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`.
+What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`; their headers
+are too short for properties of a length that is refused.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -20,7 +21,7 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.placing import DELAYS, Placer, refuse_delays
-from gantrymq.broker.sending.stored_properties import Plan, StoredProperties
+from gantrymq.broker.sending.stored_properties import Plan, StoredProperties, too_long
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
@@ -39,6 +40,7 @@ from gantrymq.model.ids import UniqueIds
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
+_RETRIED = b"%b\x01" % props.RETRY_TOPIC.encode()  # a failed message that comes back: it takes the room kept for that
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
 
 
@@ -175,15 +177,21 @@ class Preparing:
 
     def completed(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
         """What is stored for *message*, whose properties have *special* ones: plugins see it. Raises RequestError."""
+        light = 0
         if special is not None:
             self._placer.place(message, topic, special)  # so that none is moved that would be refused
+            light = len(message.placing.light) if message.placing else 0
             message.placing = None
-            if _is_half(message, special):
-                return self._half(message)
-        message = self._interception.seen(message, special)
-        if (special is not None or topic.attributes) and message.topic == topic.name:
-            refuse_delays(special or {}, self._unserved)
-            self._placer.place(message, topic, special or {})
+        if special is not None and _is_half(message, special):
+            message = self._half(message)
+        else:
+            message = self._interception.seen(message, special)
+            if (special is not None or topic.attributes) and message.topic == topic.name:
+                refuse_delays(special or {}, self._unserved)
+                self._placer.place(message, topic, special or {})
+        size = len(message.properties) + props.LIGHT_QUEUE_BYTES * light
+        if size > props.MAX_SENT_BYTES and _RETRIED not in message.properties:
+            raise MessageIllegal(too_long(size))
         return message
 
     def passed(self, request: SendRequest) -> Passed | None:

@@ -35,6 +35,15 @@ _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a
 _KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, and many messages of a producer have the same
 
 
+def too_long(size: int) -> str:
+    """Why a message whose properties take *size* bytes is refused."""
+    return (
+        f"the properties have {size} bytes with those that the broker adds, the longest allowed is "
+        f"{props.MAX_SENT_BYTES} (RocketMQ's {props.MAX_BYTES}, less {props.LATER_BYTES} for what a retry, a delay or "
+        "a transaction adds later); put long values into the body"
+    )
+
+
 class Stored(NamedTuple):
     """One message's properties, ready for its record."""
 

@@ -74,7 +74,9 @@ class Client:
         """
         self._thread: LoopThread | None = None
         self._made = AsyncClient(namesrv, hooks=hooks, trace=trace, **connect)
-        self._turning = threading.Lock()  # one start or end at a time
+        self._turning = threading.RLock()  # one start or end at a time; a signal's handler may end what is starting
+        self._starting: LoopThread | None = None  # while `start` is under way
+        self._given_up = False  # `close` was called meanwhile
         self._streams = weakref.WeakSet[Stream[Any]]()
         self._admin: Admin | None = None
 
@@ -83,18 +85,24 @@ class Client:
 
         Raises:
             OptionUnusable: a name server's address is not host:port, or a setting of TLS cannot be used.
-            ClientError: an event loop runs in this thread.
+            ClientError: an event loop runs in this thread, or the client was closed meanwhile.
         """
         with self._turning:
             if self._thread is not None:
                 self._thread.check()
                 return
-            thread = LoopThread()
+            self._given_up = False
+            thread = self._starting = LoopThread()
             try:
                 thread.call(self._made.start)
+                if self._given_up:
+                    thread.call(self._made.close)
+                    raise ClientError("this Client was closed while it was being started")
             except BaseException:
                 thread.stop()
                 raise
+            finally:
+                self._starting = None
             self._thread = thread
 
     @property
@@ -221,7 +229,8 @@ class Client:
         """Close what the client made, then the connections, then the thread; harmless when repeated.
 
         Calls that other threads are in, and what they have in hand of a consumer, are waited for, of loops for 10 s;
-        what the calling thread has in hand itself is not. In a process that was forked off there is nothing to close.
+        what the calling thread has in hand itself is not. A `start` that another thread is in is given up, and raises
+        ClientError. In a process that was forked off there is nothing to close.
 
         Args:
             timeout_s: seconds that this may take; what is under way then is given up.
@@ -229,6 +238,9 @@ class Client:
         Raises:
             ClientError: an event loop runs in this thread.
         """
+        if (starting := self._starting) is not None:
+            self._given_up = True
+            starting.begin(self._made.close)
         with self._turning:
             thread = self._thread
             if thread is None:

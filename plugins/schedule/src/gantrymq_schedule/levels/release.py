@@ -48,4 +48,6 @@ def real_message(record: RecordView) -> StoreMessage:
     """
     topic, queue_id = real_place(record.properties)
     text = bytes(record.properties_bytes)
-    return in_place_of(record, topic, queue_id, text if text.endswith(b"\x02") else ordered_text(record.properties))
+    if not text.endswith(b"\x02") and len(text) < props.MAX_BYTES:
+        text = ordered_text(record.properties)
+    return in_place_of(record, topic, queue_id, text)

@@ -1,9 +1,10 @@
 """What a message looks like while it waits for its time, and when it comes back. Plain values, nothing is stored here.
 
 A message that waits lies in ``rmq_sys_wheel_timer``, queue 0, with REAL_TOPIC, REAL_QID and TIMER_OUT_MS, the time of
-its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. What a
-recall stores is made by the broker itself: Java keeps its properties in a map of 16 buckets, with an empty
-TRACE_CONTEXT, so they stand in another order than those that came with a request.
+its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. One from
+a Java broker's store may have no room for these two and comes back without them; a Java broker drops it. What a recall
+stores is made by the broker itself: Java keeps its properties in a map of 16 buckets, with an empty TRACE_CONTEXT, so
+they stand in another order than those that came with a request.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
 store/.../timer/TimerMessageStore.java (convert, convertMessage).
@@ -26,7 +27,6 @@ from gantrymq_schedule.delivered import in_place_of
 __all__ = [
     "BORN_TIMESTAMP",
     "DELETE_KEY",
-    "MOST_PROPERTIES_BYTES",
     "NEVER_WAITED",
     "RECALL_TAG",
     "TIMER_QUEUE",
@@ -56,8 +56,6 @@ _RECALL_NAMES = (
 )  # in the order in which Java puts them
 _ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
 NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # in TIMER_ENQUEUE_MS
-_ADDED_LATER = 100  # bytes, at most: enqueue and dequeue times, rolls
-MOST_PROPERTIES_BYTES = props.MAX_BYTES - _ADDED_LATER
 
 _NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)  # the first that is there counts
 
@@ -80,11 +78,7 @@ def asked_ms(own: Mapping[str, str], now_ms: int) -> int:
 
 
 def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMessage:
-    """What to store in place of *message*, which waits in the slot of *slot_ms*.
-
-    Raises:
-        MessageIllegal: its properties leave no room for what is added until it is delivered.
-    """
+    """What to store in place of *message*, which waits in the slot of *slot_ms*."""
     own = {
         **own,
         props.TIMER_OUT_MS: str(slot_ms),
@@ -92,11 +86,6 @@ def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMess
         props.REAL_QUEUE_ID: str(message.queue_id),
     }
     text = _recall_text(own) if own.get(props.TAGS) == RECALL_TAG and DELETE_KEY in own else ordered_text(own)
-    if len(text) > MOST_PROPERTIES_BYTES:
-        raise MessageIllegal(
-            f"the properties of a timed message have {len(text)} bytes with what the broker adds; "
-            f"{MOST_PROPERTIES_BYTES} is the most"
-        )
     made = MovedMessage(
         TIMER_QUEUE.topic,
         TIMER_QUEUE.queue_id,
@@ -151,24 +140,26 @@ def delete_key(topic: str, unique_id: str) -> str:
 
 def returned(record: RecordView, waiting: Waiting, enqueue_ms: int, now_ms: int) -> StoreMessage:
     """The message itself, for its real topic."""
-    own = {**record.properties, _ENQUEUE_MS: str(enqueue_ms), _DEQUEUE_MS: str(now_ms)}
-    return in_place_of(record, waiting.topic, waiting.queue_id, ordered_text(own))
+    times = {_ENQUEUE_MS: str(enqueue_ms), _DEQUEUE_MS: str(now_ms)}
+    return in_place_of(record, waiting.topic, waiting.queue_id, _text(record, times))
 
 
 def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
     """The message for its next round."""
     times = record.properties.get(_ROLL_TIMES, "")
-    own = {
-        **record.properties,
-        _ENQUEUE_MS: str(enqueue_ms),
-        _ROLL_TIMES: str(int(times) + 1 if _small(times) else 1),
-        _DEQUEUE_MS: str(now_ms),
-    }
-    return in_place_of(record, record.topic, record.queue_id, ordered_text(own))
+    rolls = str(int(times) + 1 if _small(times) else 1)
+    more = {_ENQUEUE_MS: str(enqueue_ms), _ROLL_TIMES: rolls, _DEQUEUE_MS: str(now_ms)}
+    return in_place_of(record, record.topic, record.queue_id, _text(record, more))
+
+
+def _text(record: RecordView, more: Mapping[str, str]) -> bytes:
+    """The properties of *record* and *more*; without these if a record has no room for them."""
+    text = ordered_text({**record.properties, **more})
+    return text if len(text) <= props.MAX_BYTES else bytes(record.properties_bytes)
 
 
 def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
-    """What tells one delivery from others, from a stored message; None for one that no timer delivered.
+    """What tells one delivery from others, from a stored message; None for one that does not say when a timer did it.
 
     How often it went round tells one round from the next, but not the message that comes in the end: after a crash a
     wheel that was days behind may send a message round once more than before.
