@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from pop_client import PopClient
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError
@@ -173,5 +174,26 @@ def test_acknowledgements_of_a_checkpoint_that_a_timer_brings_go_the_same_way(po
         found = [await broker.get(Queue(name, each), 0, GetLimit()) for name in broker.topics() for each in range(8)]
         records = b"".join(bytes(buffer) for each in found for buffer in each.buffers)
         assert b"TIMER_DELIVER_MS\x01%d\x02" % (now + 8000) in records
+
+    popped(main)
+
+
+def test_pops_of_a_client_that_reads_nothing_wait_and_others_get_the_messages(popped):
+    async def main(client):
+        for _ in range(30):
+            await client.send(bytes(400_000))
+        greedy = PopClient(client.cluster)
+        async with greedy:
+            connection = await greedy.remoting.connect(client.cluster.broker_address)
+            connection._writes.transport.pause_reading()
+            asked = [asyncio.ensure_future(greedy.pop(most=1, queue=0)) for _ in range(30)]
+            await client.clock.sleep(2)
+            left = 0
+            while (answer := await client.pop(most=1, queue=0)).code == 0:
+                left += len(answer.messages)
+            assert 10 < left < 29
+            connection._writes.transport.resume_reading()
+            answers = await asyncio.gather(*asked)
+            assert sum(len(answer.messages) for answer in answers) == 30 - left
 
     popped(main)

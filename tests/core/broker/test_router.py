@@ -17,7 +17,7 @@ from gantrymq.remoting.sends import Send
 
 class FakeConnection:
     def __init__(self):
-        self.closed = False
+        self.closed = self.full = False
         self.answers = []
         self.closing = []
 

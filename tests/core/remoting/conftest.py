@@ -157,7 +157,7 @@ class Rig:
     def __init__(self, clock: ManualClock, world: World) -> None:
         self.clock, self.world = clock, world
         self.unfinished = UnfinishedFrames(1 << 30)
-        self.unwritten = UnwrittenBytes(1 << 30)
+        self.unwritten = UnwrittenBytes(1 << 30, clock.monotonic)
 
     def connect(
         self, handler: Any = None, *, sniffing: bool = True, busy_poll: Any = None, admission: Any = None, **limits: Any

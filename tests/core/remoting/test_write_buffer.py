@@ -73,10 +73,10 @@ async def test_flush_writes_what_is_gathered_at_once_and_only_once(rig, recorder
 
 @in_loop
 async def test_a_reader_far_too_slow_is_closed(rig, recorder, caplog):
-    connection, transport = rig.connect(recorder(echo), pause_reading_bytes=1000, max_unwritten_bytes=10_000)
+    connection, transport = rig.connect(recorder(), pause_reading_bytes=1000, max_unwritten_bytes=10_000)
     transport.slow = True
-    for _ in range(3):
-        connection.data_received(asked(body=bytes(4000)))
+    for opaque in range(3):
+        connection.reply(opaque, Command(0, body=bytes(4000)))
         await turn()
     assert transport.aborted
     assert "reads too slowly" in caplog.text
@@ -95,7 +95,7 @@ async def test_close_writes_what_is_gathered(rig):
 
 @in_loop
 async def test_a_crowd_of_slow_readers_costs_bounded_memory_and_the_greediest_goes_first(rig, recorder, caplog):
-    rig.unwritten = UnwrittenBytes(50_000)
+    rig.unwritten = UnwrittenBytes(50_000, rig.clock.monotonic)
     crowd = [rig.connect(recorder(echo)) for _ in range(10)]
     for number, (connection, transport) in enumerate(crowd):
         transport.slow = True
@@ -113,7 +113,7 @@ async def test_a_crowd_of_slow_readers_costs_bounded_memory_and_the_greediest_go
 
 @in_loop
 async def test_what_was_written_meanwhile_does_not_count(rig, recorder):
-    rig.unwritten = UnwrittenBytes(10_000)
+    rig.unwritten = UnwrittenBytes(10_000, rig.clock.monotonic)
     (first, one), (second, two) = rig.connect(recorder(echo)), rig.connect(recorder(echo))
     one.slow = two.slow = True
     first.data_received(asked(body=bytes(8000)))

@@ -18,6 +18,7 @@ from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
+from gantrymq.cli.freed_memory import give_freed_memory_back
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
 from gantrymq.commands.output import warn
@@ -150,12 +151,14 @@ async def serve(
         ConfigError, PluginError, StoreError: the start failed.
     """
     asked = asyncio.create_task(stop_requested().wait())
+    trimming: asyncio.Task[None] | None = None
     give_way_sooner()
     collect_only_young()
     try:
         if not await _first(servers.start(), asked):
             return
         collect_less_often()
+        trimming = asyncio.create_task(give_freed_memory_back(servers.world))
         announce(servers)
         if work is None:
             await asked
@@ -163,6 +166,8 @@ async def serve(
             await _first(work(servers), asked)
     finally:
         asked.cancel()
+        if trimming is not None:
+            trimming.cancel()
         await servers.stop()
         await servers.world.workers.close()
 

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Sequence
+from typing import Any, Protocol, TypeVar
 
 from gantrymq.remoting.command import Command
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Turns"]
+
+T = TypeVar("T")
+
+
+class Turns(Protocol):
+    """Lets work on long answers wait while the peer has too many unread."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether work would wait."""
+
+    async def run(self, work: Awaitable[T]) -> T:
+        """Wait for a turn, then for *work*, which makes one answer; write that before the next await.
+
+        Raises:
+            ConnectionLost: the connection closed before the turn came; *work* was not begun if it is a coroutine.
+        """
 
 
 class Connection(Protocol):
@@ -42,8 +59,15 @@ class Connection(Protocol):
     def flush(self) -> None:
         """Write what was handed over now, instead of at the end of the loop's turn."""
 
+    @property
+    def turns(self) -> Turns:
+        """For work that makes long answers."""
+
     def oneway(self, command: Command) -> None:
         """Send a request that gets no answer."""
+
+    def notice(self, command: Command, about: str) -> None:
+        """As `oneway`, unless the notice before with the same *about* has not been written yet."""
 
     async def call(self, command: Command, timeout_s: float) -> Command:
         """Send a request and wait. Raises CallTimeout or ConnectionLost."""

@@ -27,6 +27,7 @@ __all__ = ["Channel"]
 log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
+MOST_NOTICES: Final = 64  # that are remembered, with those that are unwritten beside
 
 
 class Channel:
@@ -45,6 +46,7 @@ class Channel:
         self._writes = WriteBuffer(clock, limits, unwritten, lambda: self.address, self.abort, self._wrote)
         self._pending = PendingCalls(clock, lambda: self.address, self._writes.position)
         self._aborted = False
+        self._notices: dict[str, int] = {}  # where each ends among all bytes
 
     @property
     def address(self) -> str:
@@ -67,6 +69,11 @@ class Channel:
     def unwritten_bytes(self) -> int:
         """Bytes that were handed over for writing and are still in memory."""
         return self._writes.unwritten_bytes
+
+    @property
+    def full(self) -> bool:
+        """Whether no more answers should be made before the peer has read some."""
+        return self._writes.full
 
     def set_peer(self, peer: tuple[str, int]) -> None:
         """A proxy says who the peer is."""
@@ -154,6 +161,16 @@ class Channel:
         command.flag |= FLAG_ONEWAY
         self._number(command)
         self._writes.add_oneway(encode(command), dropped)
+
+    def notice(self, command: Command, about: str) -> None:
+        """As `oneway`, unless the notice before with the same *about* is still in memory: that one is read later."""
+        position, ends = self._writes.position(), self._notices
+        if ends.get(about, 0) > position:
+            return
+        if len(ends) > MOST_NOTICES:
+            self._notices = ends = {each: end for each, end in ends.items() if end > position}
+        self.oneway(command)
+        ends[about] = self._writes.end
 
     async def writable(self, timeout_s: float) -> bool:
         """Wait until at most ``limits.pause_reading_bytes`` are unwritten; those who wait go on in their order.

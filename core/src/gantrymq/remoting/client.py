@@ -51,7 +51,7 @@ class RemotingClient:
         self._serialize = serialize
         self._tls = None if tls is None else tls.context()
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
-        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
+        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
         self._connections: dict[str, Connection] = {}  # those that new calls use
         self._opened: dict[Connection, None] = {}  # all that are open
         self._emptied: asyncio.Event | None = None

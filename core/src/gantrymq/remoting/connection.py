@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import Admission
+from gantrymq.remoting.answer_turns import AnswerTurns
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import FLAG_RESPONSE
@@ -39,6 +40,7 @@ log = logging.getLogger("gantrymq.remoting")
 _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
+_PAUSED_BY_TURNS: Final = 8
 
 
 class Connection(Channel, asyncio.Protocol):
@@ -47,6 +49,7 @@ class Connection(Channel, asyncio.Protocol):
     Attributes:
         last_heard: monotonic seconds of the last read.
         notes: whatever the owner keeps of it.
+        turns: for work that makes long answers.
     """
 
     def __init__(
@@ -79,11 +82,12 @@ class Connection(Channel, asyncio.Protocol):
             handler,
             clock,
             writes,
-            limits.pause_reading_bytes,
             partial(self._pause, _PAUSED_BY_ANSWERS),
             partial(self._resume, _PAUSED_BY_ANSWERS),
             busy_poll,
         )
+        pause, resume = partial(self._pause, _PAUSED_BY_TURNS), partial(self._resume, _PAUSED_BY_TURNS)
+        self.turns = AnswerTurns(clock, writes, lambda: self.address, pause, resume)
         self._idle = IdleTimer(clock, limits.idle_timeout_s, lambda: self.last_heard, writes, self._idled)
         self._idle_timeout_s = limits.idle_timeout_s
         self._paused = 0
@@ -107,6 +111,10 @@ class Connection(Channel, asyncio.Protocol):
             callback(self)
         else:
             self._on_close.append(callback)
+
+    def put_back(self, requests: Sequence[Command]) -> None:
+        """Hand *requests*, the rest of those that are being served, to the handler again once there is room."""
+        self._queue.put_back(requests)
 
     def pause_reading(self) -> None:
         """Read nothing more from this peer until `resume_reading`."""
@@ -177,9 +185,11 @@ class Connection(Channel, asyncio.Protocol):
         """Fail the calls that wait and tell those who asked to know."""
         self._unfinished.update(self, 0, fresh=False)
         self._queue.clear()
+        self._decoder = FrameDecoder()  # what it holds goes at once, not when cycles are looked for
         self._idle.stop()
         try:
             self._writes.lost(in_order=exc is None and not self._aborted)
+            self.turns.lost()
         finally:  # whatever somebody makes of oneways that were dropped
             self._pending.lost()
         callbacks, self._on_close = self._on_close, []
@@ -197,6 +207,7 @@ class Connection(Channel, asyncio.Protocol):
         """The peer has read most of what was waiting."""
         self._writes.drained()
         self._resume(_PAUSED_BY_PEER)
+        self.turns.go_on()
         self._queue.go_on()
 
     def drop_unfinished(self, held: int, limit: int) -> None:
@@ -214,6 +225,7 @@ class Connection(Channel, asyncio.Protocol):
 
     def _wrote(self) -> None:
         self._pending.begin(self._writes.handed)
+        self.turns.soon()
         self._queue.soon()
 
     def _pause(self, why: int) -> None:

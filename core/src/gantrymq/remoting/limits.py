@@ -6,6 +6,7 @@ amount of memory and nobody else waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import attrs
@@ -15,6 +16,8 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES
 __all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes", "connections_within"]
 
 MIB: Final = 1024 * 1024
+TIGHT: Final = 4  # so many times what is unwritten is more than the limit
+ASK_S: Final = 1.0
 
 
 @attrs.frozen(kw_only=True)
@@ -25,7 +28,7 @@ class Limits:
     max_connections: int = 10_000  # further ones are closed as they come
     pause_reading_bytes: int = MIB  # unwritten: above it nothing more is read from the peer, until a quarter is left
     max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
-    max_unwritten_total_bytes: int = 1024 * MIB  # over all connections: above it see `UnwrittenBytes`
+    max_unwritten_total_bytes: int = 512 * MIB  # over all connections: above it see `UnwrittenBytes`
     max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
     connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
@@ -98,14 +101,29 @@ class Writer(Protocol):
 class UnwrittenBytes:
     """Bytes that wait to be written, over all connections.
 
-    Above the limit the connection that holds most is closed, until the rest is within it. What a connection noted may
-    have been written since, without its telling; so before one is closed all are asked anew.
+    Above a quarter of the limit it is *tight*: each connection may have less unwritten before its requests wait. Above
+    the limit the connection that holds most is closed, until the rest is within it. What a connection noted may have
+    been written since, without its telling; so before one is closed, and from time to time while it is tight, all are
+    asked anew.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
         self._limit = limit
+        self._monotonic = monotonic
+        self._asked_at = 0.0
         self._held: dict[Writer, int] = {}
         self.total = 0
+
+    @property
+    def tight(self) -> bool:
+        """Whether the connections should hold less."""
+        if self.total * TIGHT <= self._limit:
+            return False
+        now = self._monotonic()
+        if now - self._asked_at > ASK_S:
+            self._asked_at = now
+            self._ask()
+        return self.total * TIGHT > self._limit
 
     def update(self, writer: Writer, held: int) -> None:
         """Note that *writer* now holds *held* bytes; may close connections, *writer* among them."""
@@ -118,11 +136,15 @@ class UnwrittenBytes:
             self._make_room()
 
     def _make_room(self) -> None:
-        asked = {writer: writer.unwritten_bytes for writer in self._held}
-        self._held = {writer: held for writer, held in asked.items() if held}
-        self.total = sum(self._held.values())
+        self._ask()
         while self.total > self._limit:
             greediest = max(self._held, key=self._held.__getitem__)
             total = self.total
             self.total -= self._held.pop(greediest)
             greediest.drop_unwritten(total, self._limit)
+
+    def _ask(self) -> None:
+        """Count anew."""
+        asked = {writer: writer.unwritten_bytes for writer in self._held}
+        self._held = {writer: held for writer, held in asked.items() if held}
+        self.total = sum(self._held.values())

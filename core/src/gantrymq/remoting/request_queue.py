@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from gantrymq.remoting.answer_turns import LOOK_S
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
@@ -36,7 +37,9 @@ class Requests(Protocol):
     def requests(self, connection: Connection, commands: list[Command]) -> None:
         """Handle all requests of one read, in order; answer now or later with ``connection.reply``.
 
-        Oneway requests are among them and are not answered. Must not block; what it raises is logged as a bug.
+        Oneway requests are among them and are not answered. Must not block; what it raises is logged as a bug. Before
+        each but the first it looks whether the connection is ``full``, and then puts that one and the rest back
+        (``connection.put_back``).
         """
 
 
@@ -49,12 +52,11 @@ class RequestQueue:
         handler: Requests | None,
         clock: Clock,
         writes: WriteBuffer,
-        most_unwritten: int,
         pause: Callable[[], object],
         resume: Callable[[], object],
         busy_poll: BusyPoll | None,
     ) -> None:
-        """*writes* takes the answers; while more than *most_unwritten* bytes wait there nothing is served.
+        """*writes* takes the answers; while it is full nothing is served.
 
         *pause* and *resume* say whether more is to be read. Without a *handler* every request is refused.
         """
@@ -62,7 +64,6 @@ class RequestQueue:
         self._handler = handler
         self._clock = clock
         self._writes = writes
-        self._most_unwritten = most_unwritten
         self._pause = pause
         self._resume = resume
         self._busy_poll = busy_poll
@@ -74,7 +75,7 @@ class RequestQueue:
         """Serve requests of one read, at least one: now, or after those that wait."""
         if self._waiting:
             self._waiting += commands
-        elif len(commands) <= self._at_once:
+        elif len(commands) <= self._at_once and not (self._writes.backlog and self._writes.full):
             self._serve(commands)
         else:
             self._waiting = commands
@@ -88,8 +89,11 @@ class RequestQueue:
         waiting = self._waiting
         if not waiting or self._writes.closed:
             return
-        if self._writes.unwritten_bytes > self._most_unwritten:
+        if self._writes.full:
             self._pause()
+            if self._writes.tight:  # then nothing tells that there is room
+                self._going = True
+                self._clock.call_later(LOOK_S, self.go_on)
             return
         part = self._at_once
         self._waiting = waiting[part:]
@@ -104,6 +108,11 @@ class RequestQueue:
         if self._waiting and not self._going:
             self._going = True
             asyncio.get_running_loop().call_soon(self.go_on)
+
+    def put_back(self, commands: Sequence[Command]) -> None:
+        """Serve *commands* before those that wait, once there is room for answers."""
+        self._waiting[:0] = commands
+        self.soon()
 
     def clear(self) -> None:
         """Forget those that wait."""

@@ -40,7 +40,7 @@ class RemotingServer:
         self._handler = handler
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
-        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes)
+        self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
         self._connections: dict[Connection, None] = {}  # in the order they came
         self._listeners: list[Listener] = []
         self._held = False

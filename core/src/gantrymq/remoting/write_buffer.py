@@ -25,6 +25,7 @@ Buffer = bytes | bytearray | memoryview
 
 _JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one, cheaper than a list of them,
 _SMALL_BYTES: Final = 4096  # unless they are larger on average
+TIGHT_SHARE: Final = 16  # of what one connection may have unwritten before it waits, while it is tight for all
 
 
 class WriteBuffer:
@@ -35,6 +36,8 @@ class WriteBuffer:
         closed: nothing more is taken.
         flushing: `flush` will be called in this turn of the loop; whoever sets it sees to that.
         handed: bytes that the transport was ever given.
+        long_bytes: size of the longest of the latest answers that were handed over in several buffers.
+        backlog: what of it waited for the peer at the last write.
         last_wrote: monotonic seconds of the last write.
     """
 
@@ -52,6 +55,8 @@ class WriteBuffer:
         self.closed = False
         self.flushing = False
         self.handed = 0
+        self.backlog = 0  # as the account of unwritten bytes was told
+        self.long_bytes = _JOIN_BYTES
         self.last_wrote = clock.monotonic()
         self._clock = clock
         self._limits = limits
@@ -59,7 +64,6 @@ class WriteBuffer:
         self._peer = peer
         self._abort = abort
         self._wrote = wrote
-        self._backlog = 0  # what the account of unwritten bytes was told last
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._written = 0  # of the bytes handed over, those that were seen to have left our memory
@@ -71,6 +75,26 @@ class WriteBuffer:
         """Bytes that were added and are still in memory."""
         transport = self.transport
         return self._out_bytes + (0 if transport is None or self.closed else transport.get_write_buffer_size())
+
+    @property
+    def end(self) -> int:
+        """The number of the last byte that was added, as `position` counts."""
+        return self.handed + self._out_bytes
+
+    @property
+    def tight(self) -> bool:
+        """Whether all connections together have so much unwritten that each may have less."""
+        return self._unwritten.tight
+
+    @property
+    def full(self) -> bool:
+        """Whether no more answers should be made before the peer has read some."""
+        return not self.has_room_for(0)
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether answers of *size* bytes may be added, by what is unwritten here and in all."""
+        most = self._limits.pause_reading_bytes
+        return self.unwritten_bytes + size <= (most // TIGHT_SHARE if self.tight else most)
 
     def use(self, transport: asyncio.Transport) -> None:
         """Write to *transport*, and have it say when too much is unwritten and when there is room again."""
@@ -87,15 +111,17 @@ class WriteBuffer:
 
     def add_parts(self, parts: Sequence[Buffer]) -> None:
         """As `add`, for several buffers that belong together, at least one."""
-        if len(parts) > 1:
-            self._out.extend(parts[:-1])
-            self._out_bytes += sum(map(len, parts[:-1]))
-        self.add(parts[-1], len(parts[-1]))
+        size = sum(map(len, parts))
+        self.long_bytes = max(size, self.long_bytes * 7 // 8)
+        self._out.extend(parts[:-1])
+        last = len(parts[-1])
+        self._out_bytes += size - last
+        self.add(parts[-1], last)
 
     def add_oneway(self, data: Buffer, dropped: Callable[[], object] | None) -> None:
         """As `add`, for a request without an answer; *dropped* is called if it is lost unwritten."""
         self.add(data, len(data))
-        self._oneways.add(self.handed + self._out_bytes, dropped)
+        self._oneways.add(self.end, dropped)
 
     async def writable(self, timeout_s: float) -> None:
         """Wait until at most ``limits.pause_reading_bytes`` are unwritten, or it is closed; see `WriteQueue.room`."""
@@ -138,7 +164,7 @@ class WriteBuffer:
             if transport.get_write_buffer_size() > self._limits.pause_reading_bytes:
                 self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
         backlog = transport.get_write_buffer_size()
-        if backlog or self._backlog:
+        if backlog or self.backlog:
             self._note_backlog(backlog)
         self._wrote()
         if self._oneways:
@@ -198,8 +224,8 @@ class WriteBuffer:
         self._abort()
 
     def _note_backlog(self, size: int) -> None:
-        if size != self._backlog:
-            self._backlog = size
+        if size != self.backlog:
+            self.backlog = size
             self._unwritten.update(self, size)
 
     def _set_water_marks(self, transport: asyncio.Transport) -> None:

@@ -105,7 +105,10 @@ class NameServer:
         if _KNOWN not in connection.notes:
             connection.notes[_KNOWN] = True
             connection.on_close(self.service.membership.connection_closed)
-        for command in commands:
+        for index, command in enumerate(commands):
+            if index and connection.full:
+                connection.put_back(commands[index:])
+                return
             answer = self.service.answer(command, connection)
             if isinstance(answer, Command):
                 _reply(connection, command, answer)

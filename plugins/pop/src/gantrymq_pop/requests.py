@@ -132,11 +132,11 @@ class PopRequests:
     async def _look(
         self, asked: Command, connection: Connection, header: PopRequest, topic: TopicConfig, match: MessageFilter
     ) -> Command | None:
-        popped = await self._popping.pop(header, topic, match)
+        popped = await connection.turns.run(self._popping.pop(header, topic, match))
         looks = 1
         while not popped.buffers and popped.rest > 0 and not popped.busy and looks < LOOKS:
             await asyncio.sleep(0)
-            popped = await self._popping.pop(header, topic, match)
+            popped = await connection.turns.run(self._popping.pop(header, topic, match))
             looks += 1
         if popped.buffers:
             if popped.rest > 0:

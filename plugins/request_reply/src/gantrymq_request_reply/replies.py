@@ -167,6 +167,8 @@ class Replies:
         producer = broker.producer(client_id)
         if producer is None:
             raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
+        if producer.connection.turns.crowded:
+            raise RefusedWith(1, f"push reply message to {client_id} fail: it does not read what it is sent")
         if self._stopped:
             raise _stopping(client_id)
         command = as_push(

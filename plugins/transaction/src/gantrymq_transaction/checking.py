@@ -271,7 +271,7 @@ class Checking:
         online = self._broker.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):
             connection = online[(self._turn + number) % len(online)].connection
-            if not connection.closed:
+            if not connection.closed and not connection.turns.crowded:  # it reads what it is sent
                 return connection
         return None
 

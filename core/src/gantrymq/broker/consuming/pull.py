@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
@@ -115,7 +115,7 @@ class Pulls:
         self._filters = filters
         self._held = held
         self._stats = tables.stats
-        self._tasks: set[asyncio.Future[GetResult]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Serve one pull, waiting as long as it allows.
@@ -126,7 +126,7 @@ class Pulls:
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
         respond = outcome_into(future)
         gone = ConnectionLost("the connection that a pull waited for has closed")
-        self._attempt(request, Asker(connection, respond, partial(respond, gone)), may_hold=True)
+        self._serve(request, Asker(connection, respond, partial(respond, gone)))
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
@@ -135,7 +135,13 @@ class Pulls:
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.
         """
-        self._attempt(request, Asker(connection, respond), may_hold=True)
+        self._serve(request, Asker(connection, respond))
+
+    def _serve(self, request: PullRequest, asker: Asker) -> None:
+        if asker.connection is not None and asker.connection.turns.crowded:
+            self._in_turn(request, asker, may_hold=True)
+        else:
+            self._attempt(request, asker, may_hold=True)
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
@@ -170,7 +176,9 @@ class Pulls:
                 return
             self._stats.got_in(self._clock.monotonic() - began)
             error = future.exception()
-            if isinstance(error, FilterFailed):
+            if isinstance(error, ConnectionLost):
+                asker.lost()
+            elif isinstance(error, FilterFailed):
                 respond(SubscriptionParseFailed(self._filters.reject(subscription, error)))
             elif isinstance(error, GantryError):
                 respond(error)
@@ -180,7 +188,7 @@ class Pulls:
             else:
                 self._finish(future.result(), request, topic, group, match, asker, began, may_hold=may_hold)
 
-        task = asyncio.ensure_future(_awaited(found))
+        task = asyncio.ensure_future(_awaited(found, asker.connection))
         self._tasks.add(task)
         task.add_done_callback(cold_read_done)
 
@@ -239,9 +247,29 @@ class Pulls:
         timeout_s = timeout_ms / 1000
         return self._held.hold(queue, at, match, timeout_s, asker.connection, wake, asker.lost, request.group)
 
-    def _again(self, request: PullRequest, asker: Asker) -> None:
+    def _in_turn(self, request: PullRequest, asker: Asker, *, may_hold: bool) -> None:
+        """Attempt it once the peer has read what was answered before."""
+        connection = asker.connection
+        assert connection is not None
+
+        async def attempt() -> None:
+            self._again(request, asker, may_hold=may_hold, in_turn=True)
+
+        def done(future: asyncio.Future[None]) -> None:
+            self._tasks.discard(future)
+            if not future.cancelled() and future.exception() is not None:  # the connection was lost
+                asker.lost()
+
+        task = asyncio.ensure_future(connection.turns.run(attempt()))
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    def _again(self, request: PullRequest, asker: Asker, *, may_hold: bool = False, in_turn: bool = False) -> None:
+        if asker.connection is not None and not in_turn and asker.connection.turns.crowded:
+            self._in_turn(request, asker, may_hold=may_hold)
+            return
         try:
-            self._attempt(request, asker, may_hold=False)
+            self._attempt(request, asker, may_hold=may_hold)
         except GantryError as error:
             asker.respond(error)
         except Exception as error:
@@ -305,5 +333,5 @@ class Pulls:
         return subscription
 
 
-async def _awaited(result: Awaitable[GetResult]) -> GetResult:
-    return await result
+async def _awaited(result: Awaitable[GetResult], connection: Connection | None) -> GetResult:
+    return await (result if connection is None else connection.turns.run(result))

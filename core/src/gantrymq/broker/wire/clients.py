@@ -152,4 +152,4 @@ class ClientRequests:
                 NotifyConsumerIdsChangedRequest(consumer_group=group.name).to_ext(),
                 oneway=True,
             )
-            connection.oneway(notice)
+            connection.notice(notice, group.name)

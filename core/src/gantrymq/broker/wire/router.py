@@ -27,6 +27,19 @@ log = logging.getLogger(__name__)
 
 _ENDS: Final = int(RequestCode.END_TRANSACTION)  # oneway ones go before the sends of their read, which so come together
 
+_LONG: Final = frozenset(  # codes whose answers may be long and take a while to make
+    {
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        RequestCode.QUERY_CONSUME_QUEUE,
+        RequestCode.PEEK_MESSAGE,
+    }
+)
+
 HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
 """Serves the requests from an index on that it can serve together, and returns how many."""
 
@@ -132,6 +145,9 @@ class RequestRouter:
         for index, asked in enumerate(commands):
             if index < behind:
                 continue
+            if index and connection.full:
+                connection.put_back(commands[index:])
+                return
             try:
                 if together is not None and type(asked) is Send:
                     behind = index + together(commands, index, connection)
@@ -174,7 +190,7 @@ class RequestRouter:
 
     async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command | None]) -> None:
         try:
-            answer = await response
+            answer = await (connection.turns.run(response) if asked.code in _LONG else response)
         except GantryError as error:
             answer = refusal(asked, error)
         except Exception as error:

@@ -1,0 +1,81 @@
+"""Connections that each ask for hundreds of answers of a megabyte and read none: what that costs a broker, and for how
+long.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from load_rig import (
+    Answer,
+    BrokerProcess,
+    Connection,
+    connect,
+    create_topic_request,
+    members_request,
+    pull_request,
+    send_request,
+)
+
+BODY_BYTES = 1024 * 1024
+MESSAGES = 16
+EACH_BYTES = 4 * 1024 * 1024  # that one such connection may cost
+OTHERS_S = 2.0  # that others wait for an answer meanwhile, on a machine that is busy otherwise
+ANSWER_S = 240.0
+GIVEN_BACK_S = 30.0
+LOOK_S = 0.2
+LEFT_BYTES = 24 * 1024 * 1024  # what the requests that waited took is not given back where objects beside them live on
+
+
+def test_ten_connections_that_read_nothing() -> None:
+    asyncio.run(greedy(10, 100, read=False))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("read", [False, True], ids=["never", "in the end"])
+def test_thirty_connections_with_four_hundred_pulls_each(read: bool) -> None:
+    asyncio.run(greedy(30, 400, read=read))
+
+
+async def greedy(count: int, pulls: int, *, read: bool) -> None:
+    with BrokerProcess({"flushDiskType": "ASYNC_FLUSH"}) as broker:
+        (other,) = await connect(broker.address)
+        assert (await other.call(create_topic_request("Big", 1))).code == 0
+        for _ in range(MESSAGES):
+            assert (await other.call(send_request("Big", 0, bytes(BODY_BYTES)))).code == 0
+        before = broker.private_bytes()
+        crowd = await connect(broker.address, count)
+        for number in range(pulls):
+            for each in crowd:
+                each.stop_reading()
+                each.ask(pull_request("Big", 0, number % MESSAGES, "greedy"), checked)
+        most = before
+        slowest = 0.0
+        for _ in range(40):
+            slowest = max(slowest, (await other.call(members_request("nobody"))).took_s)
+            most = max(most, broker.private_bytes())
+            await asyncio.sleep(0.05)
+        assert most - before < count * EACH_BYTES
+        assert slowest < OTHERS_S
+        if read:
+            for each in crowd:
+                each.read_on()
+            await until(lambda: not any(each.waiting for each in crowd), ANSWER_S)
+            assert [each.strays for each in crowd] == [0] * count
+        assert not any(each.lost for each in crowd)
+        for each in crowd:
+            each.close()
+        await until(lambda: broker.private_bytes() < before + LEFT_BYTES, GIVEN_BACK_S)
+        assert broker.private_bytes() < before + LEFT_BYTES
+
+
+def checked(_: Connection, answer: Answer) -> None:
+    assert answer.code == 0
+
+
+async def until(done: Callable[[], bool], deadline_s: float) -> None:
+    """Wait for it, but no longer than *deadline_s*."""
+    for _ in range(int(deadline_s / LOOK_S)):
+        if done():
+            return
+        await asyncio.sleep(LOOK_S)
