@@ -105,14 +105,36 @@ def test_bi89_a_topics_file_that_is_cut_short(written, broker_with, logged, row)
     assert (written / "config" / "topics.json.broken").read_text() == cut
 
 
-def test_bi90_a_topics_file_and_its_backup_cut_short(refuses, written):
-    config = written / "config"
-    for name in ("topics.json", "topics.json.bak"):
-        (config / name).write_text('{"topicConf')
-    why = 'JSON at 11: expected a closing ", got the end'
+ZEROS = ("\0" * 4096, "it holds nothing but zeros or blanks")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("topics.json", '{"topicConf', 'JSON at 11: expected a closing ", got the end'),
+        ("subscriptionGroup.json", "", "it is empty"),
+        ("consumerOffset.json", *ZEROS),
+        ("delayOffset.json", *ZEROS),
+        ("messageRequestMode.json", *ZEROS),
+        ("consumerOrderInfo.json", "", "it is empty"),
+    ],
+)
+def test_bi90_a_state_file_and_its_backup_that_cannot_be_read(refuses, written, name, text, why):
+    files = [written / "config" / name, written / "config" / f"{name}.bak"]
+    for file in files:
+        file.write_text(text)
     log = ("--log-file", written.parent / "log")
-    refuses(*log, file=config / "topics.json.bak", why=why, name="topics.json")
-    assert (config / "topics.json.broken").read_text() == '{"topicConf'
+    refuses(*log, file=files[0], why=why, name=name)
+    assert [file.read_text() for file in files] == [text, text]
+
+
+def test_bi253_an_empty_object_beside_a_fuller_backup(written, broker_with, logged, row):
+    offsets = written / "config" / "consumerOffset.json"
+    offsets.with_name(offsets.name + ".bak").write_text('{"offsetTable":{"StillServing@CG":{0:1}}}')
+    offsets.write_text("{}")
+    running = broker_with(mappedFileSizeCommitLog=4 * MIB)
+    row.check(logged.wait_for(str(offsets)), "starts", file=offsets, name=offsets.name)
+    assert still_there(running)
 
 
 def test_bi91_a_topics_file_with_a_member_of_the_wrong_type(refuses, written):

@@ -10,6 +10,7 @@ Source: apache/rocketmq broker/.../processor/QueryAssignmentProcessor.java.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ from gantrymq.remoting.serving import serves
 from gantrymq_pop.request_modes import POP, PULL, Mode, RequestModes
 
 __all__ = ["Assignment", "shares"]
+
+log = logging.getLogger(__name__)
 
 FILE: Final = "messageRequestMode.json"
 BROADCASTING: Final = "BROADCASTING"
@@ -46,7 +49,7 @@ class Assignment:
     def load(self) -> None:
         """Read what was set. Raises FormatError: file and backup cannot be read."""
         try:
-            self._modes.load(load(self._files, self._path) or {})
+            self._modes.load(load(self._files, self._path, log.warning) or {})
         except FormatError as error:
             if str(self._path) in str(error):
                 raise

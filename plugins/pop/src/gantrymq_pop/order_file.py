@@ -34,7 +34,7 @@ class OrderFile:
     def load(self) -> None:
         """Read the table. Raises FormatError: file and backup cannot be read."""
         try:
-            self._table.load(load(self._broker.world.files, self._path) or {})
+            self._table.load(load(self._broker.world.files, self._path, log.warning) or {})
         except (ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
 

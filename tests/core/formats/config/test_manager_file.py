@@ -55,9 +55,6 @@ def test_the_text_before_becomes_the_backup(path):
 
 def test_nothing_there_is_none(path, said):
     assert load(RealFiles(), path, said.append) is None
-    path.parent.mkdir()
-    path.write_text("")
-    assert load(RealFiles(), path, said.append) is None
     assert said == []
 
 
@@ -85,22 +82,47 @@ def test_a_broken_file_is_put_aside_and_its_backup_read(path, said, text):
     assert backup_of(path).read_text() == '{"a":1}'  # the good one, not the broken text
 
 
-def test_a_broken_file_without_a_backup_counts_as_never_saved(path, said):
+BLANKS = ["", "\0" * 4096, " \n"]
+NOTHING = [None, *BLANKS, "{", "[1]"]
+
+
+@pytest.mark.parametrize("main", NOTHING)
+@pytest.mark.parametrize("backup", NOTHING)
+def test_two_files_of_which_none_can_be_read_are_refused_again_and_again(path, said, main, backup):
+    if main is backup is None:
+        return
     path.parent.mkdir()
-    path.write_text("{")
+    for file, text in ((path, main), (backup_of(path), backup)):
+        if text is not None:
+            file.write_text(text)
+    for _ in range(2):
+        with pytest.raises(FormatError, match=r"topics\.json: .*topics\.json\.bak: .*or remove both files to start"):
+            load(RealFiles(), path, said.append)
+    assert said == []
+    assert [each.read_text() if each.exists() else None for each in (path, backup_of(path))] == [main, backup]
+    path.unlink(missing_ok=True)
+    backup_of(path).unlink(missing_ok=True)
     assert load(RealFiles(), path, said.append) is None
-    assert broken_of(path).read_text() == "{"
-    assert len(said) == 1
 
 
-@pytest.mark.parametrize("text", [None, "{"])
-def test_a_broken_backup_that_is_needed_is_an_error(path, text):
-    path.parent.mkdir()
-    backup_of(path).write_text("nonsense")
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(FormatError, match=r"topics\.json\.bak.*repair"):
-        load(RealFiles(), path)
+@pytest.mark.parametrize("text", BLANKS)
+def test_a_blank_file_does_not_replace_the_good_backup(path, text):
+    save(RealFiles(), path, '{"a":1}')
+    save(RealFiles(), path, '{"a":2}')
+    path.write_text(text)
+    load(RealFiles(), path)
+    with contextlib.suppress(OSError):
+        save(FailingFiles(0), path, '{"a":3}')
+    assert load(RealFiles(), path) == {"a": 1}
+
+
+def test_an_empty_object_beside_a_fuller_backup_is_read_with_a_warning(path, said):
+    save(RealFiles(), path, '{"a":1}')
+    save(RealFiles(), path, "{}")
+    assert load(RealFiles(), path, said.append) == {}
+    (sentence,) = said
+    assert str(path) in sentence
+    assert "topics.json.bak holds more" in sentence
 
 
 def test_a_broken_backup_that_is_not_needed_is_left_alone(path):

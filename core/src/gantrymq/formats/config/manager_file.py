@@ -1,10 +1,11 @@
 """How one config file is kept: a text and the one before it, so that at every moment one of the two is whole.
 
     save    <file> -> <file>.bak, sync folder; write <file> whole, sync
-    load    <file>, or <file>.bak where <file> is missing, empty or not JSON; neither there: nothing was ever saved
+    load    <file>, or <file>.bak if <file> is missing, blank or not JSON; neither there: nothing was ever saved
 
 A Java broker removes a file that does not parse, lest the next save put it over the good ``.bak``; here it is renamed
-to ``<file>.broken`` for the same reason, and kept.
+to ``<file>.broken`` for the same reason, and kept. A Java broker takes two blank files (empty, or all zeros, as a file
+system may leave them after a power cut) for a new store; here they are refused, as nothing saves a blank file.
 
 Source: apache/rocketmq common/.../ConfigManager.java (load, loadBak, persist), MixAll.java (string2FileNotSafe).
 """
@@ -34,31 +35,35 @@ def broken_of(path: Path) -> Path:
 
 
 def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: None) -> dict[Any, Any] | None:
-    """Return the object in *path* or else in its backup, None where neither file holds anything.
+    """Return the object in *path* or else in its backup, None if neither file exists.
 
     Args:
-        log: given one sentence when the backup had to be read.
+        log: given one sentence if the backup had to be read, or holds more than *path*.
     Raises:
-        FormatError: the backup is needed and is not a JSON object.
+        FormatError: there are files, and none holds a JSON object; both stay as they are.
         OSError: a file is there and cannot be read.
     """
     members, problem = _read(files, path)
-    if members is not None:
+    if members:
         return members
+    backup = backup_of(path)
+    kept, problem_there = _read(files, backup)
+    if members is not None:
+        if kept:
+            log(f"{path} holds an empty object and is read; {backup.name} holds more, put it in its place to use it")
+        return members
+    if kept is None and (problem or problem_there):
+        raise FormatError(
+            f"{path}: {problem or 'it is missing'}, and {backup.name}: {problem_there or 'it is missing'}; put a copy "
+            f"in the place of {path.name}, or remove both files to start without what they held"
+        )
     if problem is not None:
         files.rename(path, broken_of(path))
         files.sync_dir(path.parent)
-        log(f"{path}: {problem}; kept as {broken_of(path).name}, reading {backup_of(path).name} instead")
-    backup = backup_of(path)
-    members, problem_there = _read(files, backup)
-    if problem_there is not None:
-        raise FormatError(
-            f"{backup}: {problem_there}, and {path.name} is {'unreadable too' if problem else 'missing or empty'}; "
-            f"repair one of them, or remove {backup.name} to start without"
-        )
-    if members is not None and problem is None:
-        log(f"{path} is missing or empty; read {backup.name} instead")
-    return members
+        log(f"{path}: {problem}; kept as {broken_of(path).name}, reading {backup.name} instead")
+    elif kept is not None:
+        log(f"{path} is missing; read {backup.name} instead")
+    return kept
 
 
 def save(files: Files, path: Path, text: str) -> None:
@@ -76,17 +81,17 @@ def save(files: Files, path: Path, text: str) -> None:
 
 
 def _read(files: Files, path: Path) -> tuple[dict[Any, Any] | None, str | None]:
-    """The object in *path* and what is wrong with it; neither for a missing or empty file."""
+    """The object in *path* and what is wrong with it; neither for a missing file."""
     try:
         data = files.read(path)
     except FileNotFoundError:
         return None, None
     if not data.strip(b" \t\r\n\0"):
-        return None, None
+        return None, "it holds nothing but zeros or blanks" if data else "it is empty"
     try:
         value = loads(data)
     except FormatError as problem:
         return None, str(problem)
     if not isinstance(value, dict):
-        return None, f"holds a JSON {type(value).__name__} where an object belongs"
+        return None, f"it holds a JSON {type(value).__name__} where an object belongs"
     return value, None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import load, pretty, save
+from gantrymq.formats.config import broken_of, load, pretty, save
 from gantrymq.world import Files
 from gantrymq_filter_sql92.bitmap.filter_table import ByTopic, FilterTable, members_of
 
@@ -34,6 +34,8 @@ def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> N
     try:
         members = load(files, path, log.warning)
     except FormatError as error:
+        if files.stat(path) is not None:
+            _put_aside(files, path)
         log.warning("%s; SQL92 consumers are read without bits until they register again", error)
         return
     if members is None:
@@ -46,13 +48,18 @@ def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> N
                 path,
             )
     except (ValueError, TypeError, AttributeError, KeyError) as error:
-        aside = path.with_name(path.name + ".broken")
-        files.rename(path, aside)
-        files.sync_dir(folder)
         log.warning(
             "%s makes no sense (%r); kept as %s, SQL92 consumers are read without bits until they register again",
-            *(path, error, aside.name),
+            *(path, error, _put_aside(files, path)),
         )
+
+
+def _put_aside(files: Files, path: Path) -> str:
+    """Rename a file that cannot be used; its new name."""
+    aside = broken_of(path)
+    files.rename(path, aside)
+    files.sync_dir(path.parent)
+    return aside.name
 
 
 def save_table(files: Files, folder: Path, table: ByTopic) -> None:
