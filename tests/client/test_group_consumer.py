@@ -15,6 +15,7 @@ from gantrymq.client import (
     Message,
     Reader,
     ReconsumeLater,
+    TransactionState,
 )
 from gantrymq.model.queue import MessageQueue
 from gantrymq_testing.simulation import simulate_cluster
@@ -681,6 +682,52 @@ def test_one_client_makes_all_over_one_set_of_connections():
                 client.consumer("billing", TOPIC)
         with pytest.raises(ClientError, match="not started"):
             await producer.send(Message(TOPIC, b"8"))
+
+    simulate_cluster(work)
+
+
+def test_a_client_has_one_producer_of_a_group_and_gives_it_each_time():
+    def check(message):
+        return TransactionState.COMMIT
+
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            for number in range(3):
+                await client.producer("shop").send(Message(TOPIC, b"%d" % number))
+            producer = client.producer("shop")
+            assert client.producer("shop") is producer
+            tuned = client.producer("tuned", retries=5)
+            assert client.producer("tuned") is client.producer("tuned", retries=5) is tuned
+            for wrong in (
+                lambda: client.producer("tuned", retries=4),
+                lambda: client.producer("shop", retries=4),
+                lambda: client.transaction_producer("shop", check),
+            ):
+                with pytest.raises(ClientError, match="that was made with other options or in another way"):
+                    wrong()
+            deciding = client.transaction_producer("deciding", check)
+            assert client.transaction_producer("deciding", check) is deciding
+            with pytest.raises(ClientError, match="that was made with other options or in another way"):
+                client.transaction_producer("deciding", lambda _: TransactionState.ROLLBACK)
+            await producer.close()
+            anew = client.producer("shop")
+            assert anew is not producer
+            assert (await anew.send(Message(TOPIC, b"3"))).ok
+            member = client.consumer("billing", TOPIC, consume_from="first")
+            assert sorted(await some(member, 4)) == [0, 1, 2, 3]
+        async with client:
+            assert client.producer("shop") is not anew
+
+    simulate_cluster(work)
+
+
+def test_batches_of_an_iterator_are_sent():
+    async def work(cluster):
+        await cluster.create_topic(TOPIC)
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            sent = await client.producer("shop").send_batches(Message(TOPIC, b"%d" % number) for number in range(5))
+            assert sum(len(result.message_ids) for result in sent) == 5
 
     simulate_cluster(work)
 

@@ -85,6 +85,23 @@ def test_threads_send_in_every_way_and_each_message_arrives_once(client, topic):
     assert sorted(bodies) == sorted(f"{thread} {word}" for thread in range(8) for word in expected)
 
 
+def test_a_client_has_one_producer_of_a_group_and_gives_it_each_time(client, topic):
+    def check(message):
+        return TransactionState.COMMIT
+
+    for number in range(3):
+        client.producer("shop").send(Message(topic, b"%d" % number))
+    with client.transaction_producer("deciding", check).transaction(Message(topic, b"3")):
+        pass
+    producer, deciding = client.producer("shop"), client.transaction_producer("deciding", check)
+    assert client.producer("shop") is producer
+    assert client.transaction_producer("deciding", check) is deciding
+    with pytest.raises(ClientError, match="that was made with other options or in another way"):
+        client.transaction_producer("deciding", lambda _: TransactionState.ROLLBACK)
+    producer.close()
+    assert client.producer("shop") is not producer
+
+
 def test_a_message_is_acknowledged_by_asking_for_the_next_one(namesrv, client, topic):
     producer, group = client.producer("shop"), f"{topic}-group"
     queues = producer.queues(topic)

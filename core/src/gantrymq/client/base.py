@@ -106,6 +106,11 @@ class BaseClient:
         return self._instance is not None
 
     @property
+    def _usable(self) -> bool:
+        """Whether it is started and not being closed."""
+        return self.is_started and not self._closing
+
+    @property
     def name_servers(self) -> tuple[str, ...]:
         """Addresses of the name servers that are asked. Raises ClientError: it is not started."""
         return self._started().servers.addresses

@@ -5,11 +5,11 @@ Source: apache/rocketmq client/.../Validators.java, client/.../impl/producer/Def
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from gantrymq.client.message import Message
+from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import names
@@ -33,6 +33,8 @@ _INSTEAD: Final = {
 _TIMED: Final = frozenset(
     {property_names.TIMER_DELAY_MS, property_names.TIMER_DELAY_SEC, property_names.TIMER_DELIVER_MS}
 )
+_INT32: Final = 1 << 31
+_TEXT: Final = (str, type(None))
 _check_topic = lru_cache(1024)(names.check_topic)
 _ELSE: Final = "to send a received message on use Message.from_received; to set it nevertheless, system_properties="
 
@@ -58,8 +60,12 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
     Raises:
         InvalidParameter: the topic's name is not legal.
         NoPermission: the topic belongs to the broker.
-        MessageIllegal: no body, a body that is too long, properties that do not fit.
+        MessageIllegal: no body, a body that is too long, properties that do not fit, a field of another type.
     """
+    if type(message) is not Message:
+        _check_kind(message)
+    if not isinstance(message.topic, str):
+        raise InvalidParameter(f"the topic of a message is {message.topic!r}; expected a text")
     _check_topic(message.topic)
     if message.topic in names.NOT_SENDABLE:
         raise NoPermission(f"topic {message.topic} belongs to the broker itself; send to a topic of your own")
@@ -73,14 +79,19 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
             "(max_message_bytes of the producer; maxMessageSize of the broker must allow it as well)"
         )
     _check_properties(message)
+    if type(message.flag) is not int or not -_INT32 <= message.flag < _INT32 or is_delayed(message):
+        _check_numbers(message)
 
 
 def check_batch(messages: Sequence[Message]) -> None:
     """Refuse messages that cannot share one batch; each is checked by itself elsewhere.
 
     Raises:
-        MessageIllegal: none at all, several topics or WAIT values, a delay, a transaction, or a retry topic.
+        MessageIllegal: none at all, several topics or WAIT values, a delay, a transaction, or a retry topic; no
+            sequence of messages.
     """
+    if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
+        raise MessageIllegal(f"a batch is a sequence of Message, this one is {_shown(messages)}")
     if not messages:
         raise MessageIllegal("a batch needs at least one message")
     first = messages[0]
@@ -105,7 +116,51 @@ def is_delayed(message: Message) -> bool:
     return bool(own) and (own.get(property_names.DELAY, "0") != "0" or not _TIMED.isdisjoint(own))
 
 
+def _check_kind(message: object) -> None:
+    if isinstance(message, ReceivedMessage):
+        raise MessageIllegal(
+            f"a received message of {message.topic} was to be sent; make a new one: Message.from_received(message)"
+        )
+    if not isinstance(message, Message):
+        raise MessageIllegal(f"a Message was expected to be sent, not {_shown(message)}")
+
+
+def _check_numbers(message: Message) -> None:
+    flag = message.flag
+    if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 <= flag < _INT32:
+        raise _of_another_type(message, "flag", flag, "a number of 32 bits with its sign")
+    for name in ("delay_level", "delay_ms", "deliver_at_ms"):
+        number = getattr(message, name)
+        if isinstance(number, bool) or not isinstance(number, int | None):
+            raise _of_another_type(message, name, number, "a whole number, as int() gives")
+
+
+def _check_types(message: Message) -> None:
+    """Tags, keys and properties; what is empty is looked at as well, as ``keys=0`` would be no key."""
+    keys, tags = message.keys, message.tags
+    if not isinstance(tags, str | None):
+        raise _of_another_type(message, "tags", tags, "a text")
+    if not isinstance(keys, str | None) and not (
+        isinstance(keys, tuple | list | set | frozenset) and all(isinstance(each, str) for each in keys)
+    ):
+        raise _of_another_type(message, "keys", keys, "a text or a tuple of texts")
+    for name in ("properties", "system_properties"):
+        if not isinstance(own := getattr(message, name), Mapping):
+            raise _of_another_type(message, name, own, "a dict of texts")
+
+
+def _of_another_type(message: Message, name: str, value: object, expected: str) -> MessageIllegal:
+    return MessageIllegal(f"{name}={_shown(value)} of a message for {message.topic}; expected {expected}")
+
+
 def _check_properties(message: Message) -> None:
+    if (
+        type(message.properties) is not dict
+        or type(message.system_properties) is not dict
+        or type(message.keys) not in _TEXT
+        or type(message.tags) not in _TEXT
+    ):
+        _check_types(message)  # which takes several times as long
     if not (message.properties or message.system_properties or message.tags or message.keys):
         return  # what else there is are numbers
     for name in message.properties:
@@ -115,9 +170,9 @@ def _check_properties(message: Message) -> None:
             )
     found = message.all_properties()
     for name, value in found.items():
-        if not name or not isinstance(value, str) or not value:
+        if not name or not isinstance(name, str) or not isinstance(value, str) or not value:
             raise MessageIllegal(
-                f"property {name!r} of a message for {message.topic} needs a name and a text: {value!r}"
+                f"property {_shown(name)} of a message for {message.topic} needs a name and a text: {_shown(value)}"
             )
     text = property_names.encode_text(found)
     if not text.count("\x01") == text.count("\x02") == len(found):
@@ -134,3 +189,9 @@ def _check_properties(message: Message) -> None:
             f"the properties of a message for {message.topic} take {length} bytes, the longest allowed is "
             f"{property_names.MAX_BYTES}"
         )
+
+
+def _shown(value: object) -> str:
+    """As an error shows it, no longer than a line."""
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:100]}..."

@@ -12,13 +12,13 @@ What a client makes is started, and closed with the client if not before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
 from gantrymq.client.tracing.watching import Watching
-from gantrymq.errors import InvalidParameter
+from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.world import Clock
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Client"]
 
 Part = TypeVar("Part", bound=BaseClient)
+Made = TypeVar("Made", bound="Producer")
 Options = TypeVar("Options", bound=Mapping[str, object])
 
 
@@ -68,26 +69,38 @@ class Client(BaseClient):
         self._hooks = watching.hooks
         self._trace: bool | MessageTrace = watching.trace or False
         self._parts: list[BaseClient] = []
+        self._producers: dict[str, tuple[Producer, dict[str, Any]]] = {}  # by group, and the options given
         self._admin: Admin | None = None
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
-        """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
+        """The started producer of *group*: made by the first call, and the same one for each later call until it is
+        closed, so that ``await client.producer("shop").send(...)`` may stand in a loop.
+
+        Args:
+            group: producer group, named after the application.
+            options: as `gantrymq.client.Producer` has them; a later call gives the same ones, or none.
 
         Raises:
             InvalidParameter, OptionUnusable: a name or option is not legal.
-            ClientError: the client is not started, or has a producer of that group.
+            ClientError: the client is not started, or has a producer of that group with other options.
         """
         from gantrymq.client.producer import Producer
 
-        return self._begun(Producer(group, **self._watched(options)))
+        return self._only(Producer, group, dict(options), lambda: Producer(group, **self._watched(options)))
 
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
     ) -> TransactionProducer:
-        """A started producer with transactions; arguments as `TransactionProducer` has them. Raises as `producer`."""
+        """The started producer with transactions of *group*, one as `producer` says.
+
+        A later call gives the same *check*. Arguments as `TransactionProducer` has them. Raises as `producer`.
+        """
         from gantrymq.client.transactions import TransactionProducer
 
-        return self._begun(TransactionProducer(group, check, **self._watched(options)))
+        given = {"check": check, **options}
+        return self._only(
+            TransactionProducer, group, given, lambda: TransactionProducer(group, check, **self._watched(options))
+        )
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
@@ -142,6 +155,22 @@ class Client(BaseClient):
             self._admin = self._begun(Admin())
         return self._admin
 
+    def _only(self, kind: type[Made], group: str, given: dict[str, Any], make: Callable[[], Made]) -> Made:
+        """The started producer of *group*, made by *make* if there is none. *given* are its options."""
+        self._started()
+        found, options = self._producers.get(group, (None, {}))
+        if found is None or not found._usable:
+            made = self._begun(make())
+            self._producers = {name: each for name, each in self._producers.items() if each[0].is_started}
+            self._producers[group] = made, given
+            return made
+        if type(found) is not kind or (given and given != options):
+            raise ClientError(
+                f"this Client has a producer of group {group} that was made with other options or in another way; "
+                "keep it in a variable, close it, or choose another group"
+            )
+        return found
+
     def _watched(self, options: Options) -> Options:
         """As `_own`, with the hooks and the trace of this client."""
         own: dict[str, Any] = dict(self._own(options))
@@ -172,4 +201,5 @@ class Client(BaseClient):
     async def _finish_within(self, clock: Clock, seconds: float) -> None:
         """Close what the client made; each part takes the time for all that it has to do."""
         parts, self._parts, self._admin = self._parts, [], None
+        self._producers.clear()
         await asyncio.gather(*(part.close(seconds) for part in parts))

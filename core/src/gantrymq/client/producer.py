@@ -14,7 +14,7 @@ client/.../producer/DefaultMQProducer.java.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from gantrymq.client import checks
@@ -281,7 +281,7 @@ class Producer(BaseClient):
 
     async def send_batches(
         self,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         queue: Where | None = None,
         timeout_s: float | None = None,
     ) -> tuple[SendResult, ...]:
@@ -295,6 +295,7 @@ class Producer(BaseClient):
         Raises:
             as `send_batch`: of the first batch that failed; those before it are stored, those behind it not sent.
         """
+        messages = tuple(messages)  # it is gone through twice
         for message in messages:
             checks.check_message(message, self.settings.max_message_bytes)
         return tuple(

@@ -15,7 +15,7 @@ import asyncio
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
+Wrapped = TypeVar("Wrapped")
 Kept = TypeVar("Kept", bound=Stream[Any])
 
 LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more, as by a traceback
@@ -78,6 +79,8 @@ class Client:
         self._starting: LoopThread | None = None  # while `start` is under way
         self._given_up = False  # `close` was called meanwhile
         self._streams = weakref.WeakSet[Stream[Any]]()
+        self._wrapping = threading.Lock()
+        self._wrapped = weakref.WeakValueDictionary[BaseClient, Any]()  # producers for threads, by what they stand for
         self._admin: Admin | None = None
 
     def start(self) -> None:
@@ -132,25 +135,31 @@ class Client:
         self._started().call(lambda: self._made.wait_ready(topic, timeout_s))
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
-        """A started producer of *group*; *options* as `gantrymq.client.Producer` has them.
+        """The started producer of *group*: made by the first call, and the same one for each later call until it is
+        closed.
+
+        Args:
+            group: producer group, named after the application.
+            options: as `gantrymq.client.Producer` has them; a later call gives the same ones, or none.
 
         Raises:
             InvalidParameter, OptionUnusable: a name or option is not legal.
-            ClientError: the client is not started, or has a producer of that group.
+            ClientError: the client is not started, or has a producer of that group with other options.
         """
         from gantrymq.client.sync.producer import Producer
 
         thread = self._started()
-        return Producer(self, thread, thread.now(lambda: self._made.producer(group, **options)))
+        return self._same(thread.now(lambda: self._made.producer(group, **options)), Producer)
 
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
     ) -> TransactionProducer:
-        """A started producer with transactions.
+        """The started producer with transactions of *group*, one as `producer` says.
 
         Args:
             group: producer group; any member of it may be asked about a message of any other.
-            check: a plain function, called in a thread, that says what became of the work that belongs to a message.
+            check: a plain function, called in a thread, that says what became of the work that belongs to a message; a
+                later call gives the same one.
             options: as `gantrymq.client.Producer` has them.
 
         Raises:
@@ -161,7 +170,7 @@ class Client:
         thread = self._started()
         checked = in_a_thread(check)
         made = thread.now(lambda: self._made.transaction_producer(group, checked, **options))
-        return TransactionProducer(self, thread, made)
+        return self._same(made, TransactionProducer)
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
@@ -269,6 +278,14 @@ class Client:
         if thread is not None and not thread.is_of_another_process:
             warnings.warn("a Client was not closed; use 'with Client(...)'", ResourceWarning, stacklevel=2, source=self)
             thread.stop_after(self._made.close)
+
+    def _same(self, made: Any, kind: Callable[[Client, LoopThread, Any], Wrapped]) -> Wrapped:
+        """What stands for *made* in threads, the same one each time."""
+        with self._wrapping:
+            found: Wrapped | None = self._wrapped.get(made)
+            if found is None:
+                found = self._wrapped[made] = kind(self, self._started(), made)
+            return found
 
     # --- for what the client made -----------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -83,7 +83,7 @@ class Producer(Part[AsyncProducer]):
         return self._thread.call(lambda: self._made.send_batch(messages, queue, timeout_s))
 
     def send_batches(
-        self, messages: Sequence[Message], queue: Where | None = None, timeout_s: float | None = None
+        self, messages: Iterable[Message], queue: Where | None = None, timeout_s: float | None = None
     ) -> tuple[SendResult, ...]:
         """Send any number of messages as batches that are as long as they may be, one after the other."""
         return self._thread.call(lambda: self._made.send_batches(messages, queue, timeout_s))

@@ -16,6 +16,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import TYPE_CHECKING, Final
 
+import attrs
+
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.transactions import Transaction, TransactionState
@@ -81,12 +83,17 @@ class TransactionProducer(Producer):
             logger.warning("the end of transaction %s: %s; the broker will ask", transaction.id, problem)
 
 
+@attrs.frozen
+class _InAThread:
+    """A check for the loop; equal to another one of the same function."""
+
+    check: Check
+
+    async def __call__(self, message: ReceivedMessage) -> TransactionState:
+        return await asyncio.to_thread(lambda: not_awaited(called(self.check, message), "the check of a transaction"))
+
+
 def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
     """*check* for the loop. Raises InvalidParameter: it is async, a generator function, or not callable."""
-
     check_function(check, "the check of a transaction", plain=_ASYNC)
-
-    async def checked(message: ReceivedMessage) -> TransactionState:
-        return await asyncio.to_thread(lambda: not_awaited(called(check, message), "the check of a transaction"))
-
-    return checked
+    return _InAThread(check)
