@@ -4,9 +4,13 @@ import base64
 
 import pytest
 
+from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.loose_json import dumps
-from gantrymq.remoting.bodies import MAX_BODY_BYTES, MAX_LOOSE_BYTES, MAX_PARTS
+from gantrymq.remoting.bodies import MAX_BODY_BYTES, MAX_LOOSE_BYTES, MAX_PARTS, MAX_PROPERTIES_BYTES
 from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import MAX_FIELDS
+from gantrymq.remoting.frame import PREFIX
+from gantrymq.remoting.headers.base import MAX_TEXT_CHARS
 
 
 @pytest.fixture
@@ -44,3 +48,59 @@ def test_bi245_a_batch_of_acknowledgements_with_more_messages_than_a_pop_has(bro
     with running.peer() as peer:
         answer = peer.ask(RequestCode.BATCH_ACK_MESSAGE, {}, dumps({"brokerName": "broker-a", "acks": [entry]}))
         row.check(answer.remark, answer.code, count=512, most=32)
+
+
+def test_bi254_a_field_that_is_too_long(refuses):
+    ext = {"topic": "T", "key": "k" * 10_000_000, "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1}
+    limit = MAX_TEXT_CHARS
+    refuses(RequestCode.QUERY_MESSAGE, ext, name="QUERY_MESSAGE", field="key", length=10_000_000, limit=limit)
+
+
+def test_bi255_settings_that_are_too_long(refuses):
+    body = b"\n" * (MAX_PROPERTIES_BYTES + 1)
+    name, limit = "UPDATE_BROKER_CONFIG", MAX_PROPERTIES_BYTES
+    refuses(RequestCode.UPDATE_BROKER_CONFIG, {}, body, name=name, size=len(body), limit=limit)
+
+
+def test_bi256_a_batch_of_too_many_messages(broker, row):
+    body = encode_batch([BatchEntry(0, b"x", b"")] * 10_001)
+    with broker.peer() as peer:
+        answer = peer.ask(
+            320, {"a": "PG", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "m": True}, body
+        )
+        row.check(answer.remark, answer.code, topic="T", number=10_000, place=10_000 * 23)
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "each"),
+    [
+        (RequestCode.HEART_BEAT, "producerDataSet", {"groupName": "G"}),
+        (RequestCode.LOCK_BATCH_MQ, "mqSet", {"topic": "T", "brokerName": "b", "queueId": 1}),
+        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, "topicConfigList", {"topicName": "T"}),
+    ],
+)
+def test_bi257_a_list_that_is_too_long(refuses, code, name, each):
+    refuses(code, {}, dumps({name: [each] * 10_001}), name=name, count=10_001, limit=10_000)
+
+
+def test_bi258_a_heartbeat_of_too_many_groups(refuses):
+    body = dumps({"clientID": "c", "consumerDataSet": [{"groupName": "G"}] * 5001})
+    refuses(RequestCode.HEART_BEAT, {}, body, count=5001, limit=5000)
+
+
+def test_bi259_a_long_header_of_too_many_fields(broker, row, logged):
+    header = dumps({"code": 34, "extFields": {str(each): "x" * 200 for each in range(1000)}})
+    with broker.peer() as peer:
+        peer.write(PREFIX.pack(4 + len(header), len(header)) + header)
+        assert peer.is_closed()
+        row.check(logged.wait_for(peer.name), "closed", peer=peer.name, size=len(header), limit=MAX_FIELDS)
+
+
+def test_a_remark_repeats_no_more_than_the_beginning_of_a_value(broker):
+    with broker.peer() as peer:
+        for topic in ("t" * 60_000, "a b " * 15_000):
+            answer = peer.ask(RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
+            assert (answer.code, len(answer.remark) < 400) == (17, True)
+            assert answer.remark.endswith("see: gantrymq topic list")
+            assert topic[:200] in answer.remark
+            assert topic[:210] not in answer.remark

@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from gantrymq.config import Settings
-from gantrymq.errors import RequestError
+from gantrymq.errors import RequestError, ServerFault
 from gantrymq.loose_json import dumps, loads
 from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
@@ -50,7 +50,7 @@ def test_a_bug_is_logged_and_answered(desk, monkeypatch, caplog):
     monkeypatch.setattr("gantrymq_nameserver.topics.all_topics", lambda tables: 1 / 0)
     with caplog.at_level(logging.ERROR):
         answer = desk.ask(206)
-    assert (answer.code, answer.remark) == (1, "ZeroDivisionError: division by zero")
+    assert (answer.code, answer.remark) == (1, str(ServerFault()))
     assert "ZeroDivisionError" in caplog.text
 
 

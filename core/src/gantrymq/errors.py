@@ -170,6 +170,13 @@ class RefusedWith(RequestError):
         self.response_code = response_code
 
 
+class ServerFault(RequestError):
+    """A request failed for a reason that nobody foresaw; the peer learns no more than that, the log all of it."""
+
+    def __init__(self) -> None:
+        super().__init__("the server failed to serve this request, which is a fault of its own; its log says why")
+
+
 # --- store ----------------------------------------------------------------------------------------------------------
 
 

@@ -146,6 +146,13 @@ SCHEMA: tuple[Setting, ...] = (
         at_most=16 * 1024 * 1024,
         runtime=True,
     ),
+    _number(
+        "maxBatchMessages",
+        10_000,
+        "Most messages of one batch, which are stored in one step (GantryMQ's own).",
+        at_least=1,
+        runtime=True,
+    ),
     _number("serverChannelMaxIdleTimeSeconds", 120, "Close a connection idle for this long, s.", at_least=1),
     _number("maxConnections", 10000, "Most connections at a time (GantryMQ's own).", at_least=1),
     _number(

@@ -30,17 +30,19 @@ class BatchEntry(NamedTuple):
     properties: bytes  # property text, perhaps without the mark that closes its last pair
 
 
-def decode_batch(body: bytes | bytearray | memoryview) -> list[BatchEntry]:
-    """Read the entries of a batch in order.
+def decode_batch(body: bytes | bytearray | memoryview, most: int | None = None) -> list[BatchEntry]:
+    """Read the entries of a batch in order, at most *most* of them.
 
     Raises:
-        FormatError: cut short, or lengths that do not add up; says which entry and where.
+        FormatError: cut short, lengths that do not add up, or too many; says which entry and where.
     """
     view = memoryview(body)
     entries: list[BatchEntry] = []
     position, end = 0, len(view)
     while position < end:
         where = f"batch entry {len(entries)} at {position}"
+        if len(entries) == most:
+            raise FormatError(f"{where}: a batch may have {most} messages (maxBatchMessages); send fewer at once")
         if end - position < MIN_ENTRY_BYTES:
             raise FormatError(f"{where}: {end - position} bytes are left, the shortest entry has {MIN_ENTRY_BYTES}")
         size, _, _, flag, body_length = _HEAD.unpack_from(view, position)

@@ -9,12 +9,14 @@ Source: apache/rocketmq common/.../message/MessageClientIDSetter.java, MessageDe
 
 from __future__ import annotations
 
+import re
 import struct
 from datetime import UTC, datetime
 
 from gantrymq.model.hosts import unpack_host
 from gantrymq.world import Clock
 
+_HEX = re.compile("[0-9A-Fa-f]*")
 _OFFSET = struct.Struct(">q")
 _TAIL = struct.Struct(">IH")
 
@@ -43,6 +45,8 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
     """
     if len(text) not in (32, 56):
         raise ValueError(f"message id {text!r} has {len(text)} characters; an offset id has 32 (IPv4) or 56 (IPv6)")
+    if not _HEX.fullmatch(text):
+        raise ValueError(f"message id {text!r} has characters that are no hexadecimal digits")
     raw = bytes.fromhex(text)
     host, port = unpack_host(raw[:-8])
     return host, port, _OFFSET.unpack(raw[-8:])[0]

@@ -19,6 +19,7 @@ __all__ = [
     "COUNT64",
     "INT32",
     "INT64",
+    "MAX_ENTRIES",
     "flag_in",
     "number_in",
     "numbers_in",
@@ -31,6 +32,7 @@ __all__ = [
 ]
 
 INT32: Final = (-(2**31), 2**31 - 1)
+MAX_ENTRIES: Final = 10_000  # of a list
 INT64: Final = (-(2**63), 2**63 - 1)
 COUNT: Final = (0, INT32[1])
 COUNT64: Final = (0, INT64[1])
@@ -97,6 +99,7 @@ def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
         return []
     if not isinstance(found, list):
         raise FormatError(f"{name} is {shown(found)}, a list of JSON objects was expected")
+    _check_length(found, name)
     for each in found:
         if not isinstance(each, dict):
             raise FormatError(f"{name} holds {shown(each)}, where a JSON object was expected")
@@ -108,6 +111,7 @@ def texts_in(members: dict[Any, Any], name: str) -> tuple[str, ...]:
     found = members.get(name) or []
     if not isinstance(found, list):
         raise _unexpected(name, found, "a list of texts")
+    _check_length(found, name)
     return tuple(text_in({name: each}, name) for each in found)
 
 
@@ -120,6 +124,7 @@ def numbers_in(members: dict[Any, Any], name: str, bounds: tuple[int, int] = INT
     found = members.get(name) or []
     if not isinstance(found, list):
         raise _unexpected(name, found, "a list of whole numbers")
+    _check_length(found, name)
     return tuple(number_in({name: each}, name, bounds=bounds) for each in found)
 
 
@@ -140,6 +145,11 @@ def shown(value: Any) -> str:
     if isinstance(value, dict | list) and len(value) > 10:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} members"
     return str(value)[:40]
+
+
+def _check_length(found: list[Any], name: str) -> None:
+    if len(found) > MAX_ENTRIES:
+        raise FormatError(f"{name} has {len(found)} entries, at most {MAX_ENTRIES} are allowed")
 
 
 def _unexpected(name: str, found: Any, expected: str) -> FormatError:

@@ -15,11 +15,22 @@ from gantrymq.errors import FormatError, RefusedWith
 from gantrymq.model.members import shown
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
+from gantrymq.settings_file import parse_properties
 
-__all__ = ["MAX_BODY_BYTES", "MAX_LOOSE_BYTES", "MAX_PARTS", "body_of", "members_of", "object_body_of"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "MAX_LOOSE_BYTES",
+    "MAX_PARTS",
+    "MAX_PROPERTIES_BYTES",
+    "body_of",
+    "members_of",
+    "object_body_of",
+    "properties_of",
+]
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PARTS: Final = 65_536  # objects and lists of a body
+MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a body of settings; all that there are take a third of it
 MAX_LOOSE_BYTES: Final = 32 * 1024  # of a body that only the slow reader understands, about 1 us a byte
 
 
@@ -55,6 +66,22 @@ def object_body_of(request: Command) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise RefusedWith(1, f"{request_name(request.code)}: the body is {shown(body)}, a JSON object was expected")
     return body
+
+
+def properties_of(request: Command) -> dict[str, str]:
+    """Return the settings in the request's body, which is text in the form of ``broker.conf``.
+
+    Raises:
+        RefusedWith: code 1, the body is too long or not UTF-8.
+        ConfigError: it has a malformed escape.
+    """
+    name, body = request_name(request.code), request.payload
+    if len(body) > MAX_PROPERTIES_BYTES:
+        raise RefusedWith(1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_PROPERTIES_BYTES}")
+    try:
+        return {line.key: line.value for line in parse_properties(body.decode(), name)}
+    except UnicodeDecodeError as error:
+        raise RefusedWith(1, f"{name}: the properties text is not UTF-8 at byte {error.start}") from error
 
 
 @contextmanager

@@ -30,6 +30,11 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX, Frame
 
 __all__ = ["Command", "decode", "encode", "encode_head", "json_text", "request", "response_to"]
 
+LONG_HEADER_BYTES: Final = 64 * 1024
+MAX_FIELDS: Final = 256  # of a long header in JSON, and of any in binary
+MAX_QUOTED_CHARS: Final = 200  # of a client's value that a remark repeats
+MAX_REMARK_CHARS: Final = 1000
+_LONG_WORD: Final = re.compile(rf"(\S{{{MAX_QUOTED_CHARS}}})\S+")
 _FIXED: Final = struct.Struct(">hBhiii")
 _I16: Final = struct.Struct(">h")
 _I32: Final = struct.Struct(">i")
@@ -121,7 +126,9 @@ def response_to(
     ext: dict[str, str] | None = None,
     body: bytes | memoryview | None = None,
 ) -> Command:
-    """Return a response to *asked*: its opaque, its header form, the response bit."""
+    """Return a response to *asked*: its opaque, its header form, the response bit; a long remark is cut."""
+    if remark is not None and len(remark) > MAX_QUOTED_CHARS:
+        remark = _cut(remark, asked.ext)
     return Command(
         code,
         opaque=asked.opaque,
@@ -133,6 +140,23 @@ def response_to(
     )
 
 
+def _cut(remark: str, ext: Mapping[str, str] | None) -> str:
+    """Return *remark* with at most `MAX_QUOTED_CHARS` of each value that it repeats, and no longer than a log line."""
+    for value in (ext or {}).values():
+        if MAX_QUOTED_CHARS < len(value) <= len(remark):
+            remark = remark.replace(value, f"{value[:MAX_QUOTED_CHARS]}...")
+    if len(remark) > 3 * MAX_REMARK_CHARS:  # a huge value begins near the front; what is behind it says what to do
+        remark = f"{remark[:MAX_REMARK_CHARS]}...{remark[-MAX_REMARK_CHARS:]}"
+    remark = _LONG_WORD.sub(r"\1...", remark)
+    if len(remark) > MAX_REMARK_CHARS:
+        remark = f"{remark[: MAX_REMARK_CHARS * 3 // 4]}...{remark[-MAX_REMARK_CHARS // 4 :]}"
+    return remark
+
+
+class LongFields(dict[str, str]):
+    """The extFields of a long header: `Header.from_ext` measures their texts."""
+
+
 def decode(frame: Frame) -> Command:
     """Return what *frame* says.
 
@@ -140,10 +164,15 @@ def decode(frame: Frame) -> Command:
         RemoteProtocolError: the header cannot be read; the connection is of no use any more.
     """
     codec, header, body = frame
+    long = len(header) > LONG_HEADER_BYTES
     if codec == SERIALIZE_JSON:
+        if long:
+            _check_parts(header)
         try:
             fields = strict_json.loads(header)
-        except ValueError:
+        except ValueError as error:
+            if long:
+                raise RemoteProtocolError(f"a command header of {len(header)} bytes is not strict JSON") from error
             fields = _loads(header, raw_numbers=False)
         try:
             ext = fields.get("extFields")
@@ -159,12 +188,34 @@ def decode(frame: Frame) -> Command:
             command.ext = ext
             command.body = body
             command.serialize = SERIALIZE_JSON
+            plain = _plain(command)
         except (KeyError, TypeError, AttributeError):
+            plain = False
+        if not plain:
+            if long:
+                raise RemoteProtocolError(f"a command header of {len(header)} bytes holds more than plain texts")
             return _decode_odd_json(header, body)
-        return command if _plain(command) else _decode_odd_json(header, body)
+        if long and ext:
+            command.ext = LongFields(ext)
+        return command
     if codec == SERIALIZE_BINARY:
-        return _decode_binary(header, body)
+        command = _decode_binary(header, body)
+        if long and command.ext:
+            command.ext = LongFields(command.ext)
+        return command
     raise RemoteProtocolError(f"header form {codec} is neither 0 (JSON) nor 1 (ROCKETMQ)")
+
+
+def _check_parts(header: bytes) -> None:
+    """Refuse a long header whose parts would take long to read, before they are read; some text may be long.
+
+    Raises:
+        RemoteProtocolError: it has too many.
+    """
+    texts = (header.count(b'"') - header.count(b'\\"')) // 4
+    others = header.count(b"[") + header.count(b"{") + header.count(b",") // 16
+    if texts > MAX_FIELDS or others > 64 * MAX_FIELDS:
+        raise RemoteProtocolError(f"a command header of {len(header)} bytes has more than {MAX_FIELDS} fields")
 
 
 def encode(command: Command) -> bytes:
@@ -367,7 +418,9 @@ def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
     if not at <= end <= len(header):
         raise RemoteProtocolError(f"binary command header of {len(header)} bytes: ext map ends at {end}")
     ext: dict[str, str] = {}
-    while at < end:
+    for _ in range(MAX_FIELDS):
+        if at >= end:
+            break
         (size,) = _I16.unpack_from(header, at)
         value_at = at + 2 + size
         key = _slice(header, at + 2, value_at)
@@ -378,6 +431,8 @@ def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
             ext[key] = value
         else:
             ext.pop(key, None)
+    if at < end:
+        raise RemoteProtocolError(f"binary command header of {len(header)} bytes: more than {MAX_FIELDS} fields")
     if at != end:
         raise RemoteProtocolError(f"binary command header: the ext map should end at {end}, its entries end at {at}")
     return ext

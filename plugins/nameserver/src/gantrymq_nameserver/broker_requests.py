@@ -13,7 +13,7 @@ import asyncio
 from typing import Final
 
 from gantrymq.config import Settings
-from gantrymq.errors import RequestError
+from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode
@@ -166,5 +166,5 @@ def _data_version(request: Command) -> DataVersion | None:
         return None
     try:
         return DataVersion.from_json(read_object(request, "data version"))
-    except (TypeError, ValueError, OverflowError) as error:
+    except FormatError as error:
         raise RequestError(f"the body is no data version: {error}") from error

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gantrymq.errors import FormatError, RequestError
-from gantrymq.loose_json import loads
+from gantrymq.errors import RefusedWith, RequestError
+from gantrymq.remoting.bodies import body_of
 from gantrymq.remoting.codes import VERSION_4_9_4
 from gantrymq.remoting.command import Command
 
@@ -30,8 +30,8 @@ def read_object(request: Command, what: str) -> dict[str, Any]:
         RequestError: there is something else; *what* names what was expected.
     """
     try:
-        members = loads(request.payload)
-    except FormatError as error:
+        members = body_of(request)
+    except RefusedWith as error:
         raise RequestError(f"the body is no {what}: {error}") from error
     if not isinstance(members, dict):
         raise RequestError(f"the body is no {what}: expected a JSON object, got {request.payload[:40]!r}")

@@ -7,12 +7,13 @@ updateConfig, getConfig).
 from __future__ import annotations
 
 from gantrymq.config import Settings
-from gantrymq.errors import QueryNotFound, RequestError
+from gantrymq.errors import QueryNotFound
 from gantrymq.loose_json import dumps
-from gantrymq.remoting.codes import RequestCode, request_name
+from gantrymq.remoting.bodies import properties_of
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
-from gantrymq.settings_file import parse_properties, properties_text
+from gantrymq.settings_file import properties_text
 from gantrymq.world import World
 from gantrymq_nameserver import runtime_config
 from gantrymq_nameserver.headers import (
@@ -63,12 +64,7 @@ class OperatorRequests:
     @serves(RequestCode.UPDATE_NAMESRV_CONFIG)
     async def _update_settings(self, request: Command, connection: object) -> Command:
         if request.payload:
-            try:
-                text = request.payload.decode()
-            except UnicodeDecodeError as error:
-                raise RequestError(f"the properties text is not UTF-8 at byte {error.start}") from error
-            properties = {line.key: line.value for line in parse_properties(text, request_name(request.code))}
-            await runtime_config.update(self._world, self._settings, properties)
+            await runtime_config.update(self._world, self._settings, properties_of(request))
         return response_to(request)
 
     @serves(RequestCode.GET_NAMESRV_CONFIG)

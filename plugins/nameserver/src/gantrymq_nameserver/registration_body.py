@@ -23,7 +23,7 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.members import COUNT, number_in
+from gantrymq.model.members import COUNT, number_in, texts_in
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
 from gantrymq.remoting.frame import MAX_FRAME_BYTES
@@ -59,10 +59,11 @@ def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version
         if compressed:
             return _read_compressed(body, with_mappings=version >= VERSION_5_0_0)
         members = _object(loads(body))
-        servers = [str(server) for server in members.get("filterServerList") or []]
+        servers = list(texts_in(members, "filterServerList"))
         return _read_wrapper(_object(members.get("topicConfigSerializeWrapper")), servers)
     except (FormatError, ValueError, OverflowError, TypeError, AttributeError, struct.error, zlib.error) as error:
-        raise RequestError(f"decode of a registration body of {len(body)} bytes failed: {error}") from error
+        why = error if isinstance(error, FormatError) else "it is damaged, or not what a broker writes"
+        raise RequestError(f"decode of a registration body of {len(body)} bytes failed: {why}") from error
 
 
 def _read_wrapper(wrapper: dict[str, Any], servers: list[str] | None) -> RegistrationBody:
@@ -108,7 +109,7 @@ def _read_compressed(body: bytes, *, with_mappings: bool) -> RegistrationBody:
     blocks = _Blocks(_inflate(body))
     version = DataVersion.from_json(_object(loads_strict(blocks.block())))
     topics = [_topic_of_text(blocks.block().decode()) for _ in range(blocks.count("topics"))]
-    servers = [str(server) for server in loads_strict(blocks.block()) or []]
+    servers = list(texts_in({"filterServerList": loads_strict(blocks.block())}, "filterServerList"))
     mappings = []
     if with_mappings:
         mappings = [_mapping(_object(loads_strict(blocks.block()))) for _ in range(blocks.count("mappings"))]

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gantrymq.config import Settings
-from gantrymq.errors import RequestError, TopicNotExist
+from gantrymq.errors import FormatError, RequestError, TopicNotExist
 from gantrymq.loose_json import dumps, dumps_standard
+from gantrymq.model.members import COUNT, number_in, objects_in, text_in
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (
@@ -143,13 +144,13 @@ def _queue_data(route: dict[str, Any]) -> list[QueueData]:
     try:
         return [
             QueueData(
-                str(members["brokerName"]),
-                int(members.get("readQueueNums", 0)),
-                int(members.get("writeQueueNums", 0)),
-                int(members.get("perm", 0)),
-                int(members.get("topicSysFlag", 0)),
+                text_in(members, "brokerName"),
+                number_in(members, "readQueueNums", 0, COUNT),
+                number_in(members, "writeQueueNums", 0, COUNT),
+                number_in(members, "perm", 0, COUNT),
+                number_in(members, "topicSysFlag", 0, COUNT),
             )
-            for members in route.get("queueDatas") or []
+            for members in objects_in(route, "queueDatas")
         ]
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
-        raise RequestError(f"the body is no topic route: its queueDatas cannot be read: {error!r}") from error
+    except FormatError as error:
+        raise RequestError(f"the body is no topic route: its queueDatas cannot be read: {error}") from error

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported
+from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported, ServerFault
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import handlers_of
@@ -87,4 +87,4 @@ def _refusal(request: Command, error: Exception) -> Command:
         log.debug("%s refused with %d: %s", request_name(request.code), error.response_code, error)
         return response_to(request, error.response_code, str(error))
     log.error("%s failed", request_name(request.code), exc_info=error)
-    return response_to(request, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    return response_to(request, ResponseCode.SYSTEM_ERROR, str(ServerFault()))

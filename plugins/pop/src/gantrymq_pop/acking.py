@@ -17,7 +17,14 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from gantrymq.errors import GantryError, MessageIllegal, RefusedWith, ServiceNotAvailable, TopicNotExist
+from gantrymq.errors import (
+    GantryError,
+    MessageIllegal,
+    RefusedWith,
+    ServerFault,
+    ServiceNotAvailable,
+    TopicNotExist,
+)
 from gantrymq.interfaces import Broker, PutResult, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
@@ -220,9 +227,9 @@ class Acking:
             _raise_refused(await self._revive.write(said))
         except GantryError as error:
             problem = error
-        except Exception as error:
+        except Exception:
             log.exception("acknowledgements could not be stored")
-            problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
+            problem = ServerFault()
         for revive_queue, each in said:
             pending = self._revive.pending(revive_queue, each.key) if isinstance(each, Acknowledged) else None
             if pending is not None:
@@ -236,9 +243,9 @@ class Acking:
             _raise_refused([await self._revive.write_late(handle.revive_queue, said, handle.due_ms)])
         except GantryError as error:
             problem = error
-        except Exception as error:
+        except Exception:
             log.exception("an acknowledgement could not be stored")
-            problem = RefusedWith(1, f"the acknowledgement could not be stored: {type(error).__name__}: {error}")
+            problem = ServerFault()
         answer_all([answered], problem)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

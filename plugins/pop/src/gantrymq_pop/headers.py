@@ -55,7 +55,7 @@ class AckRequest(RequestHeader):
 def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, str, int]:
     """Group, topic, queue id, handle and offset of an acknowledgement, as `AckRequest` reads them; there are many."""
     try:
-        fields = ext or {}
+        fields = ext if type(ext) is dict else {}  # not so where a text may be too long
         queue_id, offset = fields["queueId"], fields["offset"]
         if queue_id.isdecimal() and offset.isdecimal() and len(queue_id) < 10 and len(offset) < 19:
             return fields["consumerGroup"], fields["topic"], int(queue_id), fields["extraInfo"], int(offset)

@@ -13,11 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from gantrymq.errors import (
-    GantryError,
-    InvalidParameter,
-    RefusedWith,
-)
+from gantrymq.errors import GantryError, InvalidParameter, RefusedWith, ServerFault
 from gantrymq.interfaces import Broker, Connection, MessageFilter
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -210,9 +206,9 @@ class PopRequests:
                 answer = await serving
             except GantryError as error:
                 answer = response_to(asked, error.response_code, str(error))
-            except Exception as error:
+            except Exception:
                 log.exception("a pop that waited failed")
-                answer = response_to(asked, 1, f"the broker failed to serve this request: {error}")
+                answer = response_to(asked, 1, str(ServerFault()))
             if answer is not None and not connection.closed:
                 connection.reply(asked, answer)
 

@@ -13,13 +13,14 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (resumeCh
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gantrymq import loose_json
-from gantrymq.errors import FormatError, RefusedWith, ServiceNotAvailable
+from gantrymq.errors import RefusedWith, ServiceNotAvailable
 from gantrymq.interfaces import Connection, PutStatus
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
+from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
@@ -91,14 +92,14 @@ class Operators:
     async def list(self, asked: Command, _connection: Connection) -> Command:
         """65011."""
         service = self._running()
-        wanted = Wanted.of(_object(asked))
+        wanted = Wanted.of(object_body_of(asked) if asked.body else {})
         return response_to(asked, body=loose_json.dumps(await page(service, wanted)))
 
     @serves(SHOW_TRANSACTION)
     async def show(self, asked: Command, _connection: Connection) -> Command:
         """65012: every copy of its half message, and the committed message."""
         service = self._running()
-        wanted = _object(asked)
+        wanted = object_body_of(asked) if asked.body else {}
         unique_id = wanted.get("unique_id")
         if not isinstance(unique_id, str) or not unique_id:
             raise RefusedWith(SYSTEM_ERROR, "name the transaction by unique_id, the unique id of its message")
@@ -108,13 +109,3 @@ class Operators:
         if self._service is None:
             raise ServiceNotAvailable("this broker's transactions are served by another plugin")
         return self._service
-
-
-def _object(asked: Command) -> dict[str, Any]:
-    try:
-        found = loose_json.loads(asked.payload or b"{}")
-    except FormatError as problem:
-        raise RefusedWith(SYSTEM_ERROR, f"request {asked.code}: the body is no JSON: {problem}") from None
-    if not isinstance(found, dict):
-        raise RefusedWith(SYSTEM_ERROR, f"request {asked.code}: the body is no JSON object")
-    return found

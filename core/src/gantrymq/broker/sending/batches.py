@@ -114,7 +114,7 @@ class Batches:
                 "messages in one batch"
             )
         try:
-            entries = decode_batch(request.body)
+            entries = decode_batch(request.body, self._settings.number("maxBatchMessages"))
         except FormatError as error:
             raise MessageIllegal(f"the batch for topic {topic.name} cannot be read: {error}") from error
         if not entries:

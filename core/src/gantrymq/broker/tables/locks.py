@@ -20,10 +20,12 @@ class QueueLocks:
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._now_ms = monotonic_ms
         self._held: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+        self._looked_ms = monotonic_ms()
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         """Lock or renew; returns the queues that *client_id* holds now."""
         now = self._now_ms()
+        self._forget_lapsed(now)
         held = self._held.setdefault(group, {})
         granted = []
         for queue in queues:
@@ -32,6 +34,17 @@ class QueueLocks:
                 held[queue] = (client_id, now)
                 granted.append(queue)
         return granted
+
+    def _forget_lapsed(self, now: int) -> None:
+        """Once in `LOCK_MS`, so that queues which nobody locks again take no memory."""
+        if now - self._looked_ms <= LOCK_MS:
+            return
+        self._looked_ms = now
+        tables = {
+            group: {queue: lock for queue, lock in held.items() if now - lock[1] <= LOCK_MS}
+            for group, held in self._held.items()
+        }
+        self._held = {group: held for group, held in tables.items() if held}
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up queues that *client_id* holds; others are left alone."""

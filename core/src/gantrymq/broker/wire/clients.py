@@ -6,7 +6,7 @@ AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerId
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
@@ -26,6 +26,7 @@ from gantrymq.remoting.headers.clients import (
 )
 from gantrymq.remoting.serving import serves
 
+MAX_SAID: Final = 5000  # consumer groups of a heartbeat and what they subscribe to
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -93,7 +94,11 @@ class ClientRequests:
         client_id = text_in(body, "clientID", "")
         fingerprint = number_in(body, "heartbeatFingerprint", 0)
         without_subscriptions = flag_in(body, "withoutSub", False) or flag_in(body, "isWithoutSub", False)
-        consumers = [_consumer(data, without_subscriptions) for data in objects_in(body, "consumerDataSet")]
+        groups = objects_in(body, "consumerDataSet")
+        said = len(groups) + sum(len(objects_in(data, "subscriptionDataSet")) for data in groups)
+        if said > MAX_SAID:
+            raise RefusedWith(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
+        consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
         changed = self._members.heartbeat(
             Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),

@@ -13,14 +13,15 @@ import logging
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok
 from gantrymq.config import Value
-from gantrymq.errors import ConfigError, NoPermission, RefusedWith
+from gantrymq.errors import ConfigError, NoPermission
 from gantrymq.interfaces import Connection
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
+from gantrymq.remoting.bodies import properties_of
 from gantrymq.remoting.codes import RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import serves
-from gantrymq.settings_file import parse_properties, properties_text
+from gantrymq.settings_file import properties_text
 from gantrymq.settings_known import is_rocketmq_key, refusal
 
 log = logging.getLogger(__name__)
@@ -45,10 +46,7 @@ class ConfigRequests:
         A key of RocketMQ's that nothing here reads is taken, as a Java broker takes it, and the log says so.
         """
         where = request_name(asked.code)
-        try:
-            given = {line.key: line.value for line in parse_properties(asked.payload.decode(), where)}
-        except UnicodeDecodeError as error:
-            raise RefusedWith(1, f"{where}: the properties text is not UTF-8 at byte {error.start}") from error
+        given = properties_of(asked)
         black = ALWAYS_BLACK_LISTED.union(self._settings.text("configBlackList").split(";"))
         refused = sorted(black & given.keys())
         if refused:

@@ -12,6 +12,7 @@ from gantrymq.errors import FormatError, InvalidParameter
 from gantrymq.model.data_version import DataVersion
 
 MAX_PAGE = 2000  # entries
+ITEMS_TOGETHER = 16  # of a long list, without a pause
 
 
 def page(

@@ -11,6 +11,7 @@ from typing import Any
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, queue_key, with_table
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
+from gantrymq.broker.wire.paging import ITEMS_TOGETHER
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model.queue import MessageQueue, Queue
@@ -27,7 +28,6 @@ from gantrymq.remoting.headers.groups import (
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 
-ITEMS_TOGETHER = 16  # topics and groups that are counted without a pause
 _NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind every other
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from gantrymq.broker.wire.answers import refusal
-from gantrymq.errors import GantryError, GoAway, RefusedWith, RequestNotSupported, to_install
+from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, to_install
 from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
@@ -228,4 +228,4 @@ def _unknown(asked: Command) -> Command:
 
 def _bug(asked: Command, error: Exception) -> Command:
     log.error("serving request %d %s failed", asked.code, request_name(asked.code), exc_info=error)
-    return refusal(asked, RefusedWith(1, f"the broker failed to serve this request: {type(error).__name__}: {error}"))
+    return refusal(asked, ServerFault())

@@ -11,7 +11,7 @@ from typing import Any
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok, queue_key, with_json, with_table
 from gantrymq.broker.wire.offsets import store_time_at
-from gantrymq.broker.wire.paging import page
+from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model import names
@@ -31,8 +31,6 @@ from gantrymq.remoting.headers.topics import (
 )
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
-
-QUEUES_TOGETHER = 16  # looked at without a pause
 
 log = logging.getLogger(__name__)
 
@@ -96,8 +94,10 @@ class TopicRequests:
         for topic in topics:
             names.check_topic(topic.name)
             self._topics.check_own(topic.name, "changed")
+        slices = TimeSlices(self._world.clock, ITEMS_TOGETHER)
         for topic in topics:
             self._update(topic, topic.attributes)
+            await slices.item_done()
         await self._saved()
         await self._told()
         return ok(asked)
@@ -133,7 +133,7 @@ class TopicRequests:
         """202: offsets of a topic's queues and when each last got a message."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
         table: dict[Any, Any] = {}
-        slices = TimeSlices(self._world.clock, QUEUES_TOGETHER)
+        slices = TimeSlices(self._world.clock, ITEMS_TOGETHER)
         for queue_id in range(max(topic.write_queues, topic.read_queues)):
             queue = Queue(topic.name, queue_id)
             bounds = self._store.bounds(queue)

@@ -29,6 +29,7 @@ import attrs
 from gantrymq import speedups
 from gantrymq.errors import RefusedWith
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
+from gantrymq.remoting.command import LongFields
 
 __all__ = [
     "Field",
@@ -42,6 +43,8 @@ __all__ = [
     "read_fields",
     "write_fields",
 ]
+
+MAX_TEXT_CHARS: Final = 65_535  # of a field, but for those of messages that are sent
 
 Int32 = int  # the name in an annotation decides what texts are taken
 Int64 = int
@@ -72,6 +75,11 @@ class Header:
             RefusedWith: code 1, a mandatory field is missing or a number cannot be read; the text names request,
                 field, what was seen and what was expected.
         """
+        if type(ext) is LongFields:
+            for each in fields_of(cls):
+                if len(ext.get(each.wire, "")) > MAX_TEXT_CHARS:
+                    long = f"{len(ext[each.wire])} characters, at most {MAX_TEXT_CHARS} are allowed"
+                    raise _refusal(cls, code, f"field {each.wire} has {long}")
         return read_fields(cls, fields_of(cls), ext, code)
 
     def to_ext(self) -> dict[str, str]:
