@@ -20,7 +20,6 @@ MODE = {"topic": "T", "consumerGroup": "CG", "mode": "POP", "popShareQueueNum": 
         (400, None, [], 1, "a JSON object was expected"),
         (401, None, {**MODE, "topic": "%RETRY%CG"}, 16, "name a topic of producers"),
         (401, None, {**MODE, "topic": "Nope"}, 17, "gantrymq topic create -t Nope"),
-        (401, None, {**MODE, "consumerGroup": "Nobody"}, 26, "gantrymq group create -g Nobody"),
         (401, None, {**MODE, "mode": "PUSH"}, 29, "mqadmin setConsumeMode -m"),
     ],
 )
