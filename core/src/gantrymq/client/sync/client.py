@@ -88,7 +88,8 @@ class Client:
 
         Raises:
             OptionUnusable: a name server's address is not host:port, or a setting of TLS cannot be used.
-            ClientError: an event loop runs in this thread, or the client was closed meanwhile.
+            ClientError: an event loop runs in this thread, gevent or eventlet has replaced threads by greenlets, or the
+                client was closed meanwhile.
         """
         with self._turning:
             if self._thread is not None:

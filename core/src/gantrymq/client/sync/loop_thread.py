@@ -2,7 +2,11 @@
 
 Every thread may call but two: the loop's own, where functions of the application run that the client calls back
 (selectors, `on_rebalance`), and one that runs an event loop itself, as both would wait for themselves. Threads do not
-survive a fork, so that a process that was forked off has none.
+survive a fork, so that a process that was forked off has none. Nor does it work where gevent or eventlet has replaced
+threads by greenlets, which share one thread with the event loop, or gevent has replaced selectors, which then wait for
+a hub that nothing runs in the loop's thread.
+
+Sources: gevent/gevent src/gevent/monkey/api.py (patch_all), eventlet/eventlet eventlet/patcher.py (monkey_patch).
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ class LoopThread:
     """Started when it is made; ends by `stop`."""
 
     def __init__(self) -> None:
+        """Raises ClientError: threads are not real ones in this process."""
+        _check_threads()
         self._process_id = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
@@ -119,6 +125,7 @@ class LoopThread:
                 f"this client was started in process {self._process_id}, and threads do not survive a fork: make a "
                 "Client of its own in each process, after the fork"
             )
+        _check_threads()
         if asyncio._get_running_loop() is not None:
             raise ClientError(
                 "this client is for threads, and would stop the event loop that runs here: use gantrymq.client.Client "
@@ -224,6 +231,23 @@ def waited(future: Future[T]) -> T:
         return future.result()
     except concurrent.futures.CancelledError:
         raise ClientError("the client was closed while a call was under way") from None
+
+
+def _check_threads() -> None:
+    """Raises ClientError: gevent or eventlet has replaced what the client needs."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and (gevent.is_module_patched("threading") or gevent.is_module_patched("select")):
+        raise _green("gevent", "gevent.monkey.patch_all(thread=False, select=False)")
+    if eventlet is not None and eventlet.is_monkey_patched("thread"):
+        raise _green("eventlet", "eventlet.monkey_patch(thread=False)")
+
+
+def _green(library: str, instead: str) -> ClientError:
+    return ClientError(
+        f"{library} has replaced threads or selectors in this process, and this client needs real ones: run it in "
+        "workers that are threads or processes (gunicorn: --worker-class gthread; Celery: --pool threads or prefork), or patch "
+        f"with {instead}"
+    )
 
 
 def _closed() -> ClientError:
