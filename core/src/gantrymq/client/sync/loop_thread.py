@@ -245,8 +245,8 @@ def _check_threads() -> None:
 def _green(library: str, instead: str) -> ClientError:
     return ClientError(
         f"{library} has replaced threads or selectors in this process, and this client needs real ones: run it in "
-        "workers that are threads or processes (gunicorn: --worker-class gthread; Celery: --pool threads or prefork), or patch "
-        f"with {instead}"
+        "workers that are threads or processes (gunicorn: --worker-class gthread; Celery: --pool threads or prefork), "
+        f"or patch with {instead}"
     )
 
 
