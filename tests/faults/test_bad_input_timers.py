@@ -15,6 +15,14 @@ DAYS_MS = 3 * 24 * 3600 * 1000
 IN_AN_HOUR_MS = int(time.time() * 1000) + 3600 * 1000
 
 
+def wait_for(folder):
+    """Wait until *folder* has a file."""
+    until = time.monotonic() + 30
+    while not folder.is_dir() or not list(folder.iterdir()):
+        assert time.monotonic() < until, folder
+        time.sleep(0.01)
+
+
 def handle(topic, broker, time_ms):
     """A handle as a broker makes it."""
     return base64.urlsafe_b64encode(f"v1 {topic} {broker} {time_ms} AC1100010000000000000000".encode()).decode()
@@ -109,6 +117,21 @@ def test_bi172_a_timed_message_without_room_for_more_properties(broker, row):
         size = int(answer.remark.partition("have ")[2].partition(" ")[0])
         assert size > 30720
         row.check(answer.remark, answer.code, size=size)
+
+
+def test_bi260_a_timer_log_that_is_gone(tmp_path, broker_with, row, caplog):
+    store = tmp_path / "store"
+    first = start_broker(store, plugins=PLUGINS)
+    with first.peer() as peer:
+        assert peer.send("Timed", b"x", f"TIMER_DELIVER_MS\x01{IN_AN_HOUR_MS}\x02").code == 0
+        wait_for(store / "timerlog")
+    first.close()
+    for path in (store / "timerlog").iterdir():
+        path.unlink()
+    broker_with(plugins=PLUGINS)
+    (said,) = [each for each in caplog.messages if "made again" in each]
+    row.check(said, "starts", folder=store / "timerlog", size=52)
+    wait_for(store / "timerlog")
 
 
 def test_bi173_a_timer_log_of_another_file_size(tmp_path, row, program):

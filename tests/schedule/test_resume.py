@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
+from killed_cluster import SETTINGS, after_a_kill, counts
 
 from gantrymq.interfaces import Placing, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
@@ -15,43 +13,10 @@ from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_schedule.levels import resume
 from gantrymq_schedule.levels.delivery import LevelDelivery
 from gantrymq_schedule.levels.resume import Stopped, find_delivered
-from gantrymq_testing.cluster import Cluster
-
-SETTINGS = {"store": "mmap", "messageDelayLevel": "1s 2s 3h", "maxHashSlotNum": 100, "maxIndexNum": 400}
 
 
 def levels_of(cluster):
     return next(each for each in cluster.plugins.services if each.name == "schedule")._levels
-
-
-def copied(files, source, target):
-    for name in files.list(source):
-        path = target / name
-        if files.stat(source / name).is_dir:
-            files.make_dirs(path)
-            copied(files, source / name, path)
-        elif name != "lock":
-            files.replace(path, files.read(source / name))
-
-
-@asynccontextmanager
-async def after_a_kill(cluster, name, change=lambda store: None):
-    """A broker on what a kill of *cluster* would leave now."""
-    world, root = cluster.world, Path(f"/{name}")
-    world.files.make_dirs(root / "store")
-    copied(world.files, cluster.root / "store", root / "store")
-    assert not world.files.stat(root / "store/config/delayOffset.json")
-    change(root / "store")
-    again = Cluster(world, root, {**SETTINGS, "messageIndexEnable": cluster.settings.flag("messageIndexEnable")})
-    await again.start()
-    try:
-        yield again
-    finally:
-        await again.stop()
-
-
-async def counts(cluster, topic="T"):
-    return Counter(message.body for message in await cluster.pull(topic))
 
 
 @pytest.mark.parametrize("indexed", [True, False])

@@ -14,6 +14,7 @@ from gantrymq_schedule.timer.recovery import recover
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
 from gantrymq_storage_faults import Failure, FaultyFiles, Machine, Plan
 from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ENTRY_BYTES, TimerEntry, encode_entry
 from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES
 from gantrymq_testing.simulated import SimulatedFiles
@@ -26,7 +27,11 @@ LOG_END = 10**6
 
 def opened(root, flushed=0, read_tick=NOW, log_end=LOG_END):
     wheel = WheelFiles(FILES, root, FILE_BYTES, 1000)
-    return wheel, recover(wheel, FILES, flushed, read_tick, log_end)
+    return wheel, recover(wheel, FILES, check(flushed), read_tick, log_end)
+
+
+def check(flushed, in_slots=-1):
+    return TimerCheckpoint(flushed_position=flushed, in_slots=in_slots)
 
 
 def new(tick, offset, magic=DEFAULT):
@@ -198,7 +203,7 @@ def test_after_a_failed_sync_everything_is_written_again():
     machine.power_cut(Plan(lose=1.0))
     files = FaultyFiles(machine, Plan())
     again = WheelFiles(files, root, FILE_BYTES, 1000)
-    assert recover(again, files, 0, NOW, LOG_END).waiting == 9
+    assert recover(again, files, check(0), NOW, LOG_END).waiting == 9
     assert offsets(again, 0) == [0, 200, 400, 600, 900]
 
 
@@ -306,12 +311,12 @@ def test_messages_in_slots_of_another_precision_stop_the_start(tmp_path, was, no
     before = {path: path.read_bytes() for path in wheel.folder.iterdir()}
     again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
     with pytest.raises(StoreLayoutError, match=f"slot.* of .*, and timerPrecisionMs is {now} now; set it back") as stop:
-        recover(again, FILES, 0, NOW * 1000 // now, LOG_END)
+        recover(again, FILES, check(0), NOW * 1000 // now, LOG_END)
     assert gone or f"back to {was}," in str(stop.value)
     again.close()
     assert before == {path: path.read_bytes() for path in wheel.folder.iterdir()}
     as_before = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
-    assert recover(as_before, FILES, 0, tick, LOG_END).waiting == (4 if finer else 3)
+    assert recover(as_before, FILES, check(0), tick, LOG_END).waiting == (4 if finer else 3)
     as_before.close()
 
 
@@ -321,10 +326,10 @@ def test_the_precision_may_change_when_nothing_waits(tmp_path, was, now):
     wheel.append([NewEntry(NOW * 1000 // was, DEFAULT, 0, 100, 7)], NOW * 1000)
     wheel.close()
     again = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
-    found = recover(again, FILES, 0, (NOW + 1) * 1000 // now, LOG_END)
+    found = recover(again, FILES, check(0), (NOW + 1) * 1000 // now, LOG_END)
     assert (found.waiting, again.end) == (0, wheel.end)
     again.append([NewEntry((NOW + 5) * 1000 // now, DEFAULT, 100, 100, 7)], NOW * 1000)
     again.close()
     last = WheelFiles(FILES, tmp_path, FILE_BYTES, now)
-    assert recover(last, FILES, wheel.end, (NOW + 1) * 1000 // now, LOG_END).waiting == 1
+    assert recover(last, FILES, check(wheel.end), (NOW + 1) * 1000 // now, LOG_END).waiting == 1
     last.close()

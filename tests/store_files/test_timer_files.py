@@ -71,6 +71,14 @@ def test_our_own_number_counts_only_beside_the_numbers_it_was_written_with():
     assert decode_timer_checkpoint(bytes(raw)) == TimerCheckpoint(2, 2, 3, 4, 5, 6, 7)
 
 
+def test_our_own_record_of_an_earlier_version_has_no_count():
+    now = TimerCheckpoint(1, 2, 3, 4, 5, 6, 7, delivered_from=99, in_slots=12)
+    raw = bytearray(encode_timer_checkpoint(now))
+    assert decode_timer_checkpoint(bytes(raw)) == now
+    raw[2048 + 7], raw[2048 + 32 : 2048 + 40] = 1, bytes(8)
+    assert decode_timer_checkpoint(bytes(raw)) == now._replace(in_slots=-1)
+
+
 def test_metrics_are_json_without_spaces():
     metrics = TimerMetrics()
     metrics.add("A", 1, 5)

@@ -6,10 +6,13 @@
 Slots of the wheel before the read time were delivered; messages of the timer topic's queue below the queue offset
 stand in wheel and log; the timer log is durable up to the flushed position. The last three are a data version.
 
-GantryMQ adds, at byte 2048, from where in the commit log deliveries may lie that the read time does not tell of yet.
-A Java broker leaves those bytes alone, and they count only while the two numbers that they repeat are still the same:
+GantryMQ adds, at byte 2048, from where in the commit log deliveries may lie that the read time does not tell of yet,
+and the sum of the counts of the slots from the read time on, of entries before the flushed position. A Java broker
+leaves those bytes alone, and they count only while the two numbers that they repeat are still the same:
 
-    | 0x47616E7472790001 | read time i64 | queue offset i64 | commit log offset i64 |
+    | 0x47616E7472790002 | read time i64 | queue offset i64 | commit log offset i64 | count i64 |
+
+Files of earlier versions end with 0001 and have no count.
 
 Source: apache/rocketmq store/.../timer/TimerCheckpoint.java.
 """
@@ -30,9 +33,10 @@ __all__ = [
 TIMER_CHECKPOINT_BYTES = 4096
 _FIELDS = struct.Struct(">7q")
 TIMER_CHECKPOINT_FIELDS_BYTES = _FIELDS.size
-_OWN = struct.Struct(">4q")
+_OWN = struct.Struct(">5q")
 _OWN_AT = 2048
-_OWN_MAGIC = 0x47616E7472790001
+_OWN_MAGIC = 0x47616E7472790002
+_OWN_MAGIC_BEFORE = 0x47616E7472790001  # without the count
 
 
 class TimerCheckpoint(NamedTuple):
@@ -45,18 +49,22 @@ class TimerCheckpoint(NamedTuple):
     state_version: int = 0
     changed_ms: int = 0
     counter: int = 0
-    delivered_from: int = -1  # commit log offset; -1 where nobody says
+    delivered_from: int = -1  # commit log offset; -1 if unknown
+    in_slots: int = -1  # sum of the counts of the slots; -1 if unknown
 
 
 def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint | None:
     """Read the file; None for one shorter than its fields, which counts as absent."""
     if len(data) < _FIELDS.size:
         return None
-    found = TimerCheckpoint._make((*_FIELDS.unpack_from(data), -1))
+    found = TimerCheckpoint(*_FIELDS.unpack_from(data))
     if len(data) >= _OWN_AT + _OWN.size:
-        magic, read_time, queue_offset, log_offset = _OWN.unpack_from(data, _OWN_AT)
-        if (magic, read_time, queue_offset) == (_OWN_MAGIC, found.read_time_ms, found.queue_offset):
-            found = found._replace(delivered_from=log_offset)
+        magic, read_time, queue_offset, log_offset, count = _OWN.unpack_from(data, _OWN_AT)
+        if (read_time, queue_offset) == (found.read_time_ms, found.queue_offset):
+            if magic in (_OWN_MAGIC, _OWN_MAGIC_BEFORE):
+                found = found._replace(delivered_from=log_offset)
+            if magic == _OWN_MAGIC:
+                found = found._replace(in_slots=count)
     return found
 
 
@@ -65,6 +73,6 @@ def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
     data = bytearray(TIMER_CHECKPOINT_BYTES)
     _FIELDS.pack_into(data, 0, *checkpoint[:7])
     if checkpoint.delivered_from >= 0:
-        own = (_OWN_MAGIC, checkpoint.read_time_ms, checkpoint.queue_offset, checkpoint.delivered_from)
-        _OWN.pack_into(data, _OWN_AT, *own)
+        own = checkpoint.read_time_ms, checkpoint.queue_offset, checkpoint.delivered_from, checkpoint.in_slots
+        _OWN.pack_into(data, _OWN_AT, _OWN_MAGIC, *own)
     return bytes(data)

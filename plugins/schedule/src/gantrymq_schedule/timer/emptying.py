@@ -20,7 +20,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer.messages import delete_key, returned, rolled, waiting_of
 from gantrymq_schedule.timer.state import NOTHING, WITHOUT_A_PAUSE, TimerState
-from gantrymq_schedule.timer.wheel_files import Chain
+from gantrymq_schedule.timer.wheel_files import Chain, WheelDamage
 from gantrymq_store_files.timer_log import TimerEntry
 
 __all__ = ["Emptying"]
@@ -64,6 +64,7 @@ class Emptying:
         Raises:
             OSError: wheel or log cannot be read.
             StoreError: the commit log cannot be read, or the broker stops before all of it is stored.
+            WheelDamage: the next slot cannot be read.
         """
         due = self._due
         if due is None:
@@ -98,7 +99,10 @@ class Emptying:
             return None  # that empty slots are past is not worth a save
         chain = await run(state.files.chain, tick)
         if chain.broken_at is not None:
-            log.error("slot %d of the timer wheel names no entry of its own at %d", tick, chain.broken_at)
+            problem = f"slot {tick} of the timer wheel names no entry of its own at {chain.broken_at}"
+            if chain.broken_at >= min(await run(state.files.starts), default=0):
+                raise WheelDamage(problem)
+            log.error("%s; its file was removed, as its messages have left the commit log", problem)
         state.begin()
         markers = await self._markers(chain.markers)
         return _Due(tick, chain, markers, frozenset(key for key, _ in markers), set())
@@ -170,6 +174,7 @@ class Emptying:
             else:  # it took nothing back, or not alone
                 changes[topic] += 1
         state.count(changes, state.broker.world.clock.now_ms())
+        state.in_slots -= due.chain.slot_count
         state.clock.delivered(due.tick)
         state.crowds.emptied(due.tick)
         self._due, state.next_busy, state.emptying = None, None, False

@@ -35,8 +35,10 @@ __all__ = [
     "delete_key",
     "delivery_of",
     "moved",
+    "next_round_of",
     "returned",
     "rolled",
+    "waited_ms",
     "waiting_of",
 ]
 
@@ -144,11 +146,15 @@ def returned(record: RecordView, waiting: Waiting, enqueue_ms: int, now_ms: int)
     return in_place_of(record, waiting.topic, waiting.queue_id, _text(record, times))
 
 
+def _next_round(own: Mapping[str, str]) -> str:
+    times = own.get(_ROLL_TIMES, "")
+    return str(int(times) + 1 if _small(times) else 1)
+
+
 def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
     """The message for its next round."""
-    times = record.properties.get(_ROLL_TIMES, "")
-    rolls = str(int(times) + 1 if _small(times) else 1)
-    more = {_ENQUEUE_MS: str(enqueue_ms), _ROLL_TIMES: rolls, _DEQUEUE_MS: str(now_ms)}
+    rounds = _next_round(record.properties)
+    more = {_ENQUEUE_MS: str(enqueue_ms), _ROLL_TIMES: rounds, _DEQUEUE_MS: str(now_ms)}
     return in_place_of(record, record.topic, record.queue_id, _text(record, more))
 
 
@@ -169,9 +175,24 @@ def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...]
     own = props.decode(properties)
     if _DEQUEUE_MS not in own or props.TIMER_OUT_MS not in own:
         return None
-    names = (props.UNIQ_KEY, props.TIMER_OUT_MS, props.KEYS, DELETE_KEY)
     rounds = own.get(_ROLL_TIMES, "") if topic == TIMER_QUEUE.topic else ""
+    return _told(topic, queue_id, rounds, own)
+
+
+def next_round_of(record: RecordView) -> tuple[str, ...]:
+    """What `delivery_of` says of *record* of the timer queue once it went round."""
+    return _told(*TIMER_QUEUE, _next_round(record.properties), record.properties)
+
+
+def _told(topic: str, queue_id: int, rounds: str, own: Mapping[str, str]) -> tuple[str, ...]:
+    names = (props.UNIQ_KEY, props.TIMER_OUT_MS, props.KEYS, DELETE_KEY)
     return (topic, str(queue_id), rounds, *(own.get(name, "") for name in names))
+
+
+def waited_ms(own: Mapping[str, str]) -> tuple[int, bool] | None:
+    """The slot of a message with the properties *own*, and whether it was delivered out of it; None without one."""
+    time = own.get(props.TIMER_OUT_MS, "")
+    return (int(time), own.get(_ENQUEUE_MS) != str(NEVER_WAITED)) if _small(time) else None
 
 
 def _small(text: str) -> bool:

@@ -36,21 +36,29 @@ class Progress:
         self.metrics = TimerMetrics()
         self._saved_metrics = b""
 
-    def load(self) -> bool:
-        """Read both; whether there was a checkpoint. Metrics that cannot be read begin at 0."""
-        found = None
+    def load(self) -> str:
+        """Read both; returns what is wrong with them, empty for a sound checkpoint and sound metrics."""
         with contextlib.suppress(FileNotFoundError):
             found = decode_timer_checkpoint(self._files.read(self._check))
-        if found is not None:
-            self.checkpoint = found
-        with contextlib.suppress(FileNotFoundError):
+            self.checkpoint = found or self.checkpoint
+        if self.checkpoint.read_time_ms <= 0:
+            return f"{self._check} is gone or says nothing"
+        try:
             text = self._files.read(self._metrics)
-            try:
-                self.metrics = TimerMetrics.decode(text)
-                self._saved_metrics = text
-            except FormatError as error:
-                log.warning("%s: %s; the counts of timed messages begin at 0", self._metrics, error)
-        return found is not None
+            self.metrics = TimerMetrics.decode(text)
+            self._saved_metrics = text
+        except FileNotFoundError:
+            return f"{self._metrics} is gone" if self.checkpoint.in_slots > 0 else ""
+        except FormatError as error:
+            return f"{self._metrics}: {error}"
+        return ""
+
+    def forget(self) -> None:
+        """Remove the checkpoint: a start does not believe wheel and log until it is saved again. Raises OSError."""
+        if self._files.stat(self._check) is not None:
+            self._files.remove(self._check)
+            self._files.sync_dir(self._folder)
+        self.checkpoint, self.metrics = TimerCheckpoint(), TimerMetrics()
 
     def save(self, checkpoint: TimerCheckpoint, metrics: bytes) -> None:
         """Write both as far as they changed. Raises OSError."""

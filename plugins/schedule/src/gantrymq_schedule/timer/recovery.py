@@ -1,9 +1,12 @@
 """Bringing wheel and timer log together again after a stop of any kind, a Java broker's included. For a thread.
 
 The checkpoint says up to where the log is durable, with the slots that name its entries. What stands behind that is
-read, and the slots are set by it, as in a Java broker; where the wheel is gone, the whole log is read. Reading ends at
-the first place that holds no entry, and at an entry whose message the commit log lost. What lies behind goes: it would
-be taken for entries once others were written up to it.
+read, and the slots are set by it, as in a Java broker; if the wheel is gone, or the checkpoint is a Java broker's, the
+whole log is read. Reading ends at the first place that holds no entry, and at an entry whose message the commit log
+lost. What lies behind goes: it would be taken for entries once others were written up to it.
+
+The checkpoint is believed only as far as log and wheel hold what it claims: the log as many bytes of entries, the slots
+as many messages. Else both are made again from the commit log (`rebuild`).
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (recover, recoverAndRevise),
 TimerWheel.java (reviseSlot, checkPhyPos).
@@ -11,6 +14,7 @@ TimerWheel.java (reviseSlot, checkPhyPos).
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import NamedTuple
 
 from gantrymq.errors import StoreLayoutError
@@ -18,6 +22,7 @@ from gantrymq.world.files import Files
 from gantrymq_schedule.timer.precision import refuse_entry_of_other_precision, refuse_other_precision
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.file_names import file_name
+from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import ENTRY_BYTES, TimerEntry, decode_entry, is_blank
 from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot
 
@@ -27,18 +32,20 @@ __all__ = ["Recovered", "recover"]
 class Recovered(NamedTuple):
     """What was found."""
 
-    in_wheel: set[int]  # log offsets of messages whose entries stand behind the checkpoint
-    waiting: int  # messages, by the counts of the slots
-    last_tick: int  # the last slot that may hold something; -1 for none
-    cut: int  # entries, or what looked like some, that were removed
+    in_wheel: Set[int] = frozenset()  # log offsets of messages whose entries stand behind the checkpoint
+    waiting: int = 0  # messages, by the counts of the slots
+    came: int = 0  # those of them that came after the checkpoint
+    last_tick: int = -1  # the last slot that may hold something; -1 for none
+    cut: int = 0  # entries, or what looked like some, that were removed
+    damage: str = ""  # why the files do not hold what the checkpoint claims; then the rest means nothing
 
 
-def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_end: int) -> Recovered:
+def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: int, log_end: int) -> Recovered:
     """Set the end of the log and the slots.
 
     Args:
         wheel: just made, nothing of it was used.
-        flushed: position up to which the checkpoint tells that log and slots are durable.
+        check: tells up to where log and slots are durable, and what the slots hold.
         read_tick: slots before it were delivered.
         log_end: of the commit log.
 
@@ -46,6 +53,7 @@ def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_e
         StoreLayoutError: files of another size than the settings say, or messages wait in slots of another length.
         OSError: the disk.
     """
+    flushed = check.flushed_position
     found = files.stat(wheel.wheel_path)
     if found is not None and found.size not in (0, WHEEL_BYTES):
         raise StoreLayoutError(
@@ -54,32 +62,43 @@ def recover(wheel: WheelFiles, files: Files, flushed: int, read_tick: int, log_e
         )
     starts = wheel.starts()
     for start in starts:
-        _check_file(wheel, files, start)
+        if damage := _damage_of(wheel, files, start, flushed):
+            return Recovered(damage=damage)
     if not starts:
-        return Recovered(set(), 0, -1, 0)
+        return Recovered(damage=f"{wheel.folder} has no files, timercheck claims {flushed} bytes" if flushed else "")
     refuse_other_precision(wheel, read_tick)
     begin = flushed - flushed % wheel.file_bytes
-    if found is None or found.size == 0 or begin not in starts:
-        begin, flushed = starts[0], min(flushed, starts[0])
-    seen = _Seen(wheel, flushed, read_tick)
-    cut = _read_log(wheel, starts, begin, log_end, seen)
+    if found is None or found.size == 0 or begin not in starts or check.in_slots < 0:
+        begin = starts[0]
+    seen = _Seen(wheel, max(flushed, begin), read_tick)
+    cut, sound = _read_log(wheel, starts, begin, log_end, seen)
+    if sound and wheel.end < flushed:
+        return Recovered(damage=f"{wheel.folder} holds no entry at {wheel.end}, timercheck claims {flushed} bytes")
     seen.set_slots()
     _mend(wheel, starts, read_tick, log_end)
     waiting, last_tick = 0, -1
     for slot in wheel.busy(read_tick, read_tick + SLOTS):
         waiting += slot.count
         last_tick = slot.tick
-    return Recovered(seen.behind, waiting, last_tick, cut)
+    before = waiting - seen.came
+    if sound and 0 <= check.in_slots != before:
+        return Recovered(damage=f"{wheel.wheel_path} counts {before} messages, timercheck claims {check.in_slots}")
+    return Recovered(seen.behind, waiting, seen.came, last_tick, cut)
 
 
-def _check_file(wheel: WheelFiles, files: Files, start: int) -> None:
+def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str:
+    """What is wrong with the file that begins at *start*; raises StoreLayoutError if that may be the settings."""
     path = wheel.folder / file_name(start)
     found = files.stat(path)
+    size = 0 if found is None else found.size
+    if start % wheel.file_bytes == 0 and size < wheel.file_bytes and start + size < flushed:
+        return f"{path} has {size} bytes, timercheck claims {flushed - start}"
     if start % wheel.file_bytes or found is None or found.size not in (0, wheel.file_bytes):
         raise StoreLayoutError(
-            f"{path}: {0 if found is None else found.size} bytes from byte {start} of the timer log, where "
+            f"{path}: {size} bytes from byte {start} of the timer log, where "
             f"mappedFileSizeTimerLog={wheel.file_bytes} makes other files; set it to what the store was made with"
         )
+    return ""
 
 
 class _Seen:
@@ -91,6 +110,7 @@ class _Seen:
         self._read_tick = read_tick
         self._slots: dict[int, Slot] = {}  # by tick modulo: a later time takes the place of an earlier one
         self.behind: set[int] = set()
+        self.came = 0  # messages of slots that were not delivered, by entries behind the checkpoint
 
     def entry(self, position: int, entry: TimerEntry) -> None:
         """*entry* stands at *position*; called in the order of the log. Raises StoreLayoutError."""
@@ -101,6 +121,8 @@ class _Seen:
         self._slots[tick % SLOTS] = Slot(tick, first, position)
         if position >= self._flushed:
             self.behind.add(entry.log_offset)
+            if tick >= self._read_tick:
+                self.came += -1 if entry.deletes else 1
 
     def set_slots(self) -> None:
         """Let each slot name its newest entry."""
@@ -122,8 +144,12 @@ class _Seen:
             wheel.write_slots(changed)
 
 
-def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _Seen) -> int:
-    """Read from *begin* on, set the end, and remove what lies behind it; returns how many entries that were."""
+def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _Seen) -> tuple[int, bool]:
+    """Read from *begin* on, set the end, and remove what lies behind it.
+
+    Returns:
+        How many entries were removed, and whether that was for another reason than that the commit log lost messages.
+    """
     wheel.end = starts[-1] + wheel.file_bytes  # while reading
     expected = begin
     for start in starts[starts.index(begin) :]:
@@ -138,9 +164,9 @@ def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, se
         if at and is_blank(data, at):
             continue
         wheel.end = start + at
-        return _cut(wheel, starts, data[at:])
+        return _cut(wheel, starts, data[at:]), entry is None
     wheel.end = expected
-    return _cut(wheel, starts, b"")
+    return _cut(wheel, starts, b""), True
 
 
 def _cut(wheel: WheelFiles, starts: list[int], rest: bytes) -> int:

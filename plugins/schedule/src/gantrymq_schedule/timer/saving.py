@@ -63,13 +63,15 @@ class Saving:
                 state.changed.set()
 
     async def save(self) -> None:
-        """Save once.
+        """Save once; nothing while wheel and log are made again.
 
         Raises:
             OSError: the disk; the checkpoint before stays.
             StoreError: what was delivered could not be made durable.
         """
         state = self._state
+        if state.rebuild is not None:
+            return
         before, clock = state.progress.checkpoint, state.clock
         read_tick = clock.read_tick
         told = TimerCheckpoint(
@@ -81,6 +83,7 @@ class Saving:
             state.broker.world.clock.now_ms(),
             before.counter + 1,
             state.delivered_from,
+            state.in_slots,
         )
         metrics = state.progress.metrics.encode()
         await state.broker.store.flushed(state.delivery.end)

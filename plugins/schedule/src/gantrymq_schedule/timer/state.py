@@ -13,6 +13,7 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.timer.crowds import Crowds
 from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.progress import Progress
+from gantrymq_schedule.timer.rebuild import Rebuild
 from gantrymq_schedule.timer.wheel_clock import WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelFiles
 from gantrymq_store_files.timer_log import TimerEntry
@@ -38,6 +39,8 @@ class TimerState:
     queue_offset: int = 0  # of the timer queue, next to be taken in
     log_end: int = 0  # of the timer log when that offset was reached
     waiting: int = 0  # messages
+    in_slots: int = 0  # sum of the counts of the slots from the read tick on, of entries before `log_end`
+    rebuild: Rebuild | None = None  # while wheel and log are made again: nothing is saved
     taken: int = 0  # messages, since the start
     emptying: bool = False  # a slot is under way
     changed: asyncio.Event = attrs.field(factory=asyncio.Event)  # something is to be saved

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from gantrymq.errors import StoreError
 from gantrymq.formats.record import RecordView, iter_records
@@ -32,10 +32,17 @@ _Past = list[tuple[RecordView, Waiting]]
 class TakingIn:
     """Reads the queue of one broker."""
 
-    def __init__(self, state: TimerState, in_wheel: set[int]) -> None:
-        """*in_wheel*: log offsets of messages that stand in the log already, though the queue is read again there."""
+    def __init__(self, state: TimerState, in_wheel: Set[int], came: int) -> None:
+        """Nothing is read yet.
+
+        Args:
+            state: of the broker.
+            in_wheel: log offsets of messages that stand in the log already, though the queue is read again there.
+            came: by how much they count in their slots.
+        """
         self._state = state
         self._in_wheel = in_wheel
+        self._came = came  # counted by slots, of entries behind `TimerState.log_end`
 
     def behind(self) -> int:
         """How many messages are not in the wheel."""
@@ -68,11 +75,15 @@ class TakingIn:
             state.begin()
             await self._deliver_at_once([each for each in past if each[1].deletes is None], now_ms)
         state.count(changes, now_ms)
-        state.queue_offset, state.log_end = found.next_offset, state.files.end
+        state.queue_offset = found.next_offset
+        self._came += sum(-1 if entry.magic & DELETE else 1 for entry in entries)
         if not state.emptying:
             state.ended()
         if self._in_wheel and state.queue_offset >= bounds.max_offset:
-            self._in_wheel = set()
+            self._in_wheel = frozenset()
+        if not self._in_wheel:  # else a start after a kill would not find these messages in the log
+            state.log_end = state.files.end
+            state.in_slots, self._came = state.in_slots + self._came, 0
         state.changed.set()
 
     async def _sorted(self, found: GetResult, now_ms: int) -> tuple[list[NewEntry], _Past, Counter[str]]:
@@ -80,15 +91,19 @@ class TakingIn:
         entries: list[NewEntry] = []
         past: _Past = []
         changes: Counter[str] = Counter()
+        rebuild = self._state.rebuild
         slices = TimeSlices(self._state.broker.world.clock, WITHOUT_A_PAUSE)
         for buffer in found.buffers:
             for record in iter_records(buffer):
                 await slices.item_done()
-                if record.log_offset in self._in_wheel:
-                    continue
                 waiting = waiting_of(record)
                 if waiting is None:
                     log.error("the message at %d of the commit log names no time; it is left out", record.log_offset)
+                    continue
+                if record.log_offset in self._in_wheel:
+                    changes[waiting.topic] += -1 if waiting.deletes is not None else 1
+                    continue
+                if rebuild is not None and rebuild.is_out(record, waiting):
                     continue
                 place = self._state.clock.place(waiting.slot_ms, now_ms)
                 if place is None:

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 
 from gantrymq.errors import GantryError, ServiceNotAvailable, StoreError
 from gantrymq.formats.record import RecordView
-from gantrymq.interfaces import Broker, StoreMessage
+from gantrymq.interfaces import Bounds, Broker, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.lateness import Lateness
@@ -34,16 +34,17 @@ from gantrymq_schedule.timer.delivery import Delivery
 from gantrymq_schedule.timer.emptying import Emptying
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
 from gantrymq_schedule.timer.progress import Progress
-from gantrymq_schedule.timer.recovery import recover
+from gantrymq_schedule.timer.rebuild import Rebuild
+from gantrymq_schedule.timer.recovery import Recovered, recover
 from gantrymq_schedule.timer.saving import Saving
 from gantrymq_schedule.timer.state import NOTHING, TimerState
 from gantrymq_schedule.timer.taking_in import TakingIn
 from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, WheelClock
-from gantrymq_schedule.timer.wheel_files import WheelFiles
+from gantrymq_schedule.timer.wheel_files import WheelDamage, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import TimerEntry
 from gantrymq_store_files.timer_metrics import TopicCount
-from gantrymq_store_files.timer_wheel import Slot
+from gantrymq_store_files.timer_wheel import SLOTS, Slot
 
 __all__ = ["Timers"]
 
@@ -61,6 +62,7 @@ class Timers:
         self.broker: Broker | None = None  # while the service runs
         self.lateness = Lateness()
         self._running = False
+        self._damage = ""  # why wheel and log have to be made again
         self._turn_ms = 0  # slots before it are due in this turn, or were before
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
@@ -93,19 +95,23 @@ class Timers:
         if broker.topic(TIMER_QUEUE.topic) is None:
             broker.create_topic(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
-            self._state, self._taking = await _recovered(broker)
+            self._state, self._taking = await _recovered(broker, "")
         except OSError as error:
             raise StoreError(
                 f"the timed messages that wait cannot be read: {error}; start again once the disk is well"
             ) from error
-        self.broker, self._running = broker, True
-        self._emptying = Emptying(self._state, self.lateness)
-        self._saving = Saving(self._state, broker.settings.number(keys.FLUSH_MS) / 1000)
+        self.broker, self._running, self._damage = broker, True, ""
+        self._make()
         if self._state.progress.checkpoint.delivered_from < 0:
             await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._saving.run())]
+
+    def _make(self) -> None:
+        """Make what works on the state."""
+        self._emptying = Emptying(self._state, self.lateness)
+        self._saving = Saving(self._state, self._state.broker.settings.number(keys.FLUSH_MS) / 1000)
 
     async def stop(self) -> None:
         """Save the progress. Idempotent."""
@@ -116,13 +122,16 @@ class Timers:
         self._stop_hearing()
         self._state.wake.set()
         self._state.delivery.stopping = True
-        turning, saving = self._tasks
-        await asyncio.wait([turning])
-        await asyncio.gather(self._emptying.stored(), return_exceptions=True)
-        saving.cancel()
-        await asyncio.wait([saving])
+        await asyncio.wait(self._tasks[:1])
+        await self._end_saving()
         await self._save()
         self._state.files.close()
+
+    async def _end_saving(self) -> None:
+        await asyncio.gather(self._emptying.stored(), return_exceptions=True)
+        saving = self._tasks.pop()
+        saving.cancel()
+        await asyncio.wait([saving])
 
     async def _save(self) -> None:
         try:
@@ -139,8 +148,12 @@ class Timers:
         clock = self._state.broker.world.clock
         while self._running:
             try:
+                if self._damage:
+                    await self._begin_again()
                 if not await self._turn():
                     await self._wait()
+            except WheelDamage as error:
+                self._damage = str(error)
             except (OSError, GantryError) as error:
                 log.error("timed messages wait: %s", error)
                 await clock.sleep(RETRY_S)
@@ -148,9 +161,20 @@ class Timers:
                 log.exception("timed messages wait: a bug")
                 await clock.sleep(RETRY_S)
 
+    async def _begin_again(self) -> None:
+        """Make wheel and log again."""
+        await self._end_saving()
+        self._state.files.close()
+        self._state, self._taking = await _recovered(self._state.broker, self._damage)
+        self._make()
+        self._tasks.append(asyncio.get_running_loop().create_task(self._saving.run()))
+        self._damage = ""
+
     async def _turn(self) -> bool:
         """Take in what came, then deliver a batch; whether there was something to do."""
         self._state.wake.clear()
+        if self._state.rebuild is not None and not self._state.rebuild.ready and not await self._read_deliveries():
+            return False
         await self._state.crowds.follow(self.read_tick)
         now_ms = self._state.broker.world.clock.now_ms()
         self._turn_ms = max(self._turn_ms, now_ms)
@@ -160,11 +184,25 @@ class Timers:
             await self._taking.take_in(now_ms)
         if not self._running:
             return took
+        if self._state.rebuild is not None:
+            self._state.rebuild = None
+            log.info("%d timed messages wait, after wheel and timer log were made again", self._state.waiting)
+            self._state.changed.set()
         self._state.clock.advance(now_ms)
         delivered = await self._emptying.deliver()
         if self._state.clock.far:
             self._state.changed.set()
         return delivered or took
+
+    async def _read_deliveries(self) -> bool:
+        """Find out where the wheel begins that is made again, and what was delivered; False if the broker stops."""
+        state, rebuild = self._state, Rebuild()
+        if not await rebuild.read(state.broker, lambda: self._running):
+            return False
+        state.clock.begin_at(rebuild.begin_tick(state.broker.world.clock.now_ms(), self.precision_ms))
+        state.delivery.known = rebuild.known
+        state.rebuild = rebuild
+        return True
 
     async def _wait(self) -> None:
         """Wait for a message, for the time of the next slot, or for a saving that lets the clock go on."""
@@ -246,34 +284,45 @@ class Timers:
         return self._state.crowds.count(tick, self.read_tick)
 
 
-async def _recovered(broker: Broker) -> tuple[TimerState, TakingIn]:
-    """The state as the files tell it. Raises as `Timers.start`, and OSError."""
+async def _recovered(broker: Broker, damage: str) -> tuple[TimerState, TakingIn]:
+    """The state as the files tell it; with *damage* they are not believed. Raises as `Timers.start`, and OSError."""
     settings, world = broker.settings, broker.world
     run, root, precision_ms = world.workers.run, broker.root, keys.precision(settings)
     files = WheelFiles(world.files, root, settings.number(keys.FILE_BYTES), precision_ms)
     progress = Progress(world.files, root)
-    saved = await run(progress.load)
-    checkpoint = progress.checkpoint
-    read_tick = world.clock.now_ms() // precision_ms
-    if saved and checkpoint.read_time_ms > 0:
-        read_tick = checkpoint.read_time_ms // precision_ms
-    elif files.starts():
-        read_tick += 60 - REACH
-    clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick, settings.number(keys.LONGEST_S) * 1000)
+    bounds, now_ms = broker.bounds(TIMER_QUEUE), world.clock.now_ms()
+    damage = damage or await run(progress.load) or _senseless(progress.checkpoint, bounds, now_ms, precision_ms)
+    checkpoint = TimerCheckpoint() if damage else progress.checkpoint
+    read_tick = now_ms // precision_ms + 60 - REACH if damage else checkpoint.read_time_ms // precision_ms
     log_end = broker.store.state().max_log_offset
-    found = await run(recover, files, world.files, checkpoint.flushed_position, read_tick, log_end)
+    found = await run(recover, files, world.files, checkpoint, read_tick, log_end)
+    damage = damage or found.damage
+    if damage:
+        found, checkpoint, read_tick = Recovered(), TimerCheckpoint(), now_ms // precision_ms
+        await run(progress.forget)
+        await run(files.remove)
     if found.cut:
         log.warning("the timer log ends at %d; %d entries behind it were removed", files.end, found.cut)
-    bounds = broker.bounds(TIMER_QUEUE)
-    offset = max(checkpoint.queue_offset, bounds.min_offset)
-    if offset > bounds.max_offset:
-        log.warning("the timer queue ends at %d and was read up to %d", bounds.max_offset, offset)
     delivery = Delivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
+    clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick, settings.number(keys.LONGEST_S) * 1000)
     crowds = Crowds(broker, files)
     await crowds.follow(read_tick)
     state = TimerState(broker, clock, files, progress, delivery, crowds, found.last_tick)
-    state.waiting, state.queue_offset = found.waiting, min(offset, bounds.max_offset)
+    state.waiting = state.in_slots = found.waiting - found.came
+    state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
-    return state, TakingIn(state, found.in_wheel)
+    if damage and bounds.min_offset < bounds.max_offset:
+        log.warning("%s; the wheel of timed messages and its log are made again from the commit log", damage)
+        state.rebuild = Rebuild()
+    return state, TakingIn(state, found.in_wheel, found.came)
+
+
+def _senseless(check: TimerCheckpoint, bounds: Bounds, now_ms: int, precision_ms: int) -> str:
+    """Why a checkpoint cannot be right; empty if it can."""
+    if check.queue_offset > bounds.max_offset:
+        return f"timercheck claims {check.queue_offset} messages of the timer queue, which has {bounds.max_offset}"
+    if check.queue_offset < 0 or check.flushed_position < 0 or check.read_time_ms > now_ms + SLOTS * precision_ms:
+        return f"timercheck is damaged: {check}"
+    return ""

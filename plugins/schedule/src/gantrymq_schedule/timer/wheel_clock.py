@@ -61,6 +61,10 @@ class WheelClock:
         self._held = False  # `write_tick` waits for a saving
         self._longest_ms = longest_ms
 
+    def begin_at(self, read_tick: int) -> None:
+        """Begin anew at *read_tick*."""
+        self.read_tick = self.write_tick = self.saved_tick = read_tick
+
     @property
     def write_ms(self) -> int:
         """Time of the first slot that takes messages."""

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gantrymq.errors import StoreError
 from gantrymq.world.files import File, Files
 from gantrymq.world.folders import make_durable_dirs
 from gantrymq_store_files.file_names import file_name, file_start
@@ -40,11 +41,15 @@ from gantrymq_store_files.timer_wheel import (
     slots_of,
 )
 
-__all__ = ["Chain", "NewEntry", "WheelFiles"]
+__all__ = ["Chain", "NewEntry", "WheelDamage", "WheelFiles"]
 
 READ_BYTES = 64 * 1024
 _PAGE_BYTES = 4096
 _ZEROS = bytes(READ_BYTES)
+
+
+class WheelDamage(StoreError):
+    """Wheel or log do not hold what they should; both have to be made again from the commit log."""
 
 
 class NewEntry(NamedTuple):
@@ -63,6 +68,7 @@ class Chain(NamedTuple):
     positions: array[int]  # of messages, oldest first; eight bytes for each while its slot is due
     markers: list[TimerEntry]  # that take messages back
     broken_at: int | None  # position where no entry of this slot stands; None for a sound list
+    slot_count: int = 0  # what the slot counts
 
 
 class WheelFiles:
@@ -201,7 +207,7 @@ class WheelFiles:
         """All entries of the slot of *tick*."""
         slot = self.slot(tick)
         at = slot.last if slot is not None else -1
-        found = Chain(array("q"), [], None)
+        found = Chain(array("q"), [], None, slot.count if slot is not None else 0)
         base, window = 0, b""
         while at >= 0:
             if not base <= at <= base + len(window) - ENTRY_BYTES:
@@ -294,6 +300,15 @@ class WheelFiles:
         self._forget(start)
         self._files.remove(self.folder / file_name(start))
         self._files.sync_dir(self.folder)
+
+    def remove(self) -> None:
+        """Remove log and wheel, and begin anew."""
+        self.close()
+        for path in (*(self.folder / file_name(start) for start in self.starts()), self.wheel_path):
+            if self._files.stat(path) is not None:
+                self._files.remove(path)
+                self._files.sync_dir(path.parent)
+        self.end, self._written = 0, []
 
     def close(self) -> None:
         """Close the files."""
