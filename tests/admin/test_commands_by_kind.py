@@ -1,6 +1,7 @@
 """The commands for kinds of messages answer scripts: documents on stdout, and 0, 1 or 2 as it went."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -17,9 +18,31 @@ for each in ("schedule", "transaction", "diagnosis", "filter_tag", "storage_memo
 
 HALF = "TRAN_MSG\x01true\x02PGROUP\x01PG\x02UNIQ_KEY\x01HALF\x02"
 GOOD = (
-    "group dlq CG list",
-    "group dlq CG show 0",
-    "group dlq CG resend 0",
+    "group dlq list CG",
+    "group dlq list -g CG",
+    "group dlq show -g CG 0",
+    "group dlq resend -g CG 0",
+    "group progress CG",
+    "group progress -g CG",
+    "group create New",
+    "group delete New",
+    "group explain -g CG",
+    "group reset -g CG -t T --to earliest",
+    "group clone -s CG -g Copy",
+    "group plan CG -t T --add-member c1",
+    "topic status T",
+    "topic status -t T",
+    "topic route T",
+    "topic create New",
+    "topic delete New",
+    "message send -t T --body later --delay 1h",
+    "message send -t T --body later --deliver-at +1h",
+    "nameserver config get",
+    "nameserver config get listenPort",
+    "broker write-perm wipe broker-a",
+    "broker write-perm add broker-a",
+    "group dlq show CG 0",
+    "group dlq resend CG 0",
     "group reset CG -t T --to earliest",
     "group clone CG Copy",
     "group explain CG",
@@ -29,9 +52,12 @@ GOOD = (
     "transactions show HALF",
 )
 REFUSED = (  # by the broker, or by what is there
-    "group dlq Nobody list",
-    "group dlq CG show 99",
-    "group dlq CG resend 99",
+    "broker config set nosuchKey=1",
+    "broker config set flushDiskType=WHATEVER",
+    "message pull -t T --expression-type SQL",
+    "group dlq list Nobody",
+    "group dlq show CG 99",
+    "group dlq resend CG 99",
     "group reset CG -t Nowhere --to earliest",
     "group clone Nobody Copy",
     "group explain Nobody",
@@ -41,9 +67,23 @@ REFUSED = (  # by the broker, or by what is there
     "transactions resume NOBODY",
 )
 WRONG = (
+    "group progress",
+    "group progress CG -g Other",
+    "group dlq show -g CG",
+    "group dlq CG list",
+    "topic status",
+    "topic status T -t Other",
+    "message view zzz",
+    "message send -t T --body x --delay soon",
+    "message send -t T --body x --delay 1s --deliver-at +1h",
+    "message send -t T --body x --property TAGS=oops",
+    "message recall handle -t T",
+    "status -n localhost:abc",
+    "config --set maxMessageSize=10GB",
+    "nameserver config set listenPort",
     "group dlq",
-    "group dlq CG show x",
-    "group dlq CG resend",
+    "group dlq show CG x",
+    "group dlq resend CG",
     "group reset CG -t T",
     "group reset CG -t T --to yesterday-ish",
     "group clone CG",
@@ -58,10 +98,10 @@ WRONG = (
 
 @pytest.fixture(scope="module")
 def namesrv(tmp_path_factory):
-    """A broker with group CG, which has a dead letter, a delayed message and an undecided transaction."""
+    """Broker broker-a with group CG, which has a dead letter, a delayed message and an undecided transaction."""
     from gantrymq_testing.running_broker import RunningBroker
 
-    running = RunningBroker(tmp_path_factory.mktemp("broker"))
+    running = RunningBroker(tmp_path_factory.mktemp("broker"), {"brokerName": "broker-a", "recallMessageEnable": True})
     running.start()
     running.create_topic("T", 1)
 
@@ -86,7 +126,9 @@ def namesrv(tmp_path_factory):
 
 
 def asked(words, namesrv, *more):
-    return CliRunner().invoke(main, [*words.split(), "-n", namesrv, *more])
+    words = words.split()
+    where = [] if "-n" in words or words[0] == "config" else ["-n", namesrv]
+    return CliRunner().invoke(main, [*words, *where, *more])
 
 
 @pytest.mark.parametrize("words", GOOD)
@@ -110,3 +152,50 @@ def test_wrong_usage_is_2(namesrv, words):
     done = asked(words, namesrv)
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert done.stderr
+
+
+def test_every_member_of_a_document_is_in_snake_case(namesrv):
+    """But for what is data: names of settings, clusters and properties."""
+    for words in GOOD:
+        document = json.loads(asked(words, namesrv, "--output", "json").stdout)
+        assert [name for name in members(document) if not re.fullmatch(r"[a-z][a-z0-9_]*", name)] == [], words
+
+
+def members(document):
+    """Yield the names of all members but those below members that hold data, such as settings by name."""
+    if isinstance(document, list):
+        for each in document:
+            yield from members(each)
+    elif isinstance(document, dict):
+        for name, value in document.items():
+            yield name
+            if name not in ("settings", "properties", "addresses", "sources", "by_topic", "next_offset"):
+                yield from members(value)
+
+
+def test_a_timed_message_is_taken_back_by_the_handle_that_its_sending_printed(namesrv):
+    sent = json.loads(asked("message send -t T --body later --delay 1h", namesrv, "--output", "json").stdout)
+    done = asked(f"message recall {sent['recall_handle']} -t T", namesrv, "--output", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout) == {"topic": "T", "message_id": sent["message_id"]}
+
+
+def test_undecided_transactions_tell_when_their_producer_is_asked_next(namesrv):
+    (broker,) = json.loads(asked("transactions list", namesrv, "--output", "json").stdout)["brokers"]
+    (half,) = broker["transactions"]
+    assert half["next_check_ms"] > half["born_ms"] + 6000
+    assert re.search(r"in \d+ s", asked("transactions list", namesrv).stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("message pull -t T --expression-type SQL", "(did you mean SQL92?)"),
+        ("broker config set maxMesageSize=4096", "(did you mean maxMessageSize?)"),
+        ("broker config set flushDiskType=WHATEVER", "flushDiskType=WHATEVER is not one of SYNC_FLUSH, ASYNC_FLUSH"),
+        ("group dlq CG list", "The command comes before the name: main group dlq list CG"),
+        ("message send -t T --body x --property KEYS=a", "KEYS has an option of its own: --keys"),
+    ],
+)
+def test_a_slip_is_answered_with_what_was_meant(namesrv, words, sentence):
+    assert sentence in asked(words, namesrv).stderr

@@ -36,8 +36,8 @@ def server(gantrymq_broker_factory):
 def command(server):
     """Run ``group dlq CG ...`` with ``--output json``; returns its document, or what it wrote on stderr."""
 
-    def run(*words, code=0, group="CG"):
-        done = CliRunner().invoke(main, ["group", "dlq", group, *words, "-n", server.namesrv, "--output", "json"])
+    def run(verb, *words, code=0, group="CG"):
+        done = CliRunner().invoke(main, ["group", "dlq", verb, group, *words, "-n", server.namesrv, "--output", "json"])
         assert done.exit_code == code, done.output
         return json.loads(done.stdout) if code == 0 else done.stderr
 
@@ -100,10 +100,10 @@ def test_letters_are_counted_and_the_oldest_listed_with_their_reason(command, de
 
 def test_lines_for_people(server, dead):
     dead(2)
-    done = CliRunner().invoke(main, ["group", "dlq", "CG", "list", "-n", server.namesrv])
-    assert "group CG has 2 dead letters, 2 of them listed" in done.stderr
+    done = CliRunner().invoke(main, ["group", "dlq", "list", "CG", "-n", server.namesrv])
+    assert "group CG has 2 dead letters, 2 of them listed" in done.stdout
     assert "all k1" in done.stdout
-    done = CliRunner().invoke(main, ["group", "dlq", "CG", "show", "1", "-n", server.namesrv])
+    done = CliRunner().invoke(main, ["group", "dlq", "show", "CG", "1", "-n", server.namesrv])
     assert "failed 1 time and was sent back" in done.stdout
     assert "b1" in done.stdout
 
@@ -204,7 +204,7 @@ def test_what_is_sent_again_to_a_group_that_pops_is_popped(gantrymq_broker_facto
     for topic in ("T", "%RETRY%CG_T", "%DLQ%CG"):
         server.create_topic(topic, 1)
     pop_letters(server, b"_")
-    words = ["group", "dlq", "CG", "resend", "--all", "-n", server.namesrv]
+    words = ["group", "dlq", "resend", "CG", "--all", "-n", server.namesrv]
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
     assert [each.body for each in server.run(popped(server))] == [b"p"]
@@ -247,10 +247,10 @@ def test_a_group_that_consumes_in_order_is_noticed_after_one_letter(server, comm
 def test_a_letter_whose_topic_nobody_knows_is_left_out(server, command, dead):
     dead(1)
     server.send("%DLQ%CG", b"put here by hand")
-    done = CliRunner().invoke(main, ["group", "dlq", "CG", "resend", "--all", "--to", "topic", "-n", server.namesrv])
+    done = CliRunner().invoke(main, ["group", "dlq", "resend", "CG", "--all", "--to", "topic", "-n", server.namesrv])
     assert done.exit_code == 1
     assert "does not tell its topic" in done.stderr
-    assert "1 dead letters of group CG were sent again; 1 to T; 1 left out" in done.stderr
+    assert "1 dead letters of group CG were sent again; 1 to T; 1 left out" in done.stdout
 
 
 def test_a_group_that_no_broker_keeps_retries_for(server, command, dead):

@@ -88,7 +88,7 @@ def test_a_message_is_viewed_by_either_id(command, sent):
 
 def test_an_id_of_the_client_needs_the_topic(command, sent):
     unique = sent[0]["message_id"]
-    assert f"gantrymq message view {unique} -t TOPIC" in command("view", unique, code=1)
+    assert f"gantrymq message view {unique} -t TOPIC" in command("view", unique, code=2)
 
 
 def test_a_place_without_a_message_is_said(command, sent):

@@ -10,7 +10,7 @@ from gantrymq.cli import main
 from gantrymq.cli.open_group import TO_INSTALL
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-NAMED = sorted(set(re.findall(r"`gantrymq ([a-z ]+)", PAGE)))
+NAMED = sorted(set(re.findall(r"`gantrymq ([a-z]+(?:-[a-z]+)?(?: [a-z]+(?:-[a-z]+)?)*)", PAGE)))
 
 
 @pytest.mark.parametrize("words", NAMED)

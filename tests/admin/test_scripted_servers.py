@@ -208,7 +208,7 @@ def test_topic_delete_tells_brokers_and_name_servers(gantrymq, servers):
 
 def test_topic_route_and_status(gantrymq):
     (route,) = documents(gantrymq("topic", "route", "-t", "T", "--output", "json"))
-    assert route["queueDatas"][0]["writeQueueNums"] == 2
+    assert route["queues"][0]["write_queues"] == 2
     assert "RW-" in gantrymq("topic", "route", "-t", "T").stdout
     (status,) = documents(gantrymq("topic", "status", "-t", "T", "--output", "json"))
     assert status["queues"] == [
@@ -287,7 +287,7 @@ def test_what_cannot_be_done_is_one_sentence(gantrymq, words, code, word):
 
 
 def test_unknown_name_server_list_is_a_sentence(gantrymq):
-    assert "not host:port" in gantrymq("topic", "list", code=1, namesrv="nonsense").stderr
+    assert "not host:port" in gantrymq("topic", "list", code=2, namesrv="nonsense").stderr
 
 
 def test_tail_ends_after_as_many_as_were_asked_for(gantrymq):

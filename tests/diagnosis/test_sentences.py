@@ -136,7 +136,7 @@ def test_retries_and_dead_letters():
     assert found[1].sentence.startswith("1 message is to be tried again now, on the retry topics of CG")
     assert found[2].sentence.startswith("2 messages are on %DLQ%CG")
     assert "gantrymq group progress CG" in found[1].sentence
-    assert "gantrymq group dlq CG list" in found[2].sentence
+    assert "gantrymq group dlq list CG" in found[2].sentence
 
 
 def test_nobody_conflicts_and_a_group_that_is_switched_off():

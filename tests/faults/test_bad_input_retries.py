@@ -100,12 +100,12 @@ def says(gantrymq_broker_factory, row):
 
 
 def test_bi181_the_dead_letters_of_a_group_that_nobody_knows(says):
-    says("Nobody", "list", group="Nobody")
+    says("list", "Nobody", group="Nobody")
 
 
 def test_bi182_a_dead_letter_that_is_not_there(says):
-    says("CG", "show", "7", group="CG", offset=7)
+    says("show", "CG", "7", group="CG", offset=7)
 
 
 def test_bi183_dead_letters_that_may_not_be_read(says):
-    says("CG", "resend", "--all", topic=TopicConfig("%DLQ%CG", 1, 1, 2), topic_name="%DLQ%CG")
+    says("resend", "CG", "--all", topic=TopicConfig("%DLQ%CG", 1, 1, 2), topic_name="%DLQ%CG")

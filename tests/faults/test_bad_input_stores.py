@@ -49,7 +49,7 @@ def still_there(running):
 
 def test_bi82_a_store_folder_that_cannot_be_written(refuses, store):
     make(store.parent / "store")
-    refuses(command=("broker", "--port", 0), root=store, why="File exists")
+    refuses(command=("broker", "--port", 0), root=store, why="it is a file")
 
 
 def test_bi83_log_files_of_another_size(refuses, written, broker_with):
@@ -150,4 +150,4 @@ def test_bi92_a_config_file_that_cannot_be_read(refuses, store):
 
 def test_bi93_a_file_where_the_log_folder_belongs(refuses, store):
     make(store / "commitlog")
-    refuses(root=store, why="File exists")
+    refuses(root=store, why="it is a file")

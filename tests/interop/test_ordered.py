@@ -89,13 +89,13 @@ def test_a_failing_message_holds_its_queue_and_then_lies_among_the_dead(
             (4, 0, True),
             (5, 0, True),
         ]
-        listed = gantrymq(tmp_path, "group", "dlq", group, "list", "-n", server.namesrv)
+        listed = gantrymq(tmp_path, "group", "dlq", "list", group, "-n", server.namesrv)
         (letter,) = listed["letters"]
         assert (letter["origin_topic"], letter["reconsume_times"], letter["tags"]) == (topic, FAILED[version], "fail9")
         assert "in order" in letter["why"]
         with pytest.raises(RuntimeError, match="consumes in order"):
-            gantrymq(tmp_path, "group", "dlq", group, "resend", "0", "-n", server.namesrv)
-        done = gantrymq(tmp_path, "group", "dlq", group, "resend", "0", "--to", "topic", "-n", server.namesrv)
+            gantrymq(tmp_path, "group", "dlq", "resend", group, "0", "-n", server.namesrv)
+        done = gantrymq(tmp_path, "group", "dlq", "resend", group, "0", "--to", "topic", "-n", server.namesrv)
         assert done["by_topic"] == {topic: 1}
         again = wait_until(
             lambda: [e for e in consumer.of("tried") if e["body"] == "message-3"][3:], "the letter again", DEADLINE_S

@@ -44,7 +44,7 @@ def driver(request: pytest.FixtureRequest, broker: GantryServer, tmp_path: Path)
 def dead_letters(namesrv: str, scratch: Path, group: str) -> list[dict[str, Any]]:
     """Of *group*, which may be known to nobody yet."""
     try:
-        found = gantrymq(scratch, "group", "dlq", group, "list", "-n", namesrv)
+        found = gantrymq(scratch, "group", "dlq", "list", group, "-n", namesrv)
     except RuntimeError:
         return []
     return list(found["letters"])
@@ -70,7 +70,7 @@ def test_a_failing_message_comes_later_each_time_and_at_last_lies_among_the_dead
     assert (letter["origin_topic"], letter["reconsume_times"], letter["keys"]) == (topic, 4, "k1")
     assert letter["why"] == "failed 4 times and was sent back"
     with driver.push(topic, group, until=1) as better:
-        done = gantrymq(tmp_path, "group", "dlq", group, "resend", "--all", "-n", broker.namesrv)
+        done = gantrymq(tmp_path, "group", "dlq", "resend", group, "--all", "-n", broker.namesrv)
         assert (done["resent"], done["left_out"]) == (1, 0)
         (again,) = wait_until(lambda: better.of("received"), "the message that was sent again", DEADLINE_S)
     assert (again["topic"], again["body"], again["keys"], again["tags"]) == (topic, "m-1", "k1", "fail9")
@@ -140,24 +140,23 @@ def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
     driver, group = Driver("5.3.3", tmp_path, servers.namesrv, properties=OFTEN), f"payers{topic}"
     create_topic(servers.namesrv, topic)
     driver.produce(topic, 2, tags="fail1", keys_prefix="k", body_prefix="m")
-    dlq = ("group", "dlq", group)
     with driver.start("retry", topic=topic, group=group, level=-1) as consumer:
         wait_until(lambda: len(consumer.of("tried")) == 2, "two failures", DEADLINE_S)
 
         def both() -> list[dict[str, Any]] | None:
             try:
-                found = gantrymq(tmp_path, *dlq, "list", "-n", servers.namesrv)
+                found = gantrymq(tmp_path, "group", "dlq", "list", group, "-n", servers.namesrv)
             except RuntimeError:
                 return None
             return list(found["letters"]) if found["dead_letters"] == 2 else None
 
         letters = wait_until(both, "two dead letters", DEADLINE_S)
         assert {(each["origin_topic"], each["reconsume_times"]) for each in letters} == {(topic, 1)}
-    shown = gantrymq(tmp_path, *dlq, "show", "1", "-n", servers.namesrv)
+    shown = gantrymq(tmp_path, "group", "dlq", "show", group, "1", "-n", servers.namesrv)
     assert (shown["keys"], shown["why"]) == (letters[1]["keys"], "failed 1 time and was sent back")
     with driver.push(topic, group) as better:
-        assert gantrymq(tmp_path, *dlq, "resend", "0", "-n", servers.namesrv)["resent"] == 1
-        done = gantrymq(tmp_path, *dlq, "resend", "1", "--to", "topic", "-n", servers.namesrv)
+        assert gantrymq(tmp_path, "group", "dlq", "resend", group, "0", "-n", servers.namesrv)["resent"] == 1
+        done = gantrymq(tmp_path, "group", "dlq", "resend", group, "1", "--to", "topic", "-n", servers.namesrv)
         assert done["by_topic"] == {topic: 1}
         received = wait_until(
             lambda: got if len(got := better.of("received")) == 2 else None, "both messages", DEADLINE_S, better.tail

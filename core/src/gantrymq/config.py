@@ -49,7 +49,7 @@ class Setting:
             raise ConfigError(f"{where}: the value of {self.key} has a line break or a zero in it; make it one line")
         value = self._convert(text, where)
         if self.choices and value not in self.choices:
-            raise ConfigError(f"{where}: {self.key}={text} is not one of {', '.join(self.choices)}")
+            raise ConfigError(f"{where}: {self.key}={text} is not one of {', '.join(filter(None, self.choices))}")
         if isinstance(value, int) and not isinstance(value, bool):
             if self.at_least is not None and value < self.at_least:
                 raise ConfigError(f"{where}: {self.key}={value} is below the smallest allowed value {self.at_least}")

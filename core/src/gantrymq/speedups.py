@@ -26,6 +26,9 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     """
     if switch.strip().lower() == "off":
         return None, f"pure Python, {SWITCH}=off"
+    if switch.strip().lower() not in ("", "on"):
+        module, said = find()
+        return module, f"{said}; {SWITCH}={switch} is ignored: it is neither on nor off"
     try:
         found = import_module(f"{_PACKAGE}._compiled")
     except ImportError as error:

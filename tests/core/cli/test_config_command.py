@@ -89,7 +89,7 @@ def test_warnings_go_to_stderr():
     assert "there is no setting listenPrt; it is ignored (did you mean listenPort?)" in result.stderr
 
 
-def test_a_setting_that_is_not_built_is_exit_code_1():
+def test_a_flag_for_what_is_not_built_is_wrong_usage():
     result = invoke("--set", "brokerRole=SLAVE")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "replication is not built" in result.stderr

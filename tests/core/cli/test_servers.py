@@ -168,7 +168,7 @@ def test_a_broker_that_finds_no_name_server_is_not_ready_and_still_stops(run, tm
 def test_a_name_server_that_is_no_address_is_one_sentence(run, tmp_path, address):
     broker = run("broker", "-n", address, "--store", tmp_path / "store", "--port", 0, "--set", "store=memory")
     code, errors = broker.end()
-    assert code == 1
+    assert code == 2
     assert errors.startswith("gantrymq: --namesrv: namesrvAddr: ")
     assert errors.endswith("write host:port, several separated by ;\n")
 
@@ -251,7 +251,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_code_1(run, tmp_path):
 
 def test_a_setting_that_is_not_built_stops_the_start(run, tmp_path):
     code, errors = start(run, tmp_path / "store", "--set", "brokerRole=SLAVE").end()
-    assert code == 1
+    assert code == 2
     assert "replication is not built" in errors
     assert "Traceback" not in errors
 
@@ -326,7 +326,7 @@ def test_start_takes_settings_of_the_name_server_too(run, tmp_path):
     assert "no effect" not in server.stop()[1]
     server = start(run, tmp_path / "store", "--set", "waitSecondsForService=-1")
     code, errors = server.end()
-    assert code == 1
+    assert code == 2
     assert "waitSecondsForService=-1 is below" in errors
 
 

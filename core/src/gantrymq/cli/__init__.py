@@ -18,7 +18,7 @@ from gantrymq import __version__, speedups
 from gantrymq.cli.open_group import OpenGroup
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.commands.output import print_json
-from gantrymq.errors import BrokerRefused, GantryError
+from gantrymq.errors import BrokerRefused, ConfigError, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
@@ -29,8 +29,10 @@ COMMANDS: dict[str, ImportedCommand] = {
         "gantrymq.cli.quickstart:quickstart", "Start on free ports and show what a broker does."
     ),
     "start": ImportedCommand("gantrymq.cli.servers:start", "Run a name server and a broker in one process."),
-    "nameserver": ImportedCommand("gantrymq.cli.servers:nameserver", "Run a name server."),
-    "broker": ImportedCommand("gantrymq.cli.broker:broker", "Run a broker, or look after one that runs."),
+    "nameserver": ImportedCommand(
+        "gantrymq.cli.server_groups:nameserver", "Run a name server, or look after one that runs."
+    ),
+    "broker": ImportedCommand("gantrymq.cli.server_groups:broker", "Run a broker, or look after one that runs."),
     "plugins": ImportedCommand("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
     "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, and explain one."),
 }
@@ -71,13 +73,15 @@ def _told(ctx: click.Context) -> Iterator[None]:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
         if "gantrymq " not in message:  # a command's own advice is nearer
             message += ADVICE.get(type(problem).__name__, "")
+        # A setting's error begins with the place of its value: a flag, as in "--set listenPort: ...", is wrong usage.
+        exit_code = 2 if isinstance(problem, ConfigError) and message.startswith("--") else problem.exit_code
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
-            told = {"error": type(problem).__name__, "message": message, "exit_code": problem.exit_code}
+            told = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
             print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
         if isinstance(problem, click.ClickException):  # click says it, with the usage
             raise
         click.echo(f"gantrymq: {message}", err=True)
-        ctx.exit(problem.exit_code)
+        ctx.exit(exit_code)
 
 
 @click.group(

@@ -1,4 +1,4 @@
-"""Groups of commands to which plugins add theirs: the command line itself, and ``gantrymq broker``.
+"""Groups of commands to which plugins add theirs: the command line itself, ``gantrymq broker`` and ``nameserver``.
 
 A plugin's command is registered under the words after ``gantrymq``: "store", or "broker clean" for a subcommand of
 core's group. For words of `TO_INSTALL` no other plugin is loaded than the one that brings them.
@@ -28,6 +28,8 @@ TO_INSTALL = {
     "mqadmin": ADMIN,
     "broker clean": ADMIN,
     "broker config": ADMIN,
+    "broker write-perm": ADMIN,
+    "nameserver config": ADMIN,
     "store": "gantrymq-store-tools",
     "transactions": "gantrymq-transaction",
 }

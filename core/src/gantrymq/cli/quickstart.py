@@ -33,7 +33,11 @@ ROUTE_S = 10.0  # for the name server to hear of the topic
 
 @click.command()
 @click.option("--exit", "leave", is_flag=True, help="Stop after the demonstration instead of serving on.")
-@click.option("--store", metavar="DIR", help="Keep the store in this folder; otherwise it is temporary.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    help="Keep the store in this folder; otherwise it is temporary.",
+)
 @log_options("warning")
 @output_option
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:

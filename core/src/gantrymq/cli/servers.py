@@ -53,7 +53,11 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
 
 @click.command()
 @settings_options("broker.conf")
-@click.option("--store", metavar="DIR", help="Folder of the store; ~/store when not set anywhere.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    help="Folder of the store; ~/store when not set anywhere.",
+)
 @click.option(
     "--namesrv-port", type=PORT, default=9876, show_default=True, help="Port of the name server, 0: a free one."
 )
@@ -139,7 +143,11 @@ def nameserver(
 
 @click.command()
 @settings_options("broker.conf")
-@click.option("--store", metavar="DIR", help="Folder of the store; ~/store when not set anywhere.")
+@click.option(
+    "--store",
+    metavar="DIR",
+    help="Folder of the store; ~/store when not set anywhere.",
+)
 @click.option("--port", type=PORT, help="Port to listen on, 0: a free one; 10911 when not set anywhere.")
 @click.option("-n", "--namesrv", metavar="ADDR", help="Name servers to register with; else namesrvAddr, $NAMESRV_ADDR.")
 @log_options()

@@ -41,6 +41,9 @@ class CommandGroup(click.Group):
         except click.UsageError:
             if args[0].startswith("-"):
                 raise
-            near = get_close_matches(args[0], [name for name, _ in self.purposes(ctx)], 3)
+            known = [name for name, _ in self.purposes(ctx)]
+            near = get_close_matches(args[0], known, 3)
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            if args[1:] and args[1] in known:
+                meant = f" The command comes before the name: {ctx.command_path} {args[1]} {args[0]}"
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx) from None

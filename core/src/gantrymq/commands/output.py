@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import click
 
+from gantrymq.model.hosts import parse_address
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
@@ -57,11 +59,23 @@ def namesrv_option(command: Command) -> Command:
         "-n",
         "--namesrv",
         metavar="ADDR",
+        callback=_addresses,
         envvar="NAMESRV_ADDR",
         default=DEFAULT_NAMESRV,
         show_default=True,
         help="Name servers, host:port separated by semicolons; $NAMESRV_ADDR when not given.",
     )(command)
+
+
+def _addresses(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
+    for part in text.replace(",", ";").split(";"):
+        address = part.strip().rpartition("/")[2]  # clients cut "http://" off as well
+        try:
+            if address:
+                parse_address(address)
+        except ValueError as problem:
+            raise click.BadParameter(f"{problem}, such as {DEFAULT_NAMESRV}") from None
+    return text
 
 
 def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:

@@ -13,6 +13,17 @@ _AWAY: Final = re.compile(r"([+-][0-9]{1,12})(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+def read_duration_ms(text: str, **where: Any) -> int:
+    """Return a duration such as ``500ms``, ``10s`` or ``5m`` in milliseconds.
+
+    Raises:
+        click.BadParameter: it is none.
+    """
+    if found := _AWAY.fullmatch(f"+{text}"):
+        return int(found[1]) * _UNIT_MS[found[2]]
+    raise click.BadParameter(f"{text!r} is no duration; expected one such as 500ms, 10s, 5m, 2h or 1d", **where)
+
+
 def read_time_ms(text: str, now_ms: int | None = None, **where: Any) -> int:
     """A time as milliseconds, as local time that `datetime` reads, or as ``-10m``, so long before now, or ``+10m``.
 

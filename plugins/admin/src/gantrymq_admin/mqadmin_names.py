@@ -83,6 +83,7 @@ _AT = "b/brokerAddr:-b c/clusterName:-c"
 _CLEAN = "b/brokerAddr:-b c/cluster:-c"
 
 SAME: Mapping[str, Same] = {
+    "addWritePerm": Same("broker write-perm add", "b/brokerName:@"),
     "allocateMQ": Same("group plan", "t/topic:-t i/ipList:--members"),
     "brokerStatus": Same("cluster --output json", "c/clusterName:-c"),
     "cleanExpiredCQ": Same("broker clean queues", _CLEAN),
@@ -100,6 +101,7 @@ SAME: Mapping[str, Same] = {
     "deleteSubGroup": Same("group delete", f"g/groupName:-g {_AT}"),
     "deleteTopic": Same("topic delete", "t/topic:-t c/clusterName:-c"),
     "getBrokerConfig": Same("broker config get", _AT),
+    "getNamesrvConfig": Same("nameserver config get", ""),
     "printMsg": Same(
         "message pull --max 2147483647", "t/topic:-t s/subExpression:-e b/beginTimestamp: c/charsetName:", _since
     ),
@@ -129,6 +131,7 @@ SAME: Mapping[str, Same] = {
     "topicRoute": Same("topic route", "t/topic:-t"),
     "topicStatus": Same("topic status", "t/topic:-t"),
     "updateBrokerConfig": Same("broker config set", f"k/key: v/value: {_AT}", _pair),
+    "updateNamesrvConfig": Same("nameserver config set", "k/key: v/value:", _pair),
     "updateSubGroup": Same(
         "group create",
         f"g/groupName:-g s/consumeEnable:--consume d/consumeBroadcastEnable:--broadcast "
@@ -137,6 +140,7 @@ SAME: Mapping[str, Same] = {
     "updateTopic": Same(
         "topic create", f"t/topic:-t r/readQueueNums:-r w/writeQueueNums:-w p/perm:-p a/attributes: {_AT}", _attributes
     ),
+    "wipeWritePerm": Same("broker write-perm wipe", "b/brokerName:@"),
 }
 
 ELSEWHERE: Mapping[str, str] = {
@@ -155,14 +159,12 @@ ELSEWHERE: Mapping[str, str] = {
 }
 
 NOTHING = (
-    "addWritePerm",
     "consumer",
     "consumerStatus",
     "deleteKvConfig",
     "dumpCompactionLog",
     "getColdDataFlowCtrInfo",
     "getConsumerStatus",
-    "getNamesrvConfig",
     "haStatus",
     "producerConnection",
     "queryMsgTraceById",
@@ -171,11 +173,9 @@ NOTHING = (
     "setConsumeMode",
     "startMonitoring",
     "updateKvConfig",
-    "updateNamesrvConfig",
     "updateOrderConf",
     "updateSubGroupList",
     "updateTopicList",
-    "wipeWritePerm",
 )
 
 NOT_BUILT = (

@@ -18,6 +18,11 @@ COMMANDS = {
     "bench": ("bench:bench", "Measure how fast brokers take messages and give them out."),
     "broker clean": ("broker_clean:clean", "Delete what has expired: log, queues, topics, or several of them."),
     "broker config": ("broker_config:config", "Show and change the settings of brokers that run."),
+    "broker write-perm": (
+        "broker_write_perm:write_perm",
+        "Close a broker for producers at the name servers, and open it again.",
+    ),
+    "nameserver config": ("nameserver_config:config", "Show and change the settings of name servers that run."),
     "mqadmin": ("mqadmin:mqadmin", ""),  # without a purpose: the help leaves it out
 }
 """The words after ``gantrymq``, to the command's place below `gantrymq_admin.commands` and what it is for."""

@@ -75,7 +75,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
         yield Diagnosis(
             "dead-letters",
             f"{_messages(group.dead_letters, 'are')} on %DLQ%{group.group}, tried as often as the group allows; see: "
-            f"gantrymq group dlq {group.group} list",
+            f"gantrymq group dlq list {group.group}",
         )
 
 

@@ -33,8 +33,10 @@ class StoreLocks:
             await self._workers.run(self._make_folders)
             lock = self._files.lock(self._root / "lock", b"lock")
         except OSError as error:
+            is_file = isinstance(error, FileExistsError | NotADirectoryError)
+            why = "it is a file" if is_file else error.strerror or error
             raise StoreReadOnly(
-                f"the store's folder {self._root} cannot be written: {error.strerror or error}; make it a folder that "
+                f"the store's folder {self._root} cannot be written: {why}; make it a folder that "
                 "this user may write, or choose another with storePathRootDir"
             ) from error
         if lock is None:

@@ -9,7 +9,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.hosts import parse_address
@@ -81,7 +81,7 @@ def list_(
         return
     now_ms = time.time() * 1000
     print_table(
-        ["Unique id", "Offset id", "Group", "Topic", "Checks", "Age (s)", "Half offset"],
+        ["Unique id", "Offset id", "Group", "Topic", "Checks", "Next check", "Age (s)", "Half offset"],
         [
             (
                 each["unique_id"],
@@ -89,6 +89,7 @@ def list_(
                 each["producer_group"],
                 each["topic"],
                 each["checks"],
+                _seconds_until(each.get("next_check_ms"), now_ms),
                 round((now_ms - each["born_ms"]) / 1000),
                 each["half_queue_offset"],
             )
@@ -97,10 +98,14 @@ def list_(
         ],
     )
     for each in found:
-        say(
+        click.echo(
             f"{each['broker']}: {each['undecided']} undecided"
             + (f"; go on with --start {each['next']} -b {each['broker']}" if each["next"] is not None else "")
         )
+
+
+def _seconds_until(at_ms: int | None, now_ms: float) -> str:
+    return "-" if at_ms is None else f"in {max(0, at_ms - now_ms) / 1000:.0f} s"
 
 
 async def _listed(admin: Admin, address: str, most: int, start: int, wanted: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +149,9 @@ def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, 
         return
     for each in found:
         for half in each["half_messages"]:
-            state = "undecided" if half["undecided"] else "decided, or stored again later"
+            state = "decided, or stored again later"
+            if half["undecided"]:
+                state = f"undecided, next check {_seconds_until(half.get('next_check_ms'), time.time() * 1000)}"
             click.echo(
                 f"{each['broker']} half message {half['offset_id']} for {half['topic']}:{half['queue']} of "
                 f"{half['producer_group']}, {half['checks']} checks: {state}"

@@ -72,7 +72,7 @@ async def page(service: RocketTransactions, wanted: Wanted) -> dict[str, Any]:
         async for record in read_these(broker, queue, offsets, slices):
             start = record.queue_offset + 1
             if _is(record, wanted):
-                found.append(_described(record, broker.store_host))
+                found.append(_described(record, broker.store_host, None if wanted.given_up else service))
                 if len(found) == wanted.most:
                     break
         else:
@@ -90,7 +90,13 @@ async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
     """Everything there is of the transactions with a unique id."""
     broker, ledger = service.broker, service.ledger
     found = await by_unique_id(broker, unique_id, HALF_TOPIC)
-    halves = [{**_described(half, broker.store_host), "undecided": ledger.is_open(half.queue_offset)} for half in found]
+    halves = [
+        {
+            **_described(half, broker.store_host, service if ledger.is_open(half.queue_offset) else None),
+            "undecided": ledger.is_open(half.queue_offset),
+        }
+        for half in found
+    ]
     topics = sorted({str(half["topic"]) for half in halves})
     given_up = await by_unique_id(broker, unique_id, CHECK_MAX_TIME_TOPIC)
     committed = [each for topic in topics for each in await by_unique_id(broker, unique_id, topic, committed=True)]
@@ -120,8 +126,9 @@ def _placed(record: RecordView, host: bytes) -> dict[str, Any]:
     }
 
 
-def _described(record: RecordView, host: bytes) -> dict[str, Any]:
-    own = record.properties
+def _described(record: RecordView, host: bytes, undecided_at: RocketTransactions | None = None) -> dict[str, Any]:
+    """A half message; of one that is undecided, *undecided_at* says when its producer is asked next."""
+    own, born_ms = record.properties, record.born_timestamp
     return {
         "unique_id": own.get(props.UNIQ_KEY, ""),
         "offset_id": offset_id(host, record.log_offset),
@@ -132,7 +139,8 @@ def _described(record: RecordView, host: bytes) -> dict[str, Any]:
         "tags": own.get(props.TAGS, ""),
         "keys": own.get(props.KEYS, ""),
         "checks": checks_of(own),
-        "born_ms": record.born_timestamp,
+        "next_check_ms": None if undecided_at is None else undecided_at.next_check_ms(own, born_ms),
+        "born_ms": born_ms,
         "stored_ms": record.store_timestamp,
         "bytes": record.total_size,
     }

@@ -30,6 +30,7 @@ __all__ = [
     "checks_of",
     "judge_check",
     "judge_decision",
+    "next_check_ms",
 ]
 
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
@@ -82,6 +83,31 @@ def _whole(text: str | None) -> int | None:
 def checks_of(own: Mapping[str, str]) -> int:
     """How often a producer was asked about a message with these properties."""
     return _whole(own.get(CHECK_TIMES)) or 0
+
+
+def immunity_ms_of(own: Mapping[str, str], timeout_ms: int) -> int:
+    """How long after its birth nobody is asked about a message with these properties, in ms."""
+    seconds = _whole(own.get(IMMUNITY))
+    return timeout_ms if seconds is None or seconds == -1 else seconds * 1000
+
+
+def next_check_ms(
+    own: Mapping[str, str], *, born_ms: int, timeout_ms: int, last_round_ms: int, interval_ms: int
+) -> int:
+    """When the producer of an undecided message can be asked next, in ms since 1970.
+
+    That is the first round in which the message is older than its immunity. A producer that is not connected then is
+    asked in a later one.
+
+    Args:
+        own: properties of the half message.
+        born_ms: by its producer's clock.
+        timeout_ms: transactionTimeOut.
+        last_round_ms: when the last round began, or the broker, if there was none yet.
+        interval_ms: transactionCheckInterval.
+    """
+    due_ms = max(born_ms + immunity_ms_of(own, timeout_ms), last_round_ms)
+    return last_round_ms + ((due_ms - last_round_ms) // interval_ms + 1) * interval_ms
 
 
 def judge_decision(
@@ -156,15 +182,10 @@ def judge_check(
         return Verdict.GIVE_UP
     if stored_ms >= now_ms:
         return Verdict.STOP
-    text = own.get(IMMUNITY)
-    if text is None:
-        if 0 <= age_ms <= rules.timeout_ms:
+    if 0 <= age_ms <= immunity_ms_of(own, rules.timeout_ms):
+        if own.get(IMMUNITY) is None:
             return Verdict.STOP
-    else:
-        seconds = _whole(text)
-        immunity_ms = rules.timeout_ms if seconds is None or seconds == -1 else seconds * 1000
-        if 0 <= age_ms <= immunity_ms:
-            return Verdict.CARRY if crowded else Verdict.WAIT
+        return Verdict.CARRY if crowded else Verdict.WAIT
     if reachable:
         return Verdict.ASK
     return Verdict.CARRY if crowded else Verdict.WAIT

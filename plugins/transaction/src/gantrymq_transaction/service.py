@@ -9,7 +9,7 @@ Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageService
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
 from gantrymq.errors import ServiceNotAvailable
@@ -17,13 +17,15 @@ from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_MASK
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_transaction.checking import GROUP, Checking, unsure_after
+from gantrymq_transaction.checking import GROUP, Checking
 from gantrymq_transaction.deciding import Deciding
 from gantrymq_transaction.figures import show_figures
 from gantrymq_transaction.half_text import HalfTexts
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import named_by
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
+from gantrymq_transaction.rules import next_check_ms
+from gantrymq_transaction.settings import TIMEOUT
 from gantrymq_transaction.undecided import Undecided
 from gantrymq_transaction.writer import Writer
 
@@ -48,6 +50,7 @@ class RocketTransactions:
     def __init__(self) -> None:
         self._texts = HalfTexts()
         self._running: _Running | None = None
+        self._last_round_ms = 0  # of checks; the start of the broker before the first round
 
     async def start(self, broker: Broker) -> None:
         """Find what is undecided."""
@@ -69,8 +72,9 @@ class RocketTransactions:
         self._running = _Running(
             *(broker, ledger, writer),
             Deciding(broker, ledger, writer, half.max_offset),
-            Checking(broker, ledger, writer, name, await unsure_after(broker)),
+            Checking(broker, ledger, writer, name),
         )
+        self._last_round_ms = broker.world.clock.now_ms()
         show_figures(broker, self.undecided)
         waiting = ledger.undecided(half.max_offset)
         if waiting:
@@ -99,6 +103,7 @@ class RocketTransactions:
 
     async def check(self, now_ms: int) -> None:
         """Ask producers about messages that waited too long."""
+        self._last_round_ms = now_ms
         await self._now().checking.round(now_ms)
 
     # --- for operators ----------------------------------------------------------------------------------------------
@@ -112,6 +117,17 @@ class RocketTransactions:
     def ledger(self) -> Ledger:
         """What is undecided. Raises ServiceNotAvailable."""
         return self._now().ledger
+
+    def next_check_ms(self, own: Mapping[str, str], born_ms: int) -> int:
+        """When the producer of an undecided message can be asked next; see `rules.next_check_ms`."""
+        settings = self.broker.settings
+        return next_check_ms(
+            own,
+            born_ms=born_ms,
+            timeout_ms=settings.number(TIMEOUT),
+            last_round_ms=self._last_round_ms,
+            interval_ms=settings.number("transactionCheckInterval"),
+        )
 
     def undecided(self) -> Undecided:
         """How many transactions are undecided; nothing before the start."""

@@ -15,6 +15,7 @@ from gantrymq.errors import FilterFailed, FilterSuspended, GantryError, RefusedW
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.settings_load import nearest
 
 Guard = Callable[[Subscription, FilterType], MessageFilter | None]
 _KEPT_CHARACTERS = 1 << 20  # of expressions; compiled, one takes some hundred bytes a character
@@ -126,8 +127,8 @@ class Filters:
         if kind is None:
             raise RefusedWith(
                 1,
-                f"the broker does not support consumer to filter message by {subscription.type}; no plugin serves this "
-                f"type (see gantrymq plugins)",
+                f"the broker does not support consumer to filter message by {subscription.type}"
+                f"{nearest(subscription.type, self._types)}; no plugin serves this type (see gantrymq plugins)",
             )
         try:
             compiled = self._guard(subscription, kind)

@@ -23,6 +23,7 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import serves
 from gantrymq.settings_file import properties_text
 from gantrymq.settings_known import is_rocketmq_key, refusal
+from gantrymq.settings_load import nearest
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +84,9 @@ class ConfigRequests:
                 raise ConfigError(f"{where}: {key}={value}: {problem}")
             if is_rocketmq_key(key):
                 return False
-            raise ConfigError(f"{key} is no setting of this broker; gantrymq config lists those there are")
+            meant = nearest(key, self._settings.schema)
+            raise ConfigError(f"{key} is no setting of this broker{meant}; gantrymq config lists those there are")
+        setting.parse(value, where)  # first, so that a value that does not fit is told at once
         if not setting.runtime:
             raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
-        setting.parse(value, where)
         return True

@@ -20,7 +20,7 @@ from gantrymq_admin.bench.measuring import Limit, load
 from gantrymq_admin.bench.pairs import ratios, summary, turns
 from gantrymq_admin.bench.places import about, own_name, own_place
 from gantrymq_admin.bench.producing import MODES, call_of, messages_of
-from gantrymq_admin.commands.topic import cluster_option, legal_topic
+from gantrymq_admin.commands.options import cluster_option, legal_topic
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Document = dict[str, Any]

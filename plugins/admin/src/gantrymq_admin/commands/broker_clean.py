@@ -10,7 +10,7 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import CLEANINGS
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
-from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq_admin.commands.options import brokers_of, where_options
 
 
 @click.command()

@@ -11,7 +11,42 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import ConfigError
-from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq.settings_load import nearest
+from gantrymq_admin.commands.options import brokers_of, where_options
+
+SettingsOf = Sequence[tuple[str, dict[str, str]]]
+"""Addresses of servers, with the settings of each."""
+
+
+def _pairs(_context: click.Context, _argument: click.Parameter, pairs: Sequence[str]) -> dict[str, str]:
+    settings = {}
+    for pair in pairs:
+        key, mark, value = pair.partition("=")
+        if not mark or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE")
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+pairs_argument = click.argument("pairs", nargs=-1, required=True, callback=_pairs, metavar="KEY=VALUE...")
+
+
+def settings_of(address: str, settings: dict[str, str], keys: Sequence[str]) -> dict[str, str]:
+    """Return the settings named by *keys*, or all of them. Raises ConfigError: the server has no such setting."""
+    missing = [key for key in keys if key not in settings]
+    if missing:
+        raise ConfigError(f"{address} has no setting {missing[0]}{nearest(missing[0], settings)}")
+    return {key: settings[key] for key in keys} if keys else settings
+
+
+def show_settings(found: SettingsOf, output: str, kind: str) -> None:
+    """Print the settings of servers; *kind* is what JSON calls a server, "broker" or "name_server"."""
+    if output == "json":
+        print_json({f"{kind}s": [{kind: address, "settings": settings} for address, settings in found]})
+        return
+    for address, settings in found:
+        say(address)
+        print_table(["Setting", "Value"], settings.items())
 
 
 @click.group(cls=CommandGroup)
@@ -26,33 +61,21 @@ def config() -> None:
 @output_option
 def get(keys: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
     """Show every setting, or those named."""
-    found = run(_get(namesrv, keys, cluster, broker))
-    if output == "json":
-        print_json({"brokers": [{"broker": address, "settings": settings} for address, settings in found]})
-        return
-    for address, settings in found:
-        say(address)
-        print_table(["Setting", "Value"], settings.items())
+    show_settings(run(_get(namesrv, keys, cluster, broker)), output, "broker")
 
 
 @config.command("set")
-@click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
+@pairs_argument
 @where_options
 @namesrv_option
 @output_option
-def set_(pairs: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
+def set_(pairs: dict[str, str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
     """Change settings until the broker stops; to keep them, put them in its broker.conf."""
-    settings = {}
-    for pair in pairs:
-        key, mark, value = pair.partition("=")
-        if not mark or not key.strip():
-            raise click.BadParameter(f"{pair!r} is not KEY=VALUE")
-        settings[key.strip()] = value.strip()
-    brokers = run(_set(namesrv, settings, cluster, broker))
+    brokers = run(_set(namesrv, pairs, cluster, broker))
     if output == "json":
-        print_json({"brokers": brokers, "settings": settings})
+        print_json({"brokers": brokers, "settings": pairs})
         return
-    click.echo(f"set {', '.join(settings)} at {', '.join(brokers)} until they stop")
+    click.echo(f"set {', '.join(pairs)} at {', '.join(brokers)} until they stop")
 
 
 async def _get(
@@ -61,11 +84,7 @@ async def _get(
     found = []
     async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
-            settings = await admin.broker_settings(address)
-            missing = [key for key in keys if key not in settings]
-            if missing:
-                raise ConfigError(f"{address} has no setting {', '.join(missing)}")
-            found.append((address, {key: settings[key] for key in keys} if keys else settings))
+            found.append((address, settings_of(address, await admin.broker_settings(address), keys)))
     return found
 
 

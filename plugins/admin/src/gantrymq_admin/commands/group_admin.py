@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -13,53 +13,8 @@ from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.hosts import parse_address
 from gantrymq.model.queue import MessageQueue
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def legal_group(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """The name of a group as an option or an argument gives it. Raises click.BadParameter."""
-    try:
-        if name is not None:
-            names.check_group(name)
-    except InvalidParameter as problem:
-        raise click.BadParameter(str(problem)) from None
-    return name
-
-
-def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    try:
-        if text is not None:
-            parse_address(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not host:port") from None
-    return text
-
-
-def group_option(*, required: bool = True) -> Callable[[Command], Command]:
-    """Add ``-g``; the command gets ``name``."""
-    return click.option(
-        "-g", "--group", "name", required=required, callback=legal_group, metavar="NAME", help="The consumer group."
-    )
-
-
-def where_options(command: Command) -> Command:
-    """Add ``-c`` and ``-b``: the masters of a cluster, or one broker."""
-    command = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")(
-        command
-    )
-    return click.option("-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one.")(
-        command
-    )
-
-
-async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> Sequence[str]:
-    """The one broker, or the masters of the cluster."""
-    if cluster and broker:
-        raise click.UsageError("give -c or -b, not both")
-    return [broker] if broker else await admin.masters(cluster)
+from gantrymq_admin.commands.options import brokers_of, group_named, where_options
 
 
 @click.command("list")
@@ -81,11 +36,11 @@ def list_groups(everything: bool, cluster: str | None, broker: str | None, names
         ],
     )
     if not found:
-        say("no groups yet; consumers make them, or: gantrymq group create -g NAME")
+        say("no groups yet; consumers make them, or: gantrymq group create GROUP")
 
 
 @click.command()
-@group_option()
+@group_named()
 @where_options
 @click.option("--consume/--no-consume", default=True, show_default=True, help="Whether the group may consume.")
 @click.option("--broadcast/--no-broadcast", default=True, show_default=True, help="Whether it may broadcast.")
@@ -117,13 +72,23 @@ def create(
     )
     brokers = run(_create(namesrv, config, cluster, broker))
     if output == "json":
-        print_json({"group": name, "brokers": brokers, "config": config.to_json()})
+        print_json(
+            {
+                "group": name,
+                "brokers": brokers,
+                "consume_enable": consume,
+                "consume_broadcast_enable": broadcast,
+                "consume_message_orderly": orderly,
+                "retry_queues": retry_queues,
+                "retry_max_times": retry_times,
+            }
+        )
         return
     click.echo(f"created {name} at {', '.join(brokers)}")
 
 
 @click.command()
-@group_option()
+@group_named()
 @where_options
 @click.option("--clean-offsets", is_flag=True, help="Forget what the group committed as well.")
 @namesrv_option
@@ -141,7 +106,7 @@ def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bo
 
 
 @click.command()
-@group_option()
+@group_named()
 @where_options
 @namesrv_option
 @output_option
@@ -162,7 +127,7 @@ def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, ou
 
 
 @click.command()
-@group_option()
+@group_named()
 @click.option("-t", "--topic", metavar="NAME", help="This topic only.")
 @where_options
 @namesrv_option
@@ -183,7 +148,7 @@ def progress(name: str, topic: str | None, cluster: str | None, broker: str | No
         ],
     )
     if queues:
-        say(f"{name} is {behind} messages behind")
+        click.echo(f"{name} is {behind} messages behind")
     elif found:
         say(f"{name} has committed nothing on topic {topic}; it has on {', '.join({q['topic']: 0 for q in found})}")
     else:

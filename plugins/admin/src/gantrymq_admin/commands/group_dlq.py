@@ -1,9 +1,9 @@
-"""``gantrymq group dlq GROUP list|show|resend``: messages that a group failed too often."""
+"""``gantrymq group dlq list|show|resend GROUP``: messages that a group failed too often."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import attrs
 import click
@@ -16,13 +16,15 @@ from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model import names
 from gantrymq.model import properties as props
-from gantrymq_admin.commands.group_admin import legal_group
 from gantrymq_admin.commands.message_query import lines_of, local_time
+from gantrymq_admin.commands.options import check_group, group_named
 from gantrymq_admin.dead_letters import DeadQueue, dead_queues, origin_of, pages, why
 from gantrymq_admin.message_shown import as_json
 from gantrymq_admin.resending import Resend
 
 __all__ = ["dlq"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 READER = "TOOLS_CONSUMER"  # every broker has it
 SENDER = "gantrymq-cli"
@@ -35,15 +37,25 @@ from_option = click.option(
 )
 
 
+def letters_named(metavar: str) -> Callable[[Command], Command]:
+    """Add the arguments GROUP and OFFSET, and ``-g`` in place of the first; see `_group_and_offsets`."""
+
+    def add(command: Command) -> Command:
+        option = click.option(
+            "-g", "--group", metavar="GROUP", help="The consumer group; the arguments are offsets then."
+        )
+        return option(click.argument("words", metavar=metavar, nargs=-1)(command))
+
+    return add
+
+
 @click.group(cls=CommandGroup)
-@click.argument("group", metavar="GROUP", callback=legal_group)
-@click.pass_context
-def dlq(context: click.Context, group: str) -> None:
+def dlq() -> None:
     """See a group's dead letters, the messages that it failed too often, and send them again."""
-    context.obj = group
 
 
 @dlq.command("list")
+@group_named("group")
 @broker_option
 @from_option
 @click.option(
@@ -51,7 +63,6 @@ def dlq(context: click.Context, group: str) -> None:
 )
 @namesrv_option
 @output_option
-@click.pass_obj
 def list_letters(group: str, broker: str | None, from_offset: int | None, most: int, namesrv: str, output: str) -> None:
     """Count the dead letters, and list the oldest: when, from which topic, how often they failed."""
 
@@ -80,7 +91,9 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
         )
         return
     for each in queues:
-        say(f"{each.queue.broker_name}: {each.count} dead letters, offsets {each.min_offset} to {each.max_offset - 1}")
+        click.echo(
+            f"{each.queue.broker_name}: {each.count} dead letters, offsets {each.min_offset} to {each.max_offset - 1}"
+        )
     if letters:
         print_table(
             ["Broker", "Offset", "Since", "Failed", "Topic", "Keys", "Message id"],
@@ -97,20 +110,22 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
                 for each in letters
             ],
         )
-    say(f"group {group} has {count} dead letters" + (f", {len(letters)} of them listed" if count else ""))
+    click.echo(f"group {group} has {count} dead letters" + (f", {len(letters)} of them listed" if count else ""))
 
 
 @dlq.command()
-@click.argument("which", metavar="OFFSET")
+@letters_named("GROUP OFFSET")
 @namesrv_option
 @output_option
-@click.pass_obj
-def show(group: str, which: str, namesrv: str, output: str) -> None:
+def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -> None:
     """Print one dead letter with everything that is stored of it.
 
     OFFSET is its queue offset, or BROKER:OFFSET where several brokers have letters of the group.
     """
-    broker, offset = _place(which)
+    group, which = _group_and_offsets(group, words)
+    if len(which) != 1:
+        raise click.UsageError(f"give one OFFSET; {len(which)} are given")
+    broker, offset = _place(which[0])
 
     async def work() -> ReceivedMessage:
         async with Reader(namesrv=namesrv, group=READER) as consumer:
@@ -126,7 +141,7 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
 
 
 @dlq.command()
-@click.argument("which", metavar="[OFFSET]...", nargs=-1)
+@letters_named("GROUP [OFFSET]...")
 @click.option("--all", "everything", is_flag=True, help="Every dead letter that is there now.")
 @broker_option
 @from_option
@@ -143,10 +158,9 @@ def show(group: str, which: str, namesrv: str, output: str) -> None:
 @click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
 @namesrv_option
 @output_option
-@click.pass_obj
 def resend(
-    group: str,
-    which: tuple[str, ...],
+    group: str | None,
+    words: tuple[str, ...],
     everything: bool,
     broker: str | None,
     from_offset: int | None,
@@ -160,6 +174,7 @@ def resend(
 
     OFFSET is as of show. A letter stays among the dead letters when it is sent again; the command says where to go on.
     """
+    group, which = _group_and_offsets(group, words)
     ranged = everything or from_offset is not None or most is not None
     if bool(which) == ranged:
         raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
@@ -199,12 +214,21 @@ def resend(
         what = "would be sent again" if dry_run else "were sent again"
         topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
         places = "".join(f"; go on at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items()))
-        say(f"{done.sent} dead letters of group {group} {what}{topics}; {done.left_out} left out{places}")
+        click.echo(f"{done.sent} dead letters of group {group} {what}{topics}; {done.left_out} left out{places}")
     if done.left_out:
         raise ClientError(f"{done.left_out} dead letters of group {group} were left out; see above")
 
 
 # --- asking ---------------------------------------------------------------------------------------------------------
+
+
+def _group_and_offsets(group: str | None, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    if group is None:
+        if not words:
+            raise click.UsageError("GROUP is missing: give it as the first argument or with -g or --group")
+        group, *rest = words
+        words = tuple(rest)
+    return check_group(group), words
 
 
 def _place(which: str) -> tuple[str, int]:

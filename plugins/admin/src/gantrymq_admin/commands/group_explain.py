@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Header, header_of
-from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq_admin.commands.options import brokers_of, group_named, where_options
 
 EXPLAIN_GROUP: Final = cast(RequestCode, 65021)
 
@@ -26,7 +26,7 @@ class ExplainGroupRequest(Header):
 
 
 @click.command()
-@click.argument("group")
+@group_named("group")
 @click.option("-t", "--topic", metavar="NAME", help="This topic only.")
 @where_options
 @namesrv_option
@@ -48,10 +48,10 @@ def explain(group: str, topic: str | None, cluster: str | None, broker: str | No
     )
     for each in found:
         for said in each["diagnosis"]:
-            say(f"{each['broker']}: {said['sentence']}")
+            click.echo(f"{each['broker']}: {said['sentence']}")
         members = len(each["members"])
         again = each["retry"]["waiting"] + each["retry"]["behind"]
-        say(
+        click.echo(
             f"{each['broker']}: {members} {'member' if members == 1 else 'members'}, {each['behind']} behind, "
             f"{again} to be tried again, {each['dead_letters']} dead letters"
         )

@@ -18,6 +18,7 @@ from gantrymq.commands.output import namesrv_option, output_option, print_json, 
 from gantrymq.commands.run import run
 from gantrymq.errors import ConsumerNotOnline, InvalidParameter, NoRoute
 from gantrymq.model.queue import MessageQueue
+from gantrymq_admin.commands.options import group_named
 from gantrymq_admin.group_moves import Plan, in_words, make_plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -60,8 +61,8 @@ def _read_settings(_context: click.Context, _option: click.Parameter, values: tu
 
 
 @click.command()
+@group_named("group", required=False)
 @click.option("-t", "--topic", required=True, metavar="NAME", help="The topic.")
-@click.option("-g", "--group", metavar="NAME", help="The group; not needed with --members.")
 @click.option("--strategy", "name", default="AVG", show_default=True, metavar="NAME", help="The allocation strategy.")
 @click.option(
     "--strategy-setting",
@@ -98,11 +99,11 @@ def plan(
 ) -> None:
     """Show who reads which queue, and how queues move when members join or leave.
 
-    With --queues and --members nothing is asked of a cluster. In a cluster the group must be online, unless
-    --add-member says who will come.
+    With --queues and --members, which need no GROUP, nothing is asked of a cluster. In a cluster the group must be
+    online, unless --add-member says who will come.
     """
     if group is None and not members:
-        raise click.UsageError("name the group with -g, or its members with --members")
+        raise click.UsageError("name the group, or its members with --members")
     strategy = allocation_strategy(name, settings, warn)
     queues = [MessageQueue(topic, broker, i) for broker, count in counts for i in range(count)]
     if not queues or not members:

@@ -12,7 +12,8 @@ from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.commands.times import TIMES
-from gantrymq_admin.commands.group_admin import legal_group
+from gantrymq.model import names
+from gantrymq_admin.commands.options import group_named, named
 from gantrymq_admin.offset_targets import Target, parse_target
 
 SHOWN = 40  # queues of a table for people; --output json has all
@@ -26,7 +27,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would b
 
 
 @click.command()
-@click.argument("group", callback=legal_group)
+@group_named("group")
 @click.option("-t", "--topic", required=True, metavar="NAME", help="The topic.")
 @click.option(
     "--to",
@@ -51,8 +52,8 @@ def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bo
 
 
 @click.command()
-@click.argument("source", callback=legal_group)
-@click.argument("group", metavar="TARGET", callback=legal_group)
+@named("source", names.check_group, "-s", "--source", metavar="SOURCE", help="The group to copy from.")
+@named("group", names.check_group, "-g", "--group", metavar="TARGET", help="The group to set.")
 @click.option("-t", "--topic", metavar="NAME", help="This topic only; all that SOURCE committed on otherwise.")
 @dry_run_option
 @namesrv_option
@@ -152,7 +153,7 @@ def _show(found: dict[str, Any], output: str) -> None:
         ],
     )
     would = "would be" if found["dry_run"] else "are"
-    say(
+    click.echo(
         f"{found['group']} on topic {found['topic']}: {found['skipped']} messages {would} passed over, "
         f"{found['read_again']} {would} read again"
     )

@@ -17,16 +17,26 @@ from gantrymq.client.reserved import apart
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
-from gantrymq.commands.times import TIMES, read_time_ms
-from gantrymq.errors import ClientError
+from gantrymq.commands.times import TIMES, read_duration_ms, read_time_ms
+from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
 from gantrymq_admin.commands.message_pending import pending
 from gantrymq_admin.commands.message_query import query, view
-from gantrymq_admin.commands.topic import topic_option
+from gantrymq_admin.commands.options import topic_option
 from gantrymq_admin.message_shown import show
 from gantrymq_admin.pulling import Starts, first_of
 
 PRODUCER_GROUP = "gantrymq-cli"
+_OPTION_OF = {
+    props.TAGS: "--tags",
+    props.KEYS: "--keys",
+    props.TIMER_DELAY_MS: "--delay",
+    props.TIMER_DELAY_SEC: "--delay",
+    props.TIMER_DELIVER_MS: "--deliver-at",
+}
+"""RocketMQ's properties that a message gets by an option, and which."""
+
 CONSUMER_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
 
 queue_option = click.option(
@@ -58,6 +68,8 @@ message.add_command(view)
 @click.option("--body", metavar="TEXT", help="What to send; without it, every line of stdin is a message.")
 @click.option("--tags", metavar="TAG", help="The tag.")
 @click.option("--keys", metavar="KEYS", help="Index keys, separated by blanks.")
+@click.option("--delay", metavar="TIME", help="Deliver the messages that much later: 10s, 5m, 2h, 1d.")
+@click.option("--deliver-at", metavar="TIME", help=f"Deliver them at this time: {TIMES}, +10m.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of your own.")
 @queue_option
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send each body so often.")
@@ -69,6 +81,8 @@ def send(
     body: str | None,
     tags: str | None,
     keys: str | None,
+    delay: str | None,
+    deliver_at: str | None,
     properties: tuple[str, ...],
     queue: str | None,
     count: int,
@@ -78,16 +92,55 @@ def send(
 ) -> None:
     """Send messages, one after the other; each is stored before the next one leaves.
 
-    Prints a line for each. The first that fails ends the command with exit code 1.
+    Prints a line for each. The first that fails ends the command with exit code 1. The line of a message with --delay
+    or --deliver-at ends with a handle, by which gantrymq message recall takes it back until it is delivered.
     """
+    if delay is not None and deliver_at is not None:
+        raise click.UsageError("give --delay or --deliver-at, not both")
+    delay_ms = read_duration_ms(delay, param_hint="--delay") if delay is not None else None
+    deliver_at_ms = read_time_ms(deliver_at, param_hint="--deliver-at") if deliver_at is not None else None
     own, system = apart(dict(_property(text) for text in properties))
     bodies = [body.encode()] if body is not None else _stdin_lines()
     messages = (
-        Message(name, b, tags, keys, properties=dict(own), system_properties=dict(system))
+        Message(
+            name,
+            b,
+            tags,
+            keys,
+            properties=dict(own),
+            delay_ms=delay_ms,
+            deliver_at_ms=deliver_at_ms,
+            system_properties=dict(system),
+        )
         for b in bodies
         for _ in range(count)
     )
     run(_send(namesrv, group, name, queue, messages, _show_sent_json if output == "json" else _show_sent))
+
+
+@message.command()
+@click.argument("handle", metavar="HANDLE")
+@topic_option
+@namesrv_option
+@output_option
+def recall(handle: str, name: str, namesrv: str, output: str) -> None:
+    """Take back a message that was sent with --delay or --deliver-at, before it is delivered.
+
+    HANDLE is what message send printed for it.
+    """
+
+    async def work() -> str:
+        async with Producer(PRODUCER_GROUP, namesrv) as producer:
+            try:
+                return await producer.recall(name, handle)
+            except InvalidParameter as problem:
+                raise click.BadParameter(str(problem), param_hint="HANDLE") from problem
+
+    message_id = run(work())
+    if output == "json":
+        print_json({"topic": name, "message_id": message_id})
+        return
+    click.echo(f"recalled {message_id}")
 
 
 @message.command()
@@ -217,12 +270,16 @@ def _property(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if not (name and mark and value):
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    if name in _OPTION_OF:
+        raise click.BadParameter(f"{name} has an option of its own: {_OPTION_OF[name]}", param_hint="--property")
     return name, value
 
 
 def _show_sent(result: SendResult) -> None:
     queue = result.queue
-    click.echo(f"{result.status.name} {result.message_id} {queue.broker_name}:{queue.queue_id} @{result.queue_offset}")
+    place = f"{queue.broker_name}:{queue.queue_id} @{result.queue_offset}"
+    handle = f" {result.recall_handle}" if result.recall_handle else ""
+    click.echo(f"{result.status.name} {result.message_id} {place}{handle}")
 
 
 def _show_sent_json(result: SendResult) -> None:
@@ -235,6 +292,7 @@ def _show_sent_json(result: SendResult) -> None:
             "broker": result.queue.broker_name,
             "queue": result.queue.queue_id,
             "queue_offset": result.queue_offset,
+            "recall_handle": result.recall_handle,
         }
     )
 

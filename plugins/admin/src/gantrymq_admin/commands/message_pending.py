@@ -8,13 +8,13 @@ from typing import Any, Final, cast
 import click
 
 from gantrymq.client import Admin
-from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
+from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import BrokerRefused, RefusedWith, to_install
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
-from gantrymq_admin.commands.group_admin import brokers_of, where_options
+from gantrymq_admin.commands.options import brokers_of, where_options
 
 __all__ = ["pending"]
 
@@ -55,7 +55,7 @@ def pending(
         for name, source in each["sources"].items():
             count = source["waiting"]
             wait = "1 message waits" if count == 1 else f"{count:,} messages wait"
-            say(f"{each['broker']}: {wait} ({name})")
+            click.echo(f"{each['broker']}: {wait} ({name})")
         print_table(["Due", "Kind", "Topic", "Queue", "Keys", "Unique id", "Size"], map(_row, each["messages"]))
 
 

@@ -13,9 +13,9 @@ from gantrymq.commands.bodies import body_text
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
 from gantrymq.commands.times import TIMES, read_time_ms
-from gantrymq.errors import ClientError, NoMessageFound
+from gantrymq.errors import NoMessageFound
 from gantrymq.model.ids import is_offset_id
-from gantrymq_admin.commands.topic import topic_option
+from gantrymq_admin.commands.options import topic_option
 from gantrymq_admin.message_shown import as_json, show
 
 __all__ = ["lines_of", "local_time", "query", "view"]
@@ -75,7 +75,7 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
     """
     by_place = is_offset_id(message_id)
     if not by_place and topic is None:
-        raise ClientError(
+        raise click.UsageError(
             f"{message_id} is no offset id; if it is the unique id that a client gave, name the topic: "
             f"gantrymq message view {message_id} -t TOPIC"
         )

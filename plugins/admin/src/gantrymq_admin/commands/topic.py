@@ -12,31 +12,13 @@ from gantrymq.client.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
-from gantrymq.errors import InvalidParameter, NoRoute
+from gantrymq.errors import NoRoute
 from gantrymq.model import names
-from gantrymq.model.hosts import parse_address
 from gantrymq.model.topic import PERM_INHERIT, PERM_READ, PERM_WRITE, TopicConfig
+from gantrymq_admin.commands.options import brokers_of, cluster_option, topic_named, where_options
 from gantrymq_admin.topic_queues import refuse_to_hide
 
 PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
-
-
-def legal_topic(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """Refuse a name that no topic can have."""
-    try:
-        if name is not None:
-            names.check_topic(name)
-    except InvalidParameter as problem:
-        raise click.BadParameter(str(problem)) from None
-    return name
-
-
-topic_option = click.option(
-    "-t", "--topic", "name", required=True, callback=legal_topic, metavar="NAME", help="The topic."
-)
-cluster_option = click.option(
-    "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
-)
 
 
 @click.group(cls=CommandGroup)
@@ -57,13 +39,12 @@ def list_topics(everything: bool, namesrv: str, output: str) -> None:
     for name in found:
         click.echo(name)
     if not found:
-        say("no topics yet; create one with: gantrymq topic create -t NAME")
+        say("no topics yet; create one with: gantrymq topic create TOPIC")
 
 
 @topic.command()
-@topic_option
-@cluster_option
-@click.option("-b", "--broker", metavar="ADDR", help="At this broker only, host:port.")
+@topic_named
+@where_options
 @click.option("-r", "--read-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
 @click.option("-w", "--write-queues", type=click.IntRange(1, 65535), default=8, show_default=True, metavar="N")
 @click.option(
@@ -94,10 +75,6 @@ def create(
 
     Fewer read queues than there are hide the messages in the others, so that is refused without --fewer-queues.
     """
-    if cluster and broker:
-        raise click.UsageError("give -c or -b, not both")
-    if broker:
-        _check_address(broker)
     config = TopicConfig(
         name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
     )
@@ -117,7 +94,7 @@ def create(
 
 
 @topic.command()
-@topic_option
+@topic_named
 @cluster_option
 @namesrv_option
 @output_option
@@ -131,14 +108,14 @@ def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
 
 
 @topic.command()
-@topic_option
+@topic_named
 @namesrv_option
 @output_option
 def route(name: str, namesrv: str, output: str) -> None:
     """Show which brokers a topic lies on."""
     found = run(_route(namesrv, name))
     if output == "json":
-        print_json(found.to_json())
+        print_json(_route_json(name, found))
         return
     rows = []
     for grant in found.queues:
@@ -150,11 +127,11 @@ def route(name: str, namesrv: str, output: str) -> None:
         rows.append(row)
     print_table(["Cluster", "Broker", "Addresses by id", "Read queues", "Write queues", "Perm"], rows)
     if found.order:
-        say(f"ordered: {found.order}")
+        click.echo(f"ordered: {found.order}")
 
 
 @topic.command()
-@topic_option
+@topic_named
 @namesrv_option
 @output_option
 def status(name: str, namesrv: str, output: str) -> None:
@@ -190,7 +167,7 @@ async def _create(
     namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
 ) -> list[str]:
     async with Admin(namesrv) as admin:
-        addresses = [broker] if broker else await admin.masters(cluster)
+        addresses = await brokers_of(admin, cluster, broker)
         if not fewer_queues:
             for address in addresses:
                 await refuse_to_hide(admin, address, config)
@@ -230,13 +207,6 @@ async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
 # --- reading options and showing ------------------------------------------------------------------------------------
 
 
-def _check_address(text: str) -> None:
-    try:
-        parse_address(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not host:port", param_hint="-b") from None
-
-
 def _attribute(text: str) -> tuple[str, str]:
     name, mark, value = text.partition("=")
     if text.startswith("+") and mark and value and "," not in value:
@@ -244,6 +214,30 @@ def _attribute(text: str) -> tuple[str, str]:
     if text.startswith("-") and not mark and len(text) > 1:
         return name, ""
     raise click.BadParameter(f"{text!r} is neither +NAME=VALUE nor -NAME", param_hint="-a")
+
+
+def _route_json(name: str, found: TopicRoute) -> dict[str, Any]:
+    return {
+        "topic": name,
+        "order": found.order or None,
+        "queues": [
+            {
+                "broker": queue.broker_name,
+                "read_queues": queue.read_queues,
+                "write_queues": queue.write_queues,
+                "perm": queue.perm,
+            }
+            for queue in found.queues
+        ],
+        "brokers": [
+            {
+                "broker": broker.name,
+                "cluster": broker.cluster,
+                "addresses": {str(broker_id): address for broker_id, address in broker.addresses.items()},
+            }
+            for broker in found.brokers
+        ],
+    }
 
 
 def _moment(time_ms: int) -> str:

@@ -1,0 +1,130 @@
+"""Options that several commands share: groups, topics, and the brokers to ask.
+
+A name that a command needs can be given as an argument or with its option: ``gantrymq group progress billing`` and
+``gantrymq group progress -g billing`` are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from gantrymq.client import Admin
+from gantrymq.errors import InvalidParameter
+from gantrymq.model import names
+from gantrymq.model.hosts import parse_address
+
+__all__ = [
+    "brokers_of",
+    "check_group",
+    "cluster_option",
+    "group_named",
+    "legal_topic",
+    "named",
+    "topic_named",
+    "topic_option",
+    "where_options",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Check = Callable[[str], object]
+
+
+def check_group(name: str) -> str:
+    """Return *name*. Raises click.BadParameter: no group can have it."""
+    return _checked(names.check_group, name)
+
+
+def legal_topic(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    """Return the value of an option that names a topic. Raises click.BadParameter: no topic can have that name."""
+    return None if name is None else _checked(names.check_topic, name)
+
+
+def _checked(check: Check, name: str) -> str:
+    try:
+        check(name)
+    except InvalidParameter as problem:
+        raise click.BadParameter(str(problem)) from None
+    return name
+
+
+def named(
+    parameter: str, check: Check, *flags: str, metavar: str, help: str, required: bool = True
+) -> Callable[[Command], Command]:
+    """Add an argument and an option for one name; the command gets it as *parameter*.
+
+    Args:
+        parameter: the name of the function's parameter.
+        check: raises InvalidParameter for a name that is not legal.
+        *flags: of the option, the short one first.
+        metavar: stands for the name in the help.
+        help: of the option.
+        required: whether the command needs the name; it gets None otherwise.
+    """
+    key = f"{__name__}.{parameter}"
+
+    def keep(ctx: click.Context, _option: click.Parameter, name: str | None) -> None:
+        ctx.meta[key] = None if name is None else _checked(check, name)
+
+    def merge(ctx: click.Context, argument: click.Parameter, name: str | None) -> str | None:
+        by_option: str | None = ctx.meta[key]
+        if name is None:
+            if by_option is None and required and not ctx.resilient_parsing:
+                advice = f"Give it as an argument or with {' or '.join(flags)}."
+                raise click.MissingParameter(advice, ctx, argument, metavar)
+            return by_option
+        if by_option not in (None, name):
+            raise click.UsageError(f"{metavar} is given twice: {name}, and {flags[0]} {by_option}")
+        return _checked(check, name)
+
+    def add(command: Command) -> Command:
+        # The option is eager, so that its value is known when the argument is read.
+        option = click.option(
+            *flags, f"{parameter}_option", is_eager=True, expose_value=False, callback=keep, metavar=metavar, help=help
+        )
+        argument = click.argument(parameter, required=False, callback=merge, metavar=f"[{metavar}]")
+        return argument(option(command))
+
+    return add
+
+
+def group_named(parameter: str = "name", *, required: bool = True) -> Callable[[Command], Command]:
+    """Add GROUP and ``-g``."""
+    return named(
+        parameter, names.check_group, "-g", "--group", metavar="GROUP", help="The consumer group.", required=required
+    )
+
+
+topic_named = named("name", names.check_topic, "-t", "--topic", metavar="TOPIC", help="The topic.")
+topic_option = click.option(
+    "-t", "--topic", "name", required=True, callback=legal_topic, metavar="NAME", help="The topic."
+)
+cluster_option = click.option(
+    "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
+)
+
+
+def where_options(command: Command) -> Command:
+    """Add ``-c`` and ``-b``: the masters of a cluster, or one broker."""
+    broker_option = click.option(
+        "-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port."
+    )
+    return cluster_option(broker_option(command))
+
+
+def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    try:
+        if text is not None:
+            parse_address(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not host:port") from None
+    return text
+
+
+async def brokers_of(admin: Admin, cluster: str | None, broker: str | None) -> Sequence[str]:
+    """Return the one broker, or the masters of the cluster. Raises click.UsageError: both are given."""
+    if cluster and broker:
+        raise click.UsageError("give -c or -b, not both")
+    return [broker] if broker else await admin.masters(cluster)
