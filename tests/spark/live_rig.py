@@ -16,7 +16,8 @@ SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "m
 
 
 def options_of(cluster, streaming=False, **given):
-    texts = {"namesrv": cluster.namesrv, "subscribe": "T", **given}
+    topics = {} if "subscribePattern" in given else {"subscribe": "T"}
+    texts = {"namesrv": cluster.namesrv, **topics, **given}
     return read_options(texts, streaming=streaming, environ={})
 
 

@@ -153,6 +153,13 @@ def test_available_now_reads_nothing_of_a_topic_made_anew_meanwhile():
     assert kinds(planned) == [LossKind.MADE_ANEW]
 
 
+def test_available_now_reads_a_topic_made_anew_before_from_its_first_message():
+    planner, before = Planner(DELAY_MS), read(q0=(10, 20))
+    planner.aim(seen(QueueNow(0, 30, 90)))
+    planned = step(before, seen(QueueNow(0, 35, 95, 60)), 0, planner)
+    assert (planned.offsets, kinds(planned)) == (read(q0=(30, 90, 0)), [LossKind.MADE_ANEW])
+
+
 def test_available_now_passes_offsets_that_expire_meanwhile():
     planner, before = Planner(DELAY_MS), read(q0=(2, 20))
     planner.aim(seen(QueueNow(0, 10, 50)))

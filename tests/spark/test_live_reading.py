@@ -275,25 +275,66 @@ def test_a_stream_takes_queues_that_a_topic_grows_by():
     simulate(case)
 
 
-@pytest.mark.parametrize("count", [2, 20])
+async def make_anew(cluster, count, topic="T"):
+    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        await admin.delete_topic(topic)
+    await cluster.world.clock.sleep(60)
+    await fill(cluster, count, queues=1, topic=topic)
+
+
+@pytest.mark.parametrize("now", [True, False], ids=["available now", "interval"])
+@pytest.mark.parametrize("count", [2, 6, 20])
 @pytest.mark.parametrize("fail", ["true", "false"])
-def test_a_topic_deleted_and_made_anew(count, fail):
+def test_a_topic_deleted_and_made_anew(count, fail, now):
     async def case(cluster):
         await fill(cluster, 6, queues=1)
         stream = Stream(cluster, startingOffsets="earliest", failOnDataLoss=fail)
         async with stream.session() as session:
             assert len(await stream.step(session)) == 6
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
-            await admin.delete_topic("T")
-        await cluster.world.clock.sleep(60)
-        await fill(cluster, count, queues=1)
+        await make_anew(cluster, count)
         async with stream.session() as session:
+            if now:
+                await session.aim()
             if fail == "true":
                 with pytest.raises(DataLost, match="of a topic that was deleted; a topic of that name was made since"):
                     await stream.step(session)
                 return
             assert numbers(await stream.step(session)) == list(range(count))
             assert await stream.step(session) is None
+
+    simulate(case)
+
+
+@pytest.mark.parametrize("count", [2, 6, 20])
+def test_a_topic_made_anew_between_two_micro_batches(count):
+    async def case(cluster):
+        await fill(cluster, 6, queues=1)
+        await fill(cluster, 1, queues=1, topic="U")
+        stream = Stream(cluster, subscribe="T,U", startingOffsets="earliest", failOnDataLoss="false")
+        async with stream.session() as session:
+            assert len(await stream.step(session)) == 7
+            await make_anew(cluster, count)
+            await cluster.send("U", b"100")  # a micro-batch of another queue
+            assert numbers(await stream.step(session)) == [*range(count), 100]
+            assert await stream.step(session) is None
+
+    simulate(case)
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_a_topic_made_anew_at_a_broker_that_was_away(count):
+    async def case(cluster):
+        await fill(cluster, 6, queues=1)
+        stream = Stream(cluster, startingOffsets="earliest", failOnDataLoss="false")
+        async with stream.session() as session:
+            assert len(await stream.step(session)) == 6
+        await make_anew(cluster, count)
+        again = await stopped(cluster)
+        async with stream.session() as session:
+            assert await stream.step(session) is None
+            await again()
+            await cluster.world.clock.sleep(60)
+            assert numbers(await stream.step(session)) == list(range(count))
 
     simulate(case)
 
@@ -337,6 +378,15 @@ def test_a_stream_waits_for_a_broker_that_is_away_and_a_query_does_not_begin_wit
     simulate(case)
 
 
+async def start_name_server(cluster):
+    """A new one at the address of the last, without routes; brokers register again within their interval."""
+    address, _, port = cluster.namesrv.rpartition(":")
+    values = {"bindAddress": address, "listenPort": int(port)}
+    settings = Settings(name_server_settings(cluster.root / "namesrv"), values)
+    cluster._name_server = NameServer(cluster.world, settings)
+    await cluster._name_server.start()
+
+
 @pytest.mark.parametrize("wait", ["2m", "20s"])
 def test_a_stream_waits_for_a_name_server_as_long_as_it_may(wait):
     async def case(cluster):
@@ -345,18 +395,41 @@ def test_a_stream_waits_for_a_name_server_as_long_as_it_may(wait):
         async with stream.session() as session:
             assert len(await stream.step(session)) == 6
             await cluster.send("T", b"6")
-            folder, port = cluster.root / "namesrv", int(cluster.namesrv.rpartition(":")[2])
             await cluster._name_server.stop()
             step = asyncio.ensure_future(stream.step(session))
             await cluster.world.clock.sleep(60)
-            values = {"bindAddress": cluster.namesrv.rpartition(":")[0], "listenPort": port}
-            cluster._name_server = NameServer(cluster.world, Settings(name_server_settings(folder), values))
-            await cluster._name_server.start()
+            await start_name_server(cluster)
             if wait == "20s":
                 with pytest.raises(ConnectFailed, match="no name server answers at"):
                     await step
             else:
                 assert numbers(await step) == [6]
+
+    simulate(case)
+
+
+@pytest.mark.parametrize("pattern", [False, True], ids=["subscribe", "subscribePattern"])
+@pytest.mark.parametrize("fail", ["true", "false"])
+def test_a_name_server_that_restarts_between_two_questions_of_a_look(fail, pattern):
+    async def case(cluster):
+        await fill(cluster, 6, queues=1)
+        topics = {"subscribePattern": "T"} if pattern else {"subscribe": "T"}
+        stream = Stream(cluster, startingOffsets="earliest", failOnDataLoss=fail, **topics)
+        async with stream.session() as session:
+            assert len(await stream.step(session)) == 6
+            await cluster.send("T", b"6")
+            await cluster._name_server.stop()
+            await start_name_server(cluster)
+            admin = session._admin
+            clusters = admin.clusters
+
+            async def registered():  # routes are asked before the broker has registered, clusters after
+                await cluster.world.clock.sleep(60)
+                return await clusters()
+
+            admin.clusters = registered
+            assert await stream.step(session) is None
+            assert numbers(await stream.step(session)) == [6]
 
     simulate(case)
 

@@ -127,7 +127,9 @@ class Planner:
                 kept.add(queue)
                 continue
             first = max(aimed.first, there.first)
-            found[queue] = attrs.evolve(aimed, first=first, end=max(aimed.end, first))
+            found[queue] = attrs.evolve(
+                aimed, first=first, end=max(aimed.end, first), first_stored_ms=there.first_stored_ms
+            )
         return found, kept
 
 

@@ -1,16 +1,19 @@
 """One look at the queues of a query: which there are, which messages they have, and where places in them lie.
 
-A broker that is stopped takes its topics' routes with it, so that a queue without a route is gone only if its broker is
-registered and answers. All times are store times by the brokers' clocks.
+A name server forgets the routes of a broker that stops, and all routes when it restarts, so that a missing route proves
+nothing: a queue is gone only if its broker says so. All times are store times by the brokers' clocks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+import attrs
 
 from gantrymq.client import Admin, Reader
+from gantrymq.client.admin import QueueStats
 from gantrymq.client.routes import QueueGrant, TopicRoute
 from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
@@ -39,6 +42,7 @@ class QueueView:
         self._consumer = consumer
         self._wanted = wanted
         self._asking = asyncio.Semaphore(_AT_ONCE)
+        self._dated: dict[MessageQueue, QueueNow] = {}  # queues whose first message's time was asked, as they were then
 
     async def look_first(self) -> Snapshot:
         """The queues when a query begins: every topic and queue that was named is there, every broker answers.
@@ -57,7 +61,7 @@ class QueueView:
             )
         if not routes:
             raise ConfigError(f"option subscribePattern: no topic's whole name matches {self._wanted.pattern!r}")
-        found = await self._snapshot(routes, Offsets(), False)
+        found = await self._snapshot(routes, Offsets())
         if found.away:
             raise ConnectFailed(
                 f"broker {min(found.away)} of the topics that are read does not answer; a query begins when all do"
@@ -70,18 +74,18 @@ class QueueView:
             )
         return found
 
-    async def look(self, read: Offsets, *, thorough: bool) -> Snapshot:
+    async def look(self, read: Offsets) -> Snapshot:
         """The queues now.
 
         Args:
-            read: how far they were read; of a queue that ends before that the first message's time is asked as well.
-            thorough: ask for it of all queues, after a time without a look.
+            read: how far they were read. A queue that got messages since then is asked for its first message's time as
+                well: it may be another queue of the same name.
 
         Raises:
             ConnectFailed: no name server answers.
             BrokerRefused: a broker does not tell.
         """
-        return await self._snapshot(await self._routes(), read, thorough)
+        return await self._snapshot(await self._routes(), read)
 
     async def resolve(
         self, places: Places, snapshot: Snapshot, now_ms: int
@@ -150,7 +154,7 @@ class QueueView:
             except NoRoute:
                 return None
 
-    async def _snapshot(self, routes: Mapping[str, TopicRoute | None], read: Offsets, thorough: bool) -> Snapshot:
+    async def _snapshot(self, routes: Mapping[str, TopicRoute | None], read: Offsets) -> Snapshot:
         grants = [
             (topic, grant, broker.readable())
             for topic, route in routes.items()
@@ -158,7 +162,7 @@ class QueueView:
             for grant in route.queues
             if grant.perm & PERM_READ and (broker := route.broker(grant.broker_name)) is not None
         ]
-        answers = await asyncio.gather(*(self._ask(*each, read, thorough) for each in grants))
+        answers = await asyncio.gather(*(self._ask(*each, read) for each in grants))
         queues: dict[MessageQueue, QueueNow] = {}
         away: set[str] = set()
         for (_, grant, _), found in zip(grants, answers, strict=True):
@@ -168,45 +172,68 @@ class QueueView:
                 queues.update(found)
         if self._wanted.queues:
             queues = {queue: there for queue, there in queues.items() if queue in self._wanted.queues}
-        lost_sight = {queue.broker_name for queue in read.queues if queue not in queues} - away
-        if lost_sight:
-            away |= lost_sight - {broker.name for broker in (await self._admin.clusters()).brokers}
+        granted = {
+            (topic, grant.broker_name)
+            for topic, route in routes.items()
+            if route is not None
+            for grant in route.queues
+            if route.broker(grant.broker_name) is not None
+        }
+        unrouted = {(queue.topic, queue.broker_name) for queue in read.queues} - granted
+        away |= await self._away({each for each in unrouted if each[1] not in away})
         kept = {queue: there for queue, there in sorted(queues.items()) if queue.broker_name not in away}
         return Snapshot(kept, frozenset(away))
 
+    async def _away(self, unrouted: Collection[tuple[str, str]]) -> set[str]:
+        """Brokers of *unrouted* (topics and broker names without a route) that do not say that the topic is gone."""
+        if not unrouted:
+            return set()
+        masters = {broker.name: broker.master for broker in (await self._admin.clusters()).brokers}
+        known = await asyncio.gather(*(self._stats(topic, masters.get(name)) for topic, name in unrouted))
+        return {name for (_, name), stats in zip(unrouted, known, strict=True) if stats is None or stats}
+
     async def _ask(
-        self, topic: str, grant: QueueGrant, address: str | None, read: Offsets, thorough: bool
+        self, topic: str, grant: QueueGrant, address: str | None, read: Offsets
     ) -> dict[MessageQueue, QueueNow] | None:
-        """The queues of a topic at one broker; None where it does not answer."""
+        """The queues of a topic at one broker; None if it does not answer."""
+        stats = await self._stats(topic, address)
+        if stats is None or address is None:
+            return None
+        found = {}
+        for queue, each in stats.items():
+            if queue.queue_id >= grant.read_queues:
+                continue
+            there = QueueNow(max(0, each.min_offset), max(0, each.max_offset), max(0, each.updated_ms))
+            before = read.queues.get(queue)
+            if before is not None and there.first < there.end and not 0 < there.stored_ms <= before.stored_ms:
+                dated = self._dated.get(queue)
+                if dated is None or attrs.evolve(dated, first_stored_ms=None) != there:
+                    try:
+                        dated = attrs.evolve(there, first_stored_ms=await self._first_stored(address, queue))
+                    except _SILENT:
+                        return None
+                there = self._dated[queue] = dated
+            found[queue] = there
+        return found
+
+    async def _stats(self, topic: str, address: str | None) -> Mapping[MessageQueue, QueueStats] | None:
+        """A topic's queues at one broker; none if it says that it has no such topic, None if it does not answer."""
         if address is None:
             return None
         async with self._asking:
             try:
-                stats = await self._admin.topic_stats(address, topic)
+                return await self._admin.topic_stats(address, topic)
             except _SILENT:
                 return None
             except BrokerRefused as problem:
                 if problem.response_code == ResponseCode.TOPIC_NOT_EXIST:
                     return {}
                 raise
-            found = {}
-            for queue, each in stats.items():
-                if queue.queue_id >= grant.read_queues:
-                    continue
-                first, end = max(0, each.min_offset), max(0, each.max_offset)
-                before = read.queues.get(queue)
-                head: int | None = None
-                if before is not None and first < end and (thorough or end < before.next):
-                    try:
-                        head = await self._first_stored(address, queue)
-                    except _SILENT:
-                        return None
-                found[queue] = QueueNow(first, end, max(0, each.updated_ms), head)
-            return found
 
     async def _first_stored(self, address: str, queue: MessageQueue) -> int | None:
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        reply = await self._admin.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        async with self._asking:
+            reply = await self._admin.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         told = int((reply.ext or {}).get("timestamp") or -1)
         return told if told >= 0 else None
 

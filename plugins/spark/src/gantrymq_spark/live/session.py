@@ -50,7 +50,6 @@ class Session:
         self._consumer = consumer_of(options, world)
         self._view = QueueView(self._admin, self._consumer, options.wanted)
         self._planner = Planner(options.max_delay_ms)
-        self._thorough = True
         self._told: set[Loss] = set()
 
     async def __aenter__(self) -> Session:
@@ -104,9 +103,9 @@ class Session:
         self._settle(losses)
         return Offsets({queue: Reached(at, snapshot.queues[queue].stored_ms) for queue, at in starts.items()})
 
-    async def aim(self, read: Offsets | None = None) -> None:
+    async def aim(self) -> None:
         """Read up to what is there now, and no further."""
-        self._planner.aim(await self._look(read or Offsets(), thorough=False))
+        self._planner.aim(await self._look(Offsets()))
 
     async def latest(self, read: Offsets, *, limited: bool, max_offsets: int | None) -> Offsets:
         """Where the next micro-batch ends; *read* itself where there is nothing to do.
@@ -120,8 +119,7 @@ class Session:
             DataLost: messages are gone, and that is to fail.
             ClientError: no name server has answered for as long as is waited, or a broker refuses.
         """
-        now = await self._look(read, thorough=self._thorough)
-        self._thorough = False
+        now = await self._look(read)
         planned = self._planner.step(
             read,
             now,
@@ -142,12 +140,12 @@ class Session:
             for queue, reached in end.queues.items():
                 await self._consumer.commit(queue, reached.next)
 
-    async def _look(self, read: Offsets, *, thorough: bool) -> Snapshot:
+    async def _look(self, read: Offsets) -> Snapshot:
         """As `QueueView.look`; a stream that runs waits for name servers as its tasks do for brokers."""
         begun = self._clock.monotonic()
         while True:
             try:
-                return await self._view.look(read, thorough=thorough)
+                return await self._view.look(read)
             except ClientError as problem:
                 if not passes(problem) or (self._clock.monotonic() - begun) * 1000 >= self._options.wait_ms:
                     raise
