@@ -76,7 +76,10 @@ def test_bi167_a_recall_where_recalls_are_off(broker, row):
         row.check(answer.remark, answer.code)
 
 
-@pytest.mark.parametrize("text", ["", "x", "!!!!", "djEgVA==", base64.b64encode(b"v2 a b 1 c").decode(), "\x00"])
+NO_ID = base64.b64encode(f"v1 Timed broker-a {IN_AN_HOUR_MS} ".encode()).decode()
+
+
+@pytest.mark.parametrize("text", ["", "x", "!!!!", "djEgVA==", base64.b64encode(b"v2 a b 1 c").decode(), "\x00", NO_ID])
 def test_bi168_a_handle_that_is_none(recalling, row, text):
     with recalling.peer() as peer:
         answer = recall(peer, "Timed", text)

@@ -123,6 +123,8 @@ def test_attributes_are_set_kept_and_deleted(topics):
         ({"message.type": "FIFO"}, "not one of"),
         ({"+message.type": "fifo"}, "FIFO"),
         ({"+reserve.time": "soon"}, "whole number"),
+        ({"+reserve.time": "9" * 5000}, "whole number"),
+        ({"-message.type": ""}, "is new, so attribute message.type cannot be deleted"),
         ({"+cleanup.policy": "COMPACTION"}, "not built"),
     ],
 )

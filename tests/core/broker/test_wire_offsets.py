@@ -107,12 +107,14 @@ def test_all_offsets_are_told_as_their_file_holds_them(broker):
     broker(main)
 
 
-def test_commits_to_queues_that_cannot_be_there_are_taken_and_forgotten(broker):
+def test_commits_to_queues_that_a_topic_does_not_have_are_refused(broker):
     async def main(desk):
         await desk.send("T")  # a topic of 4 queues
         await desk.heartbeat("CG")
         for queue_id in ("-5", "4", "2147483647"):
-            assert (await desk.ask(15, offset_ext(queueId=queue_id, commitOffset="-99"))).code == 0
+            answer = await desk.ask(15, offset_ext(queueId=queue_id, commitOffset="0"))
+            assert answer.code == 29
+            assert answer.remark == f"queueId {queue_id} is outside topic T, with 4 queues; nothing was committed"
         assert "T@CG" not in desk.tables.offsets.table
         assert (await desk.ask(15, offset_ext(commitOffset="1"))).code == 0
         assert desk.tables.offsets.table["T@CG"] == {0: 1}

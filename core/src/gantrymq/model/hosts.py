@@ -41,7 +41,7 @@ def parse_address(text: str) -> tuple[str, int]:
     host, mark, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not mark or not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+    if not mark or not host or not (port.isascii() and port.isdecimal()) or len(port) > 5 or int(port) > 65535:
         raise ValueError(f"{text!r} is not host:port")
     return host, int(port)
 

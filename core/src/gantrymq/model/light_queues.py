@@ -49,6 +49,6 @@ def light_places(topic: str, properties: Mapping[str, str]) -> list[tuple[str, i
         return []
     found: dict[str, int] = {}
     for name, offset in zip(names, offsets, strict=True):
-        if is_light(name) and offset.isascii() and offset.isdecimal():
+        if is_light(name) and offset.isascii() and offset.isdecimal() and len(offset) < 20:
             found.setdefault(name, int(offset))
     return list(found.items())

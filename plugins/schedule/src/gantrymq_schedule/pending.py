@@ -20,6 +20,7 @@ from gantrymq.errors import InvalidParameter, ServiceNotAvailable
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Connection
 from gantrymq.model import properties as props
+from gantrymq.model.members import whole_number
 from gantrymq.remoting.command import Command, response_to
 
 __all__ = ["PENDING", "Page", "PendingRequests", "PendingSource", "shown"]
@@ -96,10 +97,9 @@ class PendingRequests:
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise InvalidParameter(f"{name}={text} is no whole number") from None
+    number = whole_number(text)
+    if number is None:
+        raise InvalidParameter(f"{name}={text} is no whole number")
     if not least <= number <= most:
         raise InvalidParameter(f"{name}={text} is not between {least} and {most}")
     return number

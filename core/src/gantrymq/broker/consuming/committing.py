@@ -61,12 +61,13 @@ class Committing:
         return 0
 
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Store an offset that a client commits by itself; one for a queue that cannot be there is left out.
+        """Store an offset that a client commits by itself.
 
         RocketMQ stores an offset for any queue id; here the table does not grow by such.
 
         Raises:
             GroupNotExist, TopicNotExist: this broker does not know them.
+            InvalidParameter: the topic has no such queue.
             RequestError: as `commit`.
         """
         if self._groups.known(group) is None:
@@ -74,8 +75,12 @@ class Committing:
         topic = self._topics.get(queue.topic)
         if topic is None:
             raise TopicNotExist(f"Topic {queue.topic} not exist!")
-        if 0 <= queue.queue_id < max(topic.read_queues, topic.write_queues):
-            self.commit(group, queue, queue_offset)
+        queues = max(topic.read_queues, topic.write_queues)
+        if not 0 <= queue.queue_id < queues:
+            raise InvalidParameter(
+                f"queueId {queue.queue_id} is outside topic {queue.topic}, with {queues} queues; nothing was committed"
+            )
+        self.commit(group, queue, queue_offset)
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Store an offset.

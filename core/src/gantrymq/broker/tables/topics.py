@@ -267,12 +267,14 @@ def changed_attributes(topic: str, kept: Mapping[str, str] | None, changes: Mapp
                     1, f"topic {topic}: attribute {name} is fixed when the topic is created, and it was made with {had}"
                 )
         if sign == "-":
+            if kept is None:
+                raise RefusedWith(1, f"topic {topic} is new, so attribute {name} cannot be deleted; leave {marked} out")
             result.pop(name, None)
             continue
         choices = _CHOICES[name]
         if choices is not None and value not in choices:
             raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
-        if choices is None and value != "-1" and not (value.isascii() and value.isdecimal() and int(value) < 1 << 63):
+        if choices is None and value != "-1" and not (value.isascii() and value.isdecimal() and len(value) < 19):
             raise RefusedWith(
                 1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds, or -1 for no limit"
             )

@@ -70,7 +70,7 @@ def decode_handle(text: str) -> Handle:
     except (binascii.Error, ValueError):
         raw = b""
     version, *parts = raw.decode("utf-8", "replace").split(" ")
-    if version != _VERSION or len(parts) < len(Handle._fields):
+    if version != _VERSION or len(parts) < len(Handle._fields) or not any(parts[3:]):  # Java drops empty parts behind
         raise RefusedWith(
             ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
         )
