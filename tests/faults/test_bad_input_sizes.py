@@ -50,19 +50,19 @@ def test_bi245_a_batch_of_acknowledgements_with_more_messages_than_a_pop_has(bro
         row.check(answer.remark, answer.code, count=512, most=32)
 
 
-def test_bi261_a_field_that_is_too_long(refuses):
+def test_bi255_a_field_that_is_too_long(refuses):
     ext = {"topic": "T", "key": "k" * 10_000_000, "maxNum": 1, "beginTimestamp": 0, "endTimestamp": 1}
     limit = MAX_TEXT_CHARS
     refuses(RequestCode.QUERY_MESSAGE, ext, name="QUERY_MESSAGE", field="key", length=10_000_000, limit=limit)
 
 
-def test_bi262_settings_that_are_too_long(refuses):
+def test_bi256_settings_that_are_too_long(refuses):
     body = b"\n" * (MAX_PROPERTIES_BYTES + 1)
     name, limit = "UPDATE_BROKER_CONFIG", MAX_PROPERTIES_BYTES
     refuses(RequestCode.UPDATE_BROKER_CONFIG, {}, body, name=name, size=len(body), limit=limit)
 
 
-def test_bi263_a_batch_of_too_many_messages(broker, row):
+def test_bi257_a_batch_of_too_many_messages(broker, row):
     body = encode_batch([BatchEntry(0, b"x", b"")] * 10_001)
     with broker.peer() as peer:
         answer = peer.ask(
@@ -79,16 +79,16 @@ def test_bi263_a_batch_of_too_many_messages(broker, row):
         (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, "topicConfigList", {"topicName": "T"}),
     ],
 )
-def test_bi264_a_list_that_is_too_long(refuses, code, name, each):
+def test_bi258_a_list_that_is_too_long(refuses, code, name, each):
     refuses(code, {}, dumps({name: [each] * 10_001}), name=name, count=10_001, limit=10_000)
 
 
-def test_bi265_a_heartbeat_of_too_many_groups(refuses):
+def test_bi259_a_heartbeat_of_too_many_groups(refuses):
     body = dumps({"clientID": "c", "consumerDataSet": [{"groupName": "G"}] * 5001})
     refuses(RequestCode.HEART_BEAT, {}, body, count=5001, limit=5000)
 
 
-def test_bi266_a_long_header_of_too_many_fields(broker, row, logged):
+def test_bi260_a_long_header_of_too_many_fields(broker, row, logged):
     header = dumps({"code": 34, "extFields": {str(each): "x" * 200 for each in range(1000)}})
     with broker.peer() as peer:
         peer.write(PREFIX.pack(4 + len(header), len(header)) + header)
@@ -96,7 +96,7 @@ def test_bi266_a_long_header_of_too_many_fields(broker, row, logged):
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name, size=len(header), limit=MAX_FIELDS)
 
 
-def test_bi267_an_offset_for_a_queue_that_there_is_not(broker, row):
+def test_bi261_an_offset_for_a_queue_that_there_is_not(broker, row):
     group = {"groupName": "Committing"}
     with broker.peer() as peer:
         assert peer.create_topic("Committed").code == 0

@@ -122,7 +122,7 @@ def test_bi172_a_timed_message_without_room_for_more_properties(broker, row):
         row.check(answer.remark, answer.code, size=size)
 
 
-def test_bi260_a_timer_log_that_is_gone(tmp_path, broker_with, row, caplog):
+def test_bi254_a_timer_log_that_is_gone(tmp_path, broker_with, row, caplog):
     store = tmp_path / "store"
     first = start_broker(store, plugins=PLUGINS)
     with first.peer() as peer:
