@@ -74,4 +74,16 @@ TABLE = (
         "delivered without them",
         "tests/schedule/test_timer_service.py::test_what_has_no_room_for_the_times_of_its_delivery_comes_without_them",
     ),
+    Deviation(
+        "an offset that a client commits (15) for a queue that the topic does not have",
+        "stored, under any queue id",
+        "refused with 29; nothing is committed",
+        "tests/core/broker/test_wire_offsets.py::test_commits_to_queues_that_a_topic_does_not_have_are_refused",
+    ),
+    Deviation(
+        "sizes of headers, fields, JSON bodies, lists, heartbeats and batches of a request",
+        "limited by the frame's 16 MiB alone",
+        "limited, see docs/bad-input.md: one request never stalls the others",
+        "tests/faults/test_request_codes.py::test_odd_requests_of_every_code_are_answered_with_a_sentence",
+    ),
 )
