@@ -87,6 +87,54 @@ def test_delays():
     assert [each.alone for each in found] == [True, True, True, False]
 
 
+def delivered(zone, local, unit="us"):
+    batch = pa.record_batch({"body": ["x"], "deliverTime": pa.array([local], pa.timestamp(unit))})
+    (found,) = Rows(options_of(topic="T"), "partition 2", "p", zone).messages(batch)
+    moment = datetime.datetime.fromtimestamp(
+        int(found.message.all_properties()["TIMER_DELIVER_MS"]) / 1000, datetime.UTC
+    )
+    return moment.strftime("%m-%d %H:%M:%S")
+
+
+@pytest.mark.parametrize(
+    ("zone", "local", "utc"),
+    [
+        ("Asia/Shanghai", "2026-01-02 00:00:00", "01-01 16:00:00"),
+        ("America/New_York", "2026-07-01 00:00:00", "07-01 04:00:00"),
+        ("UTC", "2026-01-02 00:00:00", "01-02 00:00:00"),
+        ("Z", "2026-01-02 00:00:00", "01-02 00:00:00"),
+        ("+08:00", "2026-01-02 00:00:00", "01-01 16:00:00"),
+        ("-03:30", "2026-01-02 00:00:00", "01-02 03:30:00"),
+        ("GMT+8", "2026-01-02 00:00:00", "01-01 16:00:00"),
+        ("Europe/Berlin", "2026-03-29 02:30:00", "03-29 01:30:00"),  # skipped: 03:30 summer time
+        ("Europe/Berlin", "2026-10-25 02:30:00", "10-25 00:30:00"),  # comes twice: the first
+    ],
+)
+def test_a_time_without_a_zone_is_of_the_session_s(zone, local, utc):
+    moment = datetime.datetime.fromisoformat(local)
+    assert {delivered(zone, moment, unit) for unit in ("s", "ms", "us", "ns")} == {utc}
+
+
+@pytest.mark.parametrize(
+    ("zone", "words"),
+    [
+        (None, "has no time zone, and spark.sql.session.timeZone is not set; set it, or cast the column to timestamp"),
+        ("Mars/Base", "timeZone is 'Mars/Base', which this machine does not know; cast the column to timestamp"),
+        ("+99:00", "timeZone is '.99:00', which this machine does not know"),
+        ("../etc/passwd", "which this machine does not know"),
+    ],
+)
+def test_a_time_without_a_zone_in_a_session_whose_zone_nobody_knows(zone, words):
+    with pytest.raises(ConfigError, match=words):
+        delivered(zone, datetime.datetime(2026, 1, 1))
+
+
+def test_a_time_with_a_zone_asks_for_no_other():
+    moment = pa.array([datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)], pa.timestamp("us", "Asia/Shanghai"))
+    (found,) = sent({"body": ["x"], "deliverTime": moment, "storeTimestamp": pa.array([0], pa.timestamp("us"))})
+    assert found.message.all_properties()["TIMER_DELIVER_MS"] == "1767225600000"
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [

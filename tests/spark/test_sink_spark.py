@@ -105,6 +105,24 @@ def test_mistakes_are_told_in_our_words(session, broker, columns, options, words
     assert broker.pull("Mistakes") == []
 
 
+def test_a_time_without_a_zone_is_of_the_session_s_time_zone(session, broker, tmp_path):
+    broker.create_topic("Local", 1)
+    columns = ("'x' as body", "timestamp_ntz'2026-01-02 00:00:00' as deliverTime")
+    told = "TIMER_DELIVER_MS=1767283200000: delayed messages need a schedule plugin"  # 2026-01-01T16:00:00Z
+    session.range(1).write.json(str(tmp_path / "in"))
+    session.conf.set("spark.sql.session.timeZone", "Asia/Shanghai")
+    try:
+        with pytest.raises(Exception, match=told):
+            written(session.range(1).selectExpr(*columns), broker, topic="Local")
+        rows = session.readStream.schema("id long").json(str(tmp_path / "in")).selectExpr(*columns)
+        options = {"namesrv": broker.namesrv, "topic": "Local", "checkpointLocation": str(tmp_path / "checkpoint")}
+        query = rows.writeStream.format("gantrymq").options(**options).trigger(availableNow=True).start()
+        with pytest.raises(Exception, match=told):
+            query.awaitTermination(120)
+    finally:
+        session.conf.unset("spark.sql.session.timeZone")
+
+
 def test_topics_are_not_overwritten(session, broker):
     frame = session.range(1).selectExpr("'x' body")
     with pytest.raises(Exception, match="cannot be overwritten; write with mode"):

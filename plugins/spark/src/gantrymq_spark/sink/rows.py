@@ -16,6 +16,7 @@ from gantrymq.client.message import Message
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import properties as names
 from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
+from gantrymq_spark.sink.local_times import epoch_ms, session_zone
 from gantrymq_spark.sink.options import SinkOptions
 
 __all__ = ["Outbound", "Rows", "Source"]
@@ -43,15 +44,17 @@ class Outbound(NamedTuple):
 class Rows:
     """The rows of one task, in their order."""
 
-    def __init__(self, options: SinkOptions, task: str, prefix: str) -> None:
+    def __init__(self, options: SinkOptions, task: str, prefix: str, zone: str | None = None) -> None:
         """Begin with row 0.
 
         Args:
             options: of the query.
             task: what sentences call it, such as ``partition 3``.
             prefix: of the ids; ``/`` and the number of the row come behind it.
+            zone: the session's time zone, for times without one; None if it was never set.
         """
         self._options = options
+        self._zone = zone
         self._task = task
         self._prefix = prefix
         self._next = 0
@@ -60,9 +63,15 @@ class Rows:
         """What is to be sent for the rows of *batch*.
 
         Raises:
-            ConfigError: a row that no message can be made of; says which.
+            ConfigError: a row that no message can be made of; says which. A column of times without a zone, and the
+                session's zone is not known.
         """
-        columns = {name: _values(batch.column(index)) for index, name in enumerate(batch.schema.names)}
+        wanted = {*_USED, self._options.id_column}
+        columns = {
+            name: _values(batch.column(index), self._zone)
+            for index, name in enumerate(batch.schema.names)
+            if name in wanted
+        }
         used = [(name, columns[name]) for name in _USED if name in columns]
         ids = columns.get(self._options.id_column or "")
         for index in range(batch.num_rows):
@@ -135,12 +144,16 @@ class Rows:
 _USED = ("topic", "body", "keys", "tags", "properties", "flag", "shardingKey", *DELAYS, "brokerName", "queueId")
 
 
-def _values(column: pa.Array) -> list[Any]:
-    """Python's values; times as ms since 1970."""
+def _values(column: pa.Array, zone: str | None) -> list[Any]:
+    """Python's values; times as ms since 1970, those without a zone as clocks in *zone* have them."""
     if pa.types.is_timestamp(column.type):
         per_ms = {"s": 1000, "ms": 1, "us": -1000, "ns": -1_000_000}[column.type.unit]
         counts: list[int | None] = column.cast(pa.int64()).to_pylist()
-        return [None if each is None else each * per_ms if per_ms > 0 else each // -per_ms for each in counts]
+        times = [None if each is None else each * per_ms if per_ms > 0 else each // -per_ms for each in counts]
+        if column.type.tz is None:
+            where = session_zone(zone)
+            times = [None if each is None else epoch_ms(each, where) for each in times]
+        return times
     found: list[Any] = column.to_pylist()
     return found
 

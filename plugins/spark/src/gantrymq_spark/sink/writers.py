@@ -21,6 +21,7 @@ from gantrymq.client import Producer
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import real_world
 from gantrymq_spark.sink.columns import check_columns
+from gantrymq_spark.sink.local_times import SESSION_ZONE
 from gantrymq_spark.sink.options import SinkOptions
 from gantrymq_spark.sink.rows import Rows
 from gantrymq_spark.sink.sending import Sender
@@ -94,7 +95,7 @@ def _written(
 ) -> WriterCommitMessage:
     """Send batch after batch. While Spark makes the next one, nothing is under way."""
     world = real_world()
-    rows = Rows(options, f"partition {partition}", prefix)
+    rows = Rows(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
     count = 0
     with asyncio.Runner() as runner:
         producer = Producer(
