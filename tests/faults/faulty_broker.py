@@ -75,7 +75,8 @@ class Peer:
             self.write(encode(Command(code, opaque=6, flag=2, ext=fields, body=body)))
             return self.ask(RequestCode.GET_BROKER_RUNTIME_INFO)
         self.write(encode(Command(code, opaque=7, ext=fields, body=body)))
-        answer = self.answer()
+        while not (answer := self.answer()).is_response:
+            pass  # a notice of the broker
         assert answer.opaque == 7
         assert answer.is_response
         return answer

@@ -96,10 +96,14 @@ class GroupTable:
             InvalidParameter: as `put`, or a number is above its limit.
         """
         for group in groups:
-            self._check_limits(group)
-            check_readable(group, "group")
+            self.check(group)
         for group in groups:
             self.put(group)
+
+    def check(self, group: GroupConfig) -> None:
+        """Raises InvalidParameter: an operator may not make this group."""
+        self._check_limits(group)
+        check_readable(group, "group")
 
     def put(self, group: GroupConfig) -> None:
         """Create or replace a group.

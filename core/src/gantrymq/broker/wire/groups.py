@@ -11,7 +11,7 @@ from typing import Any
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import Member
 from gantrymq.broker.wire.answers import ok, with_json
-from gantrymq.broker.wire.paging import page
+from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection
 from gantrymq.model.group import GroupConfig
@@ -30,6 +30,7 @@ from gantrymq.remoting.headers.groups import (
 )
 from gantrymq.remoting.headers.topics import QueryTopicConsumeByWhoRequest, QueryTopicsByConsumerRequest
 from gantrymq.remoting.serving import serves
+from gantrymq.world.time_slices import TimeSlices
 
 
 class GroupRequests:
@@ -38,6 +39,7 @@ class GroupRequests:
     def __init__(self, parts: Parts) -> None:
         self._groups = parts.groups
         self._clients = parts.clients
+        self._clock = parts.world.clock
         self._offsets = parts.offsets
         self._state = parts.state
 
@@ -51,7 +53,14 @@ class GroupRequests:
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """225: create or change several; all are checked before the first is applied."""
-        self._groups.update([_group(each) for each in objects_in(object_body_of(asked), "groupConfigList")])
+        groups, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
+        for each in objects_in(object_body_of(asked), "groupConfigList"):
+            groups.append(_group(each))
+            self._groups.check(groups[-1])
+            await slices.item_done()
+        for group in groups:
+            self._groups.put(group)
+            await slices.item_done()
         await self._state.saved()
         return ok(asked)
 
