@@ -43,6 +43,12 @@ TABLE = (
         "tests/core/config/test_settings_load.py::test_a_file_without_a_known_key_is_refused",
     ),
     Deviation(
+        "a transaction check that a killed broker may not have sent",
+        "counts",
+        "does not count: producers are asked `transactionCheckMax` times",
+        "tests/transaction/test_sent_checks.py::test_a_check_that_a_killed_broker_did_not_send_does_not_count",
+    ),
+    Deviation(
         "the configuration of a group that does not exist (352)",
         "the group is created with defaults where groups are created automatically",
         "answered with 26: reading creates nothing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from broker_desk import records
+from broker_desk import body_of, records
 from small_schedule import LEVELS_MS, SmallSchedule
 
 from gantrymq.broker.sending.sending_back import delay_level
@@ -181,6 +181,27 @@ def test_the_client_says_how_often_if_it_is_new_enough(delaying, of_group, of_cl
         more = {} if of_client is None else {"maxReconsumeTimes": of_client}
         assert (await back(desk, (await sent(desk)).log_offset, version=version, **more)).code == 0
         assert (desk.tables.topics.get(DEAD) is not None) is dead
+
+    delaying(main)
+
+
+EXPONENTIAL = {"type": "EXPONENTIAL", "exponentialRetryPolicy": {"initial": 60_000, "max": 90_000, "multiplier": 2}}
+CUSTOMIZED = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [60_000, 90_000]}}
+
+
+@pytest.mark.parametrize("policy", [EXPONENTIAL, CUSTOMIZED])
+def test_the_retry_policy_of_a_group_is_kept_and_changes_no_delay_as_in_rocketmq(delaying, policy):
+    """Source: apache/rocketmq 5.3.3: of all its code only proxy/ uses it (GrpcClientSettingsManager)."""
+
+    async def main(desk):
+        config = {"groupName": "CG", "groupRetryPolicy": policy, "consumeTimeoutMinute": 1}
+        assert (await desk.ask(200, None, dumps(config))).code == 0
+        shown = body_of(await desk.ask(352, {"group": "CG"}))
+        assert (shown["groupRetryPolicy"], shown["consumeTimeoutMinute"]) == (policy, 1)
+        record = await sent(desk)
+        assert (await back(desk, record.log_offset)).code == 0
+        (waiting,) = records(await desk.pull(SCHEDULE_TOPIC, queueId="2"))
+        assert waiting.properties["DELAY"] == "3"
 
     delaying(main)
 

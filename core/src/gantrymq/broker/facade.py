@@ -56,7 +56,7 @@ class BrokerFacade:
         self.store = parts.store
         self.store_host = parts.identity.packed_host
         self.root = parts.state.root
-        self.bit_maps = parts.bit_maps
+        self.bit_maps, self.clean_start = parts.bit_maps, parts.clean_start
         self._parts = parts
         self._router = router
         self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for

@@ -57,6 +57,7 @@ class Opened:
     followers: Followers
     transactions: TransactionService | None
     bit_maps: BitMaps
+    clean_start: bool  # the store was stopped normally
 
 
 class Parts:
@@ -70,7 +71,7 @@ class Parts:
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
         self.committing, self.followers = opened.committing, opened.followers
-        self.started_ms = world.clock.now_ms()
+        self.clean_start, self.started_ms = opened.clean_start, world.clock.now_ms()
         name_servers = name_servers_of(settings)
         self.registration = Registration(
             client,

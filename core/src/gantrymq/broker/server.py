@@ -145,7 +145,7 @@ class BrokerServer:
         tables.groups.add_system_groups()
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
         kept, transactions = (self.store, tables, state, committing, followers), self._transactions
-        opened = Opened(world, settings, self._plugins, *kept, transactions, self._context.bit_maps)
+        opened = Opened(world, settings, self._plugins, *kept, transactions, self._context.bit_maps, report.clean)
         parts = Parts(opened, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)

@@ -78,6 +78,10 @@ class Broker(Protocol):
         """The store's folder; RocketMQ's small files lie in its ``config``."""
 
     @property
+    def clean_start(self) -> bool:
+        """Whether the store was stopped normally before this start."""
+
+    @property
     def bit_maps(self) -> BitMaps:
         """Who makes the bits of ext units, to be added to; a store without ext files asks nobody."""
 

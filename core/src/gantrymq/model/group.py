@@ -35,7 +35,7 @@ class GroupConfig:
     consume_message_orderly: bool = False
     retry_queues: int = 1  # of its retry topic
     retry_max_times: int = 16  # deliveries after the first one until a message is a dead letter
-    retry_policy: dict[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})
+    retry_policy: dict[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})  # carried for RocketMQ's proxy
     broker_id: int = 0  # of the replica that serves its pulls
     which_broker_when_slow: int = 1  # replica to turn to when it is far behind
     notify_ids_changed: bool = True  # whether members are told when members change

@@ -13,11 +13,13 @@ broker/.../client/ProducerManager.java (getAvailableChannel).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import math
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from gantrymq.errors import GantryError
+from gantrymq.errors import GantryError, RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
 from gantrymq.model import properties as props
@@ -32,7 +34,7 @@ from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
 from gantrymq_transaction.writer import Writer
 
-__all__ = ["GROUP", "Checking", "kept_hours"]
+__all__ = ["GROUP", "Checking", "Unsure", "kept_hours", "unsure_after"]
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ ROUND_MESSAGES: Final = 50_000
 SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
 MOST_TOLD: Final = 10  # messages that a round names in the log because something failed
 CARRY_SHARE: Final = 4  # so many times the undecided ones
+UNSURE_MS: Final = 5_000  # a check is sent at most so long after its half message was written (syncFlushTimeout)
 
 
 class _Progress(NamedTuple):
@@ -54,10 +57,27 @@ class _Progress(NamedTuple):
     log_end: int
 
 
+class Unsure(NamedTuple):
+    """Half messages whose last check may not have been sent: they are counted before, and the broker was killed."""
+
+    end: int  # queue offset behind the last one
+    stored_from_ms: float
+
+
+async def unsure_after(broker: Broker) -> Unsure:
+    """Those that were written shortly before the newest one; none after a normal stop."""
+    end = broker.bounds(HALF_QUEUE).max_offset
+    if not broker.clean_start:
+        async for newest in read_from(broker, HALF_QUEUE, end - 1, end, TimeSlices(broker.world.clock, SLICE)):
+            return Unsure(end, newest.store_timestamp - UNSURE_MS)
+    return Unsure(0, math.inf)
+
+
 class Checking:
     """Looks after what nobody decides."""
 
-    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, broker_name: str) -> None:
+    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, broker_name: str, unsure: Unsure) -> None:
+        """*unsure*: see `unsure_after`."""
         self._broker = broker
         self._ledger = ledger
         self._writer = writer
@@ -66,6 +86,7 @@ class Checking:
         self._turn = 0  # whose turn it is among several producers
         self._moved: _Progress | None = None
         self._left_alone = 0  # in this round, because something failed
+        self._unsure = unsure
         self._uncounted: dict[int, int] = {}  # half offset to the checks that its record does not count; -1: one less
         self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
@@ -194,7 +215,9 @@ class Checking:
         )
 
     def _checks(self, half: RecordView) -> int:
-        return checks_of(half.properties) + self._uncounted.get(half.queue_offset, 0)
+        checks, offset = checks_of(half.properties), half.queue_offset
+        unsure = offset < self._unsure.end and half.store_timestamp >= self._unsure.stored_from_ms
+        return checks + self._uncounted.get(offset, -1 if unsure and checks else 0)
 
     async def _act(
         self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
@@ -249,6 +272,10 @@ class Checking:
                 missing = uncounted - (ask and not self._ask(half, own, copy))
                 if missing:
                     self._uncounted[copy.queue_offset] = missing
+                if missing == -1:  # the next start is to know it as well
+                    own[CHECK_TIMES] = str(checks_of(own) - 1)
+                    with contextlib.suppress(RefusedWith):
+                        self._writer.submit([copy.queue_offset], renewed(half, own))
 
         done = self._writer.submit([half.queue_offset], message)
         done.add_done_callback(stored)

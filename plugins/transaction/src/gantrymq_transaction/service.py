@@ -17,7 +17,7 @@ from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_MASK
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_transaction.checking import GROUP, Checking
+from gantrymq_transaction.checking import GROUP, Checking, unsure_after
 from gantrymq_transaction.deciding import Deciding
 from gantrymq_transaction.figures import show_figures
 from gantrymq_transaction.half_text import HalfTexts
@@ -72,7 +72,7 @@ class RocketTransactions:
         self._running = _Running(
             *(broker, ledger, writer),
             Deciding(broker, ledger, writer, half.max_offset),
-            Checking(broker, ledger, writer, name),
+            Checking(broker, ledger, writer, name, await unsure_after(broker)),
         )
         self._last_round_ms = broker.world.clock.now_ms()
         show_figures(broker, self.undecided)
