@@ -47,6 +47,34 @@ def test_bi246_a_group_above_a_limit(refuses, field, count, limit, key):
     refuses(body, "G", group="G", field=field, count=count, limit=limit, key=key)
 
 
+def test_bi262_a_group_attribute_that_does_not_exist(refuses):
+    refuses(b'{"groupName":"G","attributes":{"+no.such":"1"}}', "G", group="G", attribute="'+no.such'")
+
+
+@pytest.fixture
+def refuses_change(broker, row):
+    """Ask for a change of an existing group; compare the answer with the row, and see that nothing changed."""
+
+    def check(changes, **values):
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        with broker.peer() as peer:
+            assert peer.ask(code, {}, b'{"groupName":"Old"}').code == 0
+            answer = peer.ask(code, {}, b'{"groupName":"Old","retryMaxTimes":3,"attributes":' + changes + b"}")
+            row.check(answer.remark, answer.code, owner="group Old", name="filter", **values)
+            kept = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "Old"}).body
+            assert b'"retryMaxTimes":16' in kept
+
+    return check
+
+
+def test_bi263_an_attribute_to_delete_that_is_not_set(refuses_change):
+    refuses_change(b'{"-filter":""}')
+
+
+def test_bi264_an_attribute_set_and_deleted_at_once(refuses_change):
+    refuses_change(b'{"+filter":"TAG:: A","-filter":""}')
+
+
 def test_bi96_a_key_value_table_that_is_cut_short(tmp_path, logged, row):
     path = tmp_path / "namesrv" / "kvConfig.json"
     path.parent.mkdir()

@@ -65,7 +65,9 @@ def test_the_attribute_of_a_group_filters_besides_what_it_subscribes_to(served):
     assert served.pull("CONTAINS:: bc", "SQL92") == ["abc", "bcd"]
     put_group(served, **{"+filter": "TAG:: A"})  # as Java's tools write it
     assert served.pull() == ["abc", "ace"]
-    put_group(served)
+    put_group(served)  # nothing said about it
+    assert served.pull() == ["abc", "ace"]
+    put_group(served, **{"-filter": ""})
     assert served.pull() == ["abc", "ace", "bcd"]
 
 
@@ -75,7 +77,7 @@ def test_without_tags_the_attribute_filters_what_subscribes_to_everything(serve)
     assert served.pull() == ["abc", "bcd"]
     put_group(served, filter="CONTAINS:: d")
     assert served.pull() == ["bcd"]
-    put_group(served)
+    put_group(served, **{"-filter": ""})
     assert served.pull() == ["abc", "bcd"]
 
 

@@ -82,12 +82,12 @@ def test_group_explain_and_status_name_a_suspended_filter_with_the_reason(served
     sentence = f"filter CONTAINS of group {GROUP} on topic T is suspended: it raised KeyError: 'colour' at T/"
     put_group(served, GROUP)
     shown = command(served, "group", "explain", GROUP)
-    assert sentence in shown.stderr
+    assert sentence in shown.output
     (broker,) = json.loads(command(served, "group", "explain", GROUP, "--output", "json").stdout)["brokers"]
     assert sentence in {each["reason"]: each["sentence"] for each in broker["diagnosis"]}["custom-filters-suspended"]
     shown = command(served, "status")
     assert "gantrymq_custom_filters_suspended" in shown.stdout
-    assert sentence in shown.stderr
+    assert sentence in shown.output
 
 
 def test_other_groups_are_told_nothing_of_it(served):
@@ -103,5 +103,5 @@ def test_a_filter_of_the_groups_attribute_is_named_as_well(served):
     with pytest.raises(BrokerRefused, match="is suspended"):
         served.pull()
     assert (
-        f"filter CONTAINS of group {GROUP} on topic T is suspended" in command(served, "group", "explain", GROUP).stderr
+        f"filter CONTAINS of group {GROUP} on topic T is suspended" in command(served, "group", "explain", GROUP).output
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.tables.groups import GroupTable
-from gantrymq.errors import GroupNotExist, InvalidParameter
+from gantrymq.errors import GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
@@ -68,3 +68,49 @@ def test_a_deleted_group_takes_its_prohibitions_along(groups):
     assert groups.delete("CG") is None
     assert groups.may_read("CG", "T")
     assert groups.version.counter == 1
+
+
+# --- by an operator -------------------------------------------------------------------------------------------------
+
+
+def test_attributes_that_a_change_does_not_name_stay(groups):
+    groups.update([GroupConfig("CG", attributes={"+filter": "TAG:: A"})])
+    groups.update([GroupConfig("CG", retry_max_times=3)])
+    group = groups.known("CG")
+    assert (group.retry_max_times, group.attributes) == (3, {"filter": "TAG:: A"})
+    groups.update([group])  # as it was read
+    assert groups.known("CG").attributes == {"filter": "TAG:: A"}
+    groups.update([GroupConfig("CG", attributes={"-filter": ""})])
+    assert groups.known("CG").attributes == {}
+
+
+def test_changes_of_one_group_in_one_request_add_up(groups):
+    groups.update([GroupConfig("CG", attributes={"+filter": "TAG:: A"}), GroupConfig("CG", retry_max_times=3)])
+    assert groups.known("CG").attributes == {"filter": "TAG:: A"}
+    assert groups.known("CG").retry_max_times == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "word"),
+    [
+        ("New", {"+no.such": "1"}, r"group New: attribute '\+no.such' is not one of \+filter"),
+        ("New", {"no.such": "1"}, "not one of"),
+        ("New", {"-filter": ""}, "is new"),
+        ("Old", {"-filter": ""}, "has no attribute filter to delete"),
+        ("Old", {"+filter": "TAG:: A", "-filter": ""}, "named twice"),
+    ],
+)
+def test_an_attribute_that_cannot_be_kept_is_refused(groups, name, changes, word):
+    groups.put(GroupConfig("Old"))
+    with pytest.raises(RefusedWith, match=word):
+        groups.update([GroupConfig("Before"), GroupConfig(name, retry_max_times=3, attributes=changes)])
+    assert groups.known("Before") is groups.known("New") is None
+    assert groups.known("Old").retry_max_times == 16
+
+
+def test_what_earlier_versions_stored_can_be_changed(groups):
+    stored = {"+filter": "TAG:: A", "+no.such": "1"}
+    groups.load({"CG": GroupConfig("CG", attributes=stored)}, {}, DataVersion())
+    assert groups.known("CG").attributes == {"filter": "TAG:: A", "no.such": "1"}
+    groups.update([GroupConfig("CG", attributes={"-no.such": "", "-filter": ""})])
+    assert groups.known("CG").attributes == {}

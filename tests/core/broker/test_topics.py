@@ -134,6 +134,30 @@ def test_an_attribute_that_cannot_be_kept_is_refused(topics, changes, word):
     assert topics.get("T") is None
 
 
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"-reserve.time": ""}, "topic T has no attribute reserve.time to delete"),
+        ({"+message.type": "FIFO", "-message.type": ""}, "named twice"),
+    ],
+)
+def test_a_change_that_contradicts_the_topic_or_itself_is_refused(topics, changes, word):
+    topics.update(TopicConfig("T"), {"+message.type": "NORMAL"})
+    with pytest.raises(RefusedWith, match=word):
+        topics.update(TopicConfig("T"), changes)
+    assert topics.get("T").attributes == {"message.type": "NORMAL"}
+
+
+def test_the_retry_topic_of_a_group_with_ordered_topics_is_marked(topics):
+    told = []
+    topics.on_change(told.append)
+    assert not topics.create_retry("%RETRY%CG", 1).order
+    topics.create_retry("%RETRY%CG", 4, ordered=True)
+    topic = topics.create_retry("%RETRY%CG", 1)  # for a message sent back, or a member that reads other topics
+    assert (topic.order, topic.write_queues, len(told)) == (True, 1, 2)
+    assert topics.create_retry("%RETRY%Other", 1, ordered=True).order
+
+
 def test_the_kind_of_queue_is_fixed_at_creation(topics):
     topics.update(TopicConfig("B"), {"+queue.type": "BatchCQ"})
     assert topics.get("B").has_batch_queues

@@ -7,6 +7,7 @@ from broker_desk import body_of
 
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
+from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import LanguageCode
 
 NOTICE = 40
@@ -48,6 +49,18 @@ def test_a_java_heartbeat_makes_the_client_known(broker):
         }
         assert len(body_of(await desk.ask(204, {"producerGroup": "PG"}))["connectionSet"]) == 1
         assert desk.tables.topics.get("%RETRY%CG").write_queues == 1
+
+    broker(main)
+
+
+def test_the_retry_topic_is_ordered_when_a_subscribed_topic_is(broker):
+    async def main(desk):
+        for group, topic, order in (("Plain", "T", False), ("Ordered", "O", True)):
+            desk.tables.topics.put(TopicConfig(topic, order=order))
+            await desk.heartbeat(group, topic)
+            assert desk.tables.topics.get(f"%RETRY%{group}").order is order
+        await desk.heartbeat("Plain", "O")  # it made its retry topic before
+        assert desk.tables.topics.get("%RETRY%Plain").order
 
     broker(main)
 

@@ -95,3 +95,19 @@ def test_created_groups_are_there_after_a_restart(broker):
         assert b'"retryQueueNums":4' in stored
 
     broker(main)
+
+
+@pytest.mark.parametrize(
+    ("code", "body"), [(200, lambda group: group), (225, lambda group: {"groupConfigList": [group]})]
+)
+def test_a_change_keeps_the_attributes_that_it_does_not_name(broker, code, body):
+    async def main(desk):
+        for change in ({"attributes": {"+filter": "TAG:: A"}}, {"retryMaxTimes": 3}):
+            assert (await desk.ask(code, None, dumps(body({"groupName": "CG", **change})))).code == 0
+        config = body_of(await desk.ask(352, {"group": "CG"}))
+        assert (config["retryMaxTimes"], config["attributes"]) == (3, {"filter": "TAG:: A"})
+        wrong = {"groupName": "CG", "retryMaxTimes": 4, "attributes": {"+no.such": "1"}}
+        assert (await desk.ask(code, None, dumps(body(wrong)))).code == 1
+        assert body_of(await desk.ask(352, {"group": "CG"})) == config
+
+    broker(main)

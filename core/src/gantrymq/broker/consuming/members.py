@@ -48,7 +48,8 @@ class Members:
             config = self._groups.find(group)
             if config is None:
                 continue
-            self._topics.create_retry(names.retry_topic(group), config.retry_queues, unit=unit_mode)
+            ordered = any(self._topics.is_ordered(each.topic) for each in subscriptions or ())
+            self._topics.create_retry(names.retry_topic(group), config.retry_queues, unit=unit_mode, ordered=ordered)
             online = self._clients.consumer_group(group)
             if fingerprint and (online is None or online.fingerprint != fingerprint):
                 changed = True

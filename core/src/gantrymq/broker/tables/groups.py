@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+import attrs
+
 from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.tables.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gantrymq.broker.tables.kept import check_limit, check_readable
 from gantrymq.config import Settings
 from gantrymq.errors import GroupNotExist, InvalidParameter
@@ -42,7 +45,9 @@ class GroupTable:
         self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]], version: DataVersion
     ) -> None:
         """Take over what was read from subscriptionGroup.json."""
-        self._groups.update(groups)
+        for name, group in groups.items():  # earlier versions kept the sign of a request
+            attributes = {key.removeprefix("+"): value for key, value in group.attributes.items()}
+            self._groups[name] = attrs.evolve(group, attributes=attributes)
         self.forbidden = {group: dict(topics) for group, topics in forbidden.items()}
         self.version = version
 
@@ -92,18 +97,29 @@ class GroupTable:
     def update(self, groups: Sequence[GroupConfig]) -> None:
         """Create or replace *groups* on behalf of an operator; all are checked before the first is put.
 
+        The attributes of each are changes (``+name`` sets, ``-name`` deletes): those not named stay. A name without a
+        sign sets as well, so that a configuration can be read, changed and sent back.
+
         Raises:
             InvalidParameter: as `put`, or a number is above its limit.
+            RefusedWith: an attribute is unknown, or cannot be deleted.
         """
+        changed: dict[str, GroupConfig] = {}
         for group in groups:
-            self.check(group)
-        for group in groups:
+            changed[group.name] = self.check(group, changed)
+        for group in changed.values():
             self.put(group)
 
-    def check(self, group: GroupConfig) -> None:
-        """Raises InvalidParameter: an operator may not make this group."""
+    def check(self, group: GroupConfig, earlier: Mapping[str, GroupConfig]) -> GroupConfig:
+        """Return *group* as `update` would store it after the *earlier* ones, by name. Raises as `update`."""
         self._check_limits(group)
-        check_readable(group, "group")
+        known = earlier.get(group.name) or self._groups.get(group.name)
+        kept = known.attributes if known is not None else None
+        changes = {key if key[:1] in ("+", "-") else f"+{key}": value for key, value in group.attributes.items()}
+        attributes = changed_attributes(f"group {group.name}", GROUP_ATTRIBUTES, kept, changes)
+        changed = attrs.evolve(group, attributes=attributes)
+        check_readable(changed, "group")
+        return changed
 
     def put(self, group: GroupConfig) -> None:
         """Create or replace a group.

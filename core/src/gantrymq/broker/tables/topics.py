@@ -11,9 +11,10 @@ from types import MappingProxyType
 import attrs
 
 from gantrymq.broker.queue_kinds import serves_light_queues
+from gantrymq.broker.tables.attributes import TOPIC_ATTRIBUTES, changed_attributes
 from gantrymq.broker.tables.kept import check_limit, check_readable
 from gantrymq.config import Settings
-from gantrymq.errors import InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import is_light
@@ -117,7 +118,13 @@ class TopicTable:
                 "attribute out, and the topic takes messages of every kind as well"
             )
         kept = known.attributes if known is not None else None
-        self.put(attrs.evolve(topic, attributes=changed_attributes(topic.name, kept, attribute_changes)))
+        attributes = changed_attributes(f"topic {topic.name}", TOPIC_ATTRIBUTES, kept, attribute_changes)
+        self.put(attrs.evolve(topic, attributes=attributes))
+
+    def is_ordered(self, name: str) -> bool:
+        """Whether the topic exists and is marked as ordered."""
+        topic = self._topics.get(name)
+        return topic is not None and topic.order
 
     def mark_ordered(self, names: Iterable[str]) -> None:
         """Mark those of the topics *names* that exist as ordered; a name server has an order configuration for them.
@@ -199,16 +206,19 @@ class TopicTable:
         self.put(topic)
         return topic
 
-    def create_retry(self, name: str, queues: int, *, unit: bool = False) -> TopicConfig:
+    def create_retry(self, name: str, queues: int, *, unit: bool = False, ordered: bool = False) -> TopicConfig:
         """The topic *name* of a group, for retries or dead letters.
 
-        If it is new it is created with *queues* queues, or as many as maxRetryQueueNums allows.
+        If it is new it is created with *queues* queues, or as many as maxRetryQueueNums allows. *ordered* marks it, as
+        RocketMQ does for a group that subscribes to an ordered topic; the mark stays, whatever members come later.
         """
         known = self._topics.get(name)
-        if known is not None:
+        if known is not None and (known.order or not ordered):
             return known
         queues = max(0, min(queues, self._settings.number("maxRetryQueueNums")))
-        topic = TopicConfig(name, queues, queues, READ_WRITE, sys_flag=SYS_FLAG_UNIT_SUB if unit else 0)
+        flags = SYS_FLAG_UNIT_SUB if unit else 0
+        topic = known or TopicConfig(name, queues, queues, READ_WRITE, sys_flag=flags)
+        topic = attrs.evolve(topic, order=ordered)
         self.put(topic)
         return topic
 
@@ -236,49 +246,3 @@ def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicCo
     if settings.flag("traceTopicEnable"):
         found.append(TopicConfig(settings.text("msgTraceTopicName"), 1, 1))
     return found
-
-
-_CHOICES = {
-    "queue.type": ("SimpleCQ", "BatchCQ"),
-    "cleanup.policy": ("DELETE", "COMPACTION"),
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
-    "reserve.time": None,
-}
-_FIXED = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # what a topic without the attribute has
-_NOT_BUILT = {("cleanup.policy", "COMPACTION")}
-
-
-def changed_attributes(topic: str, kept: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
-    """*kept* with *changes* applied; None for *kept* means that the topic is new.
-
-    Raises:
-        RefusedWith: an unknown attribute or value, one fixed at creation, or one that is not built.
-    """
-    result = dict(kept or {})
-    for marked, value in changes.items():
-        sign, name = marked[:1], marked[1:]
-        if sign not in ("+", "-") or name not in _CHOICES:
-            known = ", ".join(f"+{each}" for each in sorted(_CHOICES))
-            raise RefusedWith(1, f"topic {topic}: attribute {marked!r} is not one of {known} (or - to delete)")
-        if name in _FIXED and kept is not None:
-            had = kept.get(name, _FIXED[name])
-            if (value if sign == "+" else _FIXED[name]) != had:
-                raise RefusedWith(
-                    1, f"topic {topic}: attribute {name} is fixed when the topic is created, and it was made with {had}"
-                )
-        if sign == "-":
-            if kept is None:
-                raise RefusedWith(1, f"topic {topic} is new, so attribute {name} cannot be deleted; leave {marked} out")
-            result.pop(name, None)
-            continue
-        choices = _CHOICES[name]
-        if choices is not None and value not in choices:
-            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not one of {', '.join(choices)}")
-        if choices is None and value != "-1" and not (value.isascii() and value.isdecimal() and len(value) < 19):
-            raise RefusedWith(
-                1, f"topic {topic}: attribute {name}={value} is not a whole number of milliseconds, or -1 for no limit"
-            )
-        if (name, value) in _NOT_BUILT:
-            raise RefusedWith(1, f"topic {topic}: attribute {name}={value} is not built in this version")
-        result[name] = value
-    return result

@@ -54,12 +54,13 @@ class GroupRequests:
     async def create_many(self, asked: Command, connection: Connection) -> Command:
         """225: create or change several; all are checked before the first is applied."""
         groups, slices = [], TimeSlices(self._clock, ITEMS_TOGETHER)
+        checked: dict[str, GroupConfig] = {}
         for each in objects_in(object_body_of(asked), "groupConfigList"):
-            groups.append(_group(each))
-            self._groups.check(groups[-1])
+            groups.append(group := _group(each))
+            checked[group.name] = self._groups.check(group, checked)
             await slices.item_done()
         for group in groups:
-            self._groups.put(group)
+            self._groups.update([group])
             await slices.item_done()
         await self._state.saved()
         return ok(asked)

@@ -26,7 +26,7 @@ from gantrymq_kit.settings import BUDGET, PAUSE, STUCK
 
 __all__ = ["ATTRIBUTE", "CustomFilters"]
 
-ATTRIBUTE: Final = "filter"  # of a group; Java's tools send it with a plus in front
+ATTRIBUTE: Final = "filter"  # of a group
 _BOUNDED: Final = frozenset({TAG, SQL92})  # a call takes microseconds, whatever is asked
 _LABELS: Final = ("type", "group", "topic")
 _MOST_COUNTED: Final = 10_000  # types, groups and topics
@@ -116,7 +116,7 @@ class CustomFilters:
         group = self._broker.group(subscription.group)
         if group is None or subscription.topic.startswith(RETRY_PREFIX):
             return None
-        text = group.attributes.get(ATTRIBUTE) or group.attributes.get(f"+{ATTRIBUTE}")
+        text = group.attributes.get(ATTRIBUTE)
         if not text:
             return None
         wanted = attrs.evolve(subscription, type=SQL92, expression=text).resolved()

@@ -1,0 +1,81 @@
+"""Attributes of topics and groups: which there are, and how a request changes them.
+
+Source: apache/rocketmq common/.../attribute/AttributeUtil.java, common/.../TopicAttributes.java,
+common/.../SubscriptionGroupAttributes.java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from gantrymq.errors import RefusedWith
+
+__all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "changed_attributes"]
+
+Known = Mapping[str, tuple[str, ...] | None]  # values by name; () for any text, None for milliseconds
+
+TOPIC_ATTRIBUTES: Final[Known] = {
+    "queue.type": ("SimpleCQ", "BatchCQ"),
+    "cleanup.policy": ("DELETE", "COMPACTION"),
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
+    "reserve.time": None,
+}
+GROUP_ATTRIBUTES: Final[Known] = {"filter": ()}  # an own one; RocketMQ 5.3.3 has none
+_FIXED: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # what a topic without the attribute has
+_NOT_BUILT: Final = {("cleanup.policy", "COMPACTION")}
+
+
+def changed_attributes(
+    owner: str, known: Known, kept: Mapping[str, str] | None, changes: Mapping[str, str]
+) -> dict[str, str]:
+    """Return *kept* with *changes* applied.
+
+    Args:
+        owner: such as ``topic T``, for errors.
+        known: the attributes that it may have, with their values.
+        kept: what it has; None if it is new.
+        changes: ``+name`` sets an attribute, ``-name`` deletes it.
+
+    Raises:
+        RefusedWith: an unknown attribute or value, one named twice, one to delete that is not set, one fixed at
+            creation, or one that is not built.
+    """
+    result = dict(kept or {})
+    named = set()
+    for marked, value in changes.items():
+        sign, name = marked[:1], marked[1:]
+        if sign not in ("+", "-") or (name not in known and not (sign == "-" and name in result)):
+            names = ", ".join(f"+{each}" for each in sorted(known))
+            raise RefusedWith(1, f"{owner}: attribute {marked[:200]!r} is not one of {names} (or - to delete)")
+        if name in named:
+            raise RefusedWith(1, f"{owner}: attribute {name} is named twice; set it or delete it")
+        named.add(name)
+        if name in _FIXED and kept is not None:
+            had = kept.get(name, _FIXED[name])
+            if (value if sign == "+" else _FIXED[name]) != had:
+                raise RefusedWith(
+                    1, f"{owner}: attribute {name} is fixed when the topic is created, and it was made with {had}"
+                )
+        if sign == "+":
+            _check_value(owner, name, value, known[name])
+            result[name] = value
+        elif kept is None:
+            raise RefusedWith(1, f"{owner} is new, so attribute {name} cannot be deleted; leave {marked} out")
+        elif name not in kept:
+            raise RefusedWith(1, f"{owner} has no attribute {name} to delete; leave {marked} out")
+        else:
+            del result[name]
+    return result
+
+
+def _check_value(owner: str, name: str, value: str, values: tuple[str, ...] | None) -> None:
+    if values is None:
+        fits = value == "-1" or (value.isascii() and value.isdecimal() and len(value) < 19)
+        expected = "a whole number of milliseconds, or -1 for no limit"
+    else:
+        fits, expected = not values or value in values, f"one of {', '.join(values)}"
+    if not fits:
+        raise RefusedWith(1, f"{owner}: attribute {name}={value[:200]} is not {expected}")
+    if (name, value) in _NOT_BUILT:
+        raise RefusedWith(1, f"{owner}: attribute {name}={value} is not built in this version")
