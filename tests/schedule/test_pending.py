@@ -97,7 +97,7 @@ def test_the_command_shows_them(gantrymq_broker_factory):
     running.create_topic("T", 1)
     words = ["message", "pending", "-n", running.cluster.namesrv]
     running.send("T", b"x", keys="k16", system_properties={"DELAY": "16"})
-    assert "1 message waits (levels)" in CliRunner().invoke(main, words).stderr
+    assert "1 message waits (levels)" in CliRunner().invoke(main, words).stdout
     running.send("T", b"x", keys="k14", system_properties={"DELAY": "14"})
     done = CliRunner().invoke(main, [*words, "--output", "json"])
     assert done.exit_code == 0, done.stderr
@@ -110,7 +110,7 @@ def test_the_command_shows_them(gantrymq_broker_factory):
     shown = CliRunner().invoke(main, [*words, "--max", "1"])
     assert "level 14" in shown.stdout
     assert "level 16" not in shown.stdout
-    assert "2 messages wait (levels)" in shown.stderr
+    assert "2 messages wait (levels)" in shown.stdout
     none = CliRunner().invoke(main, [*words, "-t", "Other", "--output", "json"])
     assert json.loads(none.stdout)["brokers"][0]["messages"] == []
 
