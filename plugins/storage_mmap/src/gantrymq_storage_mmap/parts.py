@@ -24,10 +24,12 @@ from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.get import Reader
+from gantrymq_storage_mmap.reading.mending import Mender
 from gantrymq_storage_mmap.reading.message_scan import MessageScan
 from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import Damaged
+from gantrymq_storage_mmap.recovery.queue_mend import QueueMend
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
@@ -84,8 +86,10 @@ class StoreParts:
         read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
         scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
-        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, blocks, scan)
-        self._batch_reader = BatchReader(self._log, cold, options, self._damaged)
+        mend = QueueMend(self._log, self._dropped, options.delay_levels_ms)
+        mender = Mender(mend, cold, clock, self._publisher, self._tell)
+        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, mender)
+        self._batch_reader = BatchReader(self._log, cold, options, self._damaged, mender)
         held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(
             held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled

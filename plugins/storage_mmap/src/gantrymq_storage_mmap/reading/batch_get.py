@@ -22,6 +22,7 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
+from gantrymq_storage_mmap.reading.mending import Mender, is_impossible
 from gantrymq_storage_mmap.reading.read_check import Damaged, read_each
 from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
@@ -37,6 +38,7 @@ class BatchReader:
     _workers: BoundedWorkers
     _options: Options
     _damaged: Damaged  # counts and tells the records that were refused
+    _mender: Mender
 
     def get(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -50,7 +52,9 @@ class BatchReader:
         if queue_offset < queue.warm_offset:
             return self._cold(queue, queue_offset, limit, match)
         number = queue.find(queue_offset)
-        entries = _entries(queue.read_entries(number, self._wanted(limit)))
+        entries = self._whole(_entries(queue.read_entries(number, self._wanted(limit))))
+        if not entries and self._mender.may(queue, number):
+            return self._again(queue, number, queue_offset, limit, match)
         if not entries:
             return self._no_entries(queue, number)
         if entries[0].log_offset < self._log.hot_offset:
@@ -93,8 +97,24 @@ class BatchReader:
             if entry.end_offset == selection.next_offset:
                 queue.goes_on(selection.next_offset, index)
 
+    def _whole(self, entries: list[BatchQueueEntry]) -> list[BatchQueueEntry]:
+        """*entries* before the first that is impossible, where a get stops and the next one begins."""
+        log_end = self._log.end
+        for index, entry in enumerate(entries):
+            if is_impossible(entry.log_offset, entry.size, log_end):
+                return entries[:index]
+        return entries
+
+    async def _again(
+        self, queue: BatchQueue, number: int, queue_offset: int, limit: GetLimit, match: MessageFilter | None
+    ) -> GetResult:
+        """The get once more, when the entries around *number* were made again."""
+        await self._mender.mend(queue, number)
+        found = self.get(queue, queue_offset, limit, match)
+        return found if isinstance(found, GetResult) else await found
+
     def _no_entries(self, queue: BatchQueue, number: int) -> GetResult:
-        """The file that should hold the entry is missing: go on with the next one."""
+        """The file that should hold the entry is missing, and could not be made again: go on with the next one."""
         per_file = self._options.batch_file_bytes // BATCH_ENTRY_BYTES
         following = queue.entry(number - number % per_file + per_file)
         next_offset = queue.max_offset if following is None else following.base_offset
@@ -111,7 +131,9 @@ class BatchReader:
             number, data = await workers.run(
                 _find_detached, queue, queue.detached_entries(), queue_offset, self._wanted(limit)
             )
-            entries = _entries(data)
+            entries = self._whole(_entries(data))
+            if not entries and self._mender.may(queue, number):
+                return await self._again(queue, number, queue_offset, limit, match)
             if not entries:
                 return self._no_entries(queue, number)
             selection = Selection(self._log, self._options, queue_offset, limit)

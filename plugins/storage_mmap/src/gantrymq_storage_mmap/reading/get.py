@@ -24,6 +24,7 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
+from gantrymq_storage_mmap.reading.mending import Mender, impossible
 from gantrymq_storage_mmap.reading.message_scan import MessageScan, bring_in
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import (
@@ -56,6 +57,7 @@ class Reader:
     _damaged: Damaged  # counts and tells the records that were refused
     _blocks: ColdBlocks
     _scan: MessageScan
+    _mender: Mender
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -80,8 +82,12 @@ class Reader:
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
         if data is None:
             return self._cold(queue, queue_offset, wanted, limit, match)
-        if len(data) < ENTRY_BYTES:
-            return self._no_entries(queue, queue_offset)
+        if filters or len(data) < ENTRY_BYTES:
+            wrong = self._wrong(queue, queue_offset, data, filters)
+            if wrong is not None:
+                return self._again(queue, wrong, queue_offset, limit, match)
+            if len(data) < ENTRY_BYTES:
+                return self._no_entries(queue, queue_offset)
         if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
             return self._cold(queue, queue_offset, wanted, limit, match)
         hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # written since the start
@@ -90,6 +96,8 @@ class Reader:
         selection = Selection(self._log, self._options, queue_offset, limit)
         if match is None:
             selection.take_all(data)
+            if selection.wrong and (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
+                return self._again(queue, wrong, queue_offset, limit, match)
         else:
             self._filter(selection, data, match, queue.ext.units(data) if queue.ext is not None else _NO_UNITS)
         if hot:
@@ -104,10 +112,53 @@ class Reader:
         try:
             pieces, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
         except NotInMemory:
-            return self._cold_records(queue, queue_offset, selection, records)
+            return self._cold_records(queue, queue_offset, selection, data, records, limit, match)
+        if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
+            return self._again(queue, wrong, queue_offset, limit, match, certain=False)
         self._refuse(selection, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
         return selection.result(low, high, pieces, cold=True)
+
+    # --- entries that are wrong ---------------------------------------------------------------------------------------
+
+    def _wrong(self, queue: ConsumeQueue, queue_offset: int, data: bytes, look: bool) -> int | None:
+        """Queue offset of an entry in *data* that has to be made again; None if there is none, or it was tried.
+
+        Entries in memory are right. Those from files are looked at with *look*; without, it is *data* with no entry.
+        """
+        index = 0
+        if len(data) >= ENTRY_BYTES:
+            if not look or queue_offset * ENTRY_BYTES >= queue.kept_from:
+                return None
+            found = impossible(data, self._log.end)
+            if found is None:
+                return None
+            index = found
+        return queue_offset + index if self._mender.may(queue, queue_offset + index) else None
+
+    def _doubtful(
+        self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: list[tuple[int, int, str]]
+    ) -> int | None:
+        """As `_wrong`, of the first entry whose record was refused: it may be the entry that is wrong."""
+        for index, (log_offset, _, _) in enumerate(ENTRY.iter_unpack(data) if damaged else ()):
+            if log_offset == damaged[0][0]:
+                return queue_offset + index if self._mender.may(queue, queue_offset + index) else None
+        return None
+
+    async def _again(
+        self,
+        queue: ConsumeQueue,
+        wrong: int,
+        queue_offset: int,
+        limit: GetLimit,
+        match: MessageFilter | None,
+        *,
+        certain: bool = True,
+    ) -> GetResult:
+        """The get once more, when the entries around *wrong* were made again."""
+        await self._mender.mend(queue, wrong, certain=certain)
+        found = self.get(queue, queue_offset, limit, match)
+        return found if isinstance(found, GetResult) else await found
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
         """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
@@ -119,7 +170,7 @@ class Reader:
         return min(wanted, high - queue_offset)
 
     def _no_entries(self, queue: ConsumeQueue, queue_offset: int) -> GetResult:
-        """The file that should hold the entry is missing: go on with the next one."""
+        """The file that should hold the entry is missing, and could not be made again: go on with the next one."""
         per_file = self._options.queue_file_bytes // ENTRY_BYTES
         next_offset = min(queue_offset - queue_offset % per_file + per_file, queue.max_offset)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset)
@@ -158,6 +209,8 @@ class Reader:
         position, length = queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES
         warm = queue_offset >= queue.warm_offset
         data = queue.read(position, length) if warm else queue.read_cached(position, length)
+        if data is not None and (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
+            return self._again(queue, wrong, queue_offset, limit, match)
         if data is not None and len(data) < ENTRY_BYTES:
             return self._no_entries(queue, queue_offset)
         passing, found = None, None
@@ -213,6 +266,8 @@ class Reader:
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
             data, units = await workers.run(_read_entries, queue, queue_offset, from_files, tail, match is not None)
+            if (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
+                return await self._again(queue, wrong, queue_offset, limit, match)
             selection = Selection(self._log, self._options, queue_offset, limit)
             if len(data) < ENTRY_BYTES:
                 result = self._no_entries(queue, queue_offset)
@@ -225,18 +280,29 @@ class Reader:
                     self._filter(selection, data, match, units)
                 records = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
                 pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, topic)
+                if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
+                    return await self._again(queue, wrong, queue_offset, limit, match, certain=False)
                 self._refuse(selection, damaged)
                 result = selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
         self._ahead.follow(queue, queue_offset, result.next_offset, cached=False)
         return result
 
     async def _cold_records(
-        self, queue: ConsumeQueue, queue_offset: int, selection: Selection, records: dict[int, Wanted]
+        self,
+        queue: ConsumeQueue,
+        queue_offset: int,
+        selection: Selection,
+        data: bytes,
+        records: dict[int, Wanted],
+        limit: GetLimit,
+        match: MessageFilter | None,
     ) -> GetResult:
         """What was selected from entries in memory, through a thread: filters are asked once."""
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, queue.topic.encode())
+        if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
+            return await self._again(queue, wrong, queue_offset, limit, match, certain=False)
         self._refuse(selection, damaged)
         self._ahead.follow(queue, queue_offset, selection.next_offset, cached=False)
         return selection.result(queue.min_offset, queue.max_offset, pieces, cold=True)
@@ -256,6 +322,8 @@ class Reader:
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
             data, _ = await workers.run(_read_entries, queue, queue_offset, from_files, tail, True)
+            if (wrong := self._wrong(queue, queue_offset, data, True)) is not None:
+                return await self._again(queue, wrong, queue_offset, limit, match)
             if len(data) >= ENTRY_BYTES:
                 passing = passing or _first_stage(queue, data, match)
             if len(data) >= ENTRY_BYTES and passing is not None:

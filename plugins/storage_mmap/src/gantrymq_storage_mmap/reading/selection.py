@@ -17,6 +17,7 @@ from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.reading.mending import is_impossible
 from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
 
 __all__ = ["MOST_LOOKED_AT", "Selection", "outside"]
@@ -52,6 +53,7 @@ class Selection:
         "runs",
         "size",
         "status",
+        "wrong",
     )
 
     def __init__(self, log: CommitLog, options: Options, queue_offset: int, limit: GetLimit) -> None:
@@ -68,6 +70,7 @@ class Selection:
         self.size = 0
         self.runs: list[tuple[int, int]] = []  # log offsets [start, end), each within one file
         self._last = -1  # log offset of the record that was taken last
+        self.wrong = False  # whether an entry names what was never in the log
 
     def full(self, log_offset: int, size: int) -> bool:
         """Whether the entry is one too many."""
@@ -145,6 +148,7 @@ class Selection:
             looked += 1
             if not low <= log_offset < log_offset + record_bytes <= end or is_pre_blank(log_offset, record_bytes):
                 missed_first = missed_first or not count
+                self.wrong = self.wrong or is_impossible(log_offset, record_bytes, end)
                 continue
             if log_offset == behind:
                 behind += record_bytes

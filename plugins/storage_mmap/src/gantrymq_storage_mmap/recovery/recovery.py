@@ -36,11 +36,14 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.source import CommitLogSource
 from gantrymq_storage_mmap.options import Options
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.recovery.listing import EntriesMissing, Holes
 from gantrymq_storage_mmap.recovery.log_mend import MAX_NOTES, LogMend
 from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
+from gantrymq_storage_mmap.recovery.queue_mend import Hole, QueueMend, RowView, mended
 from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
 from gantrymq_storage_mmap.recovery.set_aside import SetAside
 from gantrymq_store_files.check import HEAD_BYTES, Found, head_is_sound
@@ -52,6 +55,7 @@ from gantrymq_store_files.log_walk import LogDamage
 __all__ = ["Recovery"]
 
 PROGRESS_S = 1.0
+MOST_ENTRIES = 5_000_000  # made again in memory, 100 MB
 
 
 @attrs.define(eq=False)
@@ -80,6 +84,7 @@ class Recovery:
     _notes: list[str] = attrs.field(factory=list, init=False)
     _end: int = attrs.field(default=0, init=False)  # behind the last sound record
     _records: int = attrs.field(default=0, init=False)  # that were read
+    _mended: int = attrs.field(default=0, init=False)  # entries that were made again in files
     _tail: LogDamage | None = attrs.field(default=None, init=False)  # what stands behind the end
     _only_zeros: bool = attrs.field(default=True, init=False)  # behind the end
 
@@ -123,6 +128,9 @@ class Recovery:
                 )
                 if not clean and self.log_start > self._log.min_offset:
                     replay = self._read_from(self._log.min_offset, known)
+        if self.log_start > self._log.min_offset and not self._mend_queues(searched=saved is None):
+            untouched = False
+            replay = self._read_from(self._log.min_offset, known)
         short = list(self._ends.unlisted(replay, self.log_start, self._end))
         if short and self.log_start > self._log.min_offset:
             names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
@@ -141,7 +149,7 @@ class Recovery:
             log_end=self._end,
             cut_bytes=self._mend.cut_bytes,
             kept=tuple(self._log_aside.kept + self._queue_aside.kept),
-            entries_rebuilt=replay.listed,
+            entries_rebuilt=replay.listed + self._mended,
             notes=tuple(self._notes),
         )
 
@@ -303,6 +311,36 @@ class Recovery:
             self._mend.cut(self._end, self._tail)
         if not clean:
             self._mend.write_again(self.log_start, self._end)
+
+    def _mend_queues(self, *, searched: bool) -> bool:
+        """Make entries again that are missing or wrong in queues; false if they are so many that the log is to be read.
+
+        *searched*: no checkpoint says how far the queues go.
+        """
+        queues, end = self._queues, self._end
+        mend = QueueMend(self._log, self._dropped, self._options.delay_levels_ms)
+        holes: list[Hole] = []
+        rows: list[ConsumeQueue | BatchQueue] = [*queues.by_name.values(), *queues.batch.values()]
+        for view in map(RowView, rows):
+            if not mend.looks_whole(view, end):
+                holes += mend.holes(view, end)
+            if searched:
+                holes += mend.outside_files(view, end)
+        if sum(hole.high - hole.low for hole in holes if not hole.open) > MOST_ENTRIES:
+            names = {f"{hole.view.queue.topic}/{hole.view.queue.queue_id}" for hole in holes}
+            self.note(f"entries of {len(names)} queues are missing; the whole log is read to write them anew")
+            return False
+        if holes:
+            made = mend.make(holes, self._progress(self._log.min_offset))
+            for each in made:
+                each.write()
+                if each.hole.open and each.entries:
+                    queues.tails.appended(each.hole.view.queue, len(each.entries))
+            self._mended = sum(each.count for each in made)
+            self._make_durable()
+            if (sentence := mended(made)) is not None:
+                self.note(sentence)
+        return True
 
     def _settle_queues(self, replay: Replay, saved: SavedPoint | None) -> None:
         log_min = self._log.min_offset

@@ -1,0 +1,397 @@
+"""Makes queue entries again that are missing or wrong: a file is gone, zeroed, cut short or garbage.
+
+    file      |--- whole ---|--- hole ------|--- whole ---|
+    entries   ........ last | low ..... high| first .......
+    log       ............ [from ........ to) ............      only this part is read, for all holes together
+
+At a start the edges of each file are looked at: the first and the last entry must be there, in the order of the log.
+If they are not, and if a reader meets an entry that cannot be true, the edges are compared with the records that they
+name; files whose edges do not match are made again whole. Files that retention deleted are no hole: the log has no
+record for them.
+
+Entries are made with plain tags codes, also in queues with ext files; every reader takes both.
+
+Source of what is listed: `recovery.replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+import attrs
+
+from gantrymq.interfaces import DispatchEntry
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light, light_places
+from gantrymq.model.sys_flag import TRANSACTION_PREPARED
+from gantrymq_storage_mmap.log.commit_log import CommitLog
+from gantrymq_storage_mmap.log.source import CommitLogSource, entries_between
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
+from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
+from gantrymq_store_files.log_source import look_at
+from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank, read_entry
+from gantrymq_store_files.zeros import without_zeros
+
+__all__ = ["Hole", "Made", "QueueMend", "RowView", "mended"]
+
+MOST_NAMES = 10  # of queues in a sentence
+MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or behind its last
+PLACE_BYTES = 12  # of an entry
+READ_AT_ONCE = 256  # entries
+
+AnyQueue = ConsumeQueue | BatchQueue
+
+
+@attrs.frozen(eq=False)
+class RowView:
+    """A queue as it was on the event loop, for a thread of its own."""
+
+    queue: AnyQueue
+    unit: int = attrs.field(init=False)  # bytes of an entry
+    low: int = attrs.field(init=False)  # number of the first entry that counts
+    end: int = attrs.field(init=False)  # behind the newest
+    per_file: int = attrs.field(init=False)  # entries
+    read: Callable[[int, int], bytes] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        queue, put = self.queue, object.__setattr__
+        batch = isinstance(queue, BatchQueue)
+        put(self, "unit", BATCH_ENTRY_BYTES if batch else ENTRY_BYTES)
+        put(self, "low", queue.first if isinstance(queue, BatchQueue) else queue.min_offset)
+        put(self, "end", queue.end // self.unit)
+        put(self, "per_file", self.per_file_of(queue))
+        put(self, "read", queue.detached())
+
+    @staticmethod
+    def per_file_of(queue: AnyQueue) -> int:
+        """How many entries a file of *queue* holds."""
+        return queue.files.file_bytes // (BATCH_ENTRY_BYTES if isinstance(queue, BatchQueue) else ENTRY_BYTES)
+
+    def entry(self, number: int, data: bytes | None = None) -> tuple[int, int, int, int] | None:
+        """Log offset, size, queue offset and messages of an entry, the last one of *data* if given; None for none."""
+        data = self.read(number * self.unit, self.unit) if data is None else data[-self.unit :]
+        if len(data) < self.unit:
+            return None
+        if self.unit == BATCH_ENTRY_BYTES:
+            batch = read_batch_entry(data, 0)
+            return None if batch is None else (batch.log_offset, batch.size, batch.base_offset, batch.messages)
+        found = read_entry(data, 0)
+        return None if found is None or is_pre_blank(found[0], found[1]) else (found[0], found[1], number, 1)
+
+    def read_all(self, number: int, count: int) -> bytes:
+        """Entries of several files, zeros where there are none."""
+        found = bytearray()
+        while len(found) < count * self.unit:
+            at = number + len(found) // self.unit
+            length = min(count * self.unit - len(found), (self.per_file - at % self.per_file) * self.unit)
+            found += self.read(at * self.unit, length)[:length].ljust(length, b"\0")
+        return bytes(found)
+
+    def files(self) -> list[tuple[int, int]]:
+        """Numbers ``[first, behind the last)`` of the entries in each file."""
+        per_file = self.per_file
+        starts = range(self.low - self.low % per_file, self.end, per_file) if self.low < self.end else range(0)
+        return [(max(start, self.low), min(start + per_file, self.end)) for start in starts]
+
+    def edges(self, first: int, end: int) -> Iterator[tuple[int, int, int, int] | None]:
+        """The first and the last entry of ``[first, end)``, which are in one file."""
+        if end - first <= READ_AT_ONCE:
+            data = self.read(first * self.unit, (end - first) * self.unit).ljust((end - first) * self.unit, b"\0")
+            yield self.entry(first, data[: self.unit])
+            yield self.entry(end - 1, data)
+        else:
+            yield self.entry(first)
+            yield self.entry(end - 1)
+
+
+@attrs.frozen(eq=False)
+class Hole:
+    """Entries ``[low, high)`` of a queue that are to be made again from the records of ``[log_from, log_to)``."""
+
+    view: RowView
+    low: int
+    high: int
+    log_from: int
+    log_to: int
+    front: bool = False  # nothing of the queue lies before it
+    open: bool = False  # nothing tells where it ends; *high* is far behind the newest entry
+
+
+@attrs.frozen(eq=False)
+class Made:
+    """What the log says of a hole."""
+
+    hole: Hole
+    first: int  # number of the first of *entries*
+    entries: bytes
+    count: int  # that have a record
+    lost: int  # that have none, behind others that have one
+
+    @property
+    def begin(self) -> int:
+        """Number of the first entry that counts."""
+        return self.hole.high - self.count - self.lost if self.hole.front else self.first
+
+    def says_nothing_new(self) -> bool:
+        """Whether the files name every record of the hole already: then it is the log that has lost others."""
+        view, unit, skipped = self.hole.view, self.hole.view.unit, self.begin - self.first
+        stored = view.read_all(self.first + skipped, len(self.entries) // unit - skipped)
+        pairs = zip(_split(self.entries[skipped * unit :], unit), _split(stored, unit), strict=False)
+        # Of entries that repeat each other one is its own, see `recovery.listing`.
+        return all(any(a == b for a, b in run) for _, run in groupby(pairs, key=itemgetter(0)))
+
+    def write(self) -> None:
+        """Put the entries into their files. Belongs to the event loop, and takes 1 ms for 50,000.
+
+        Raises:
+            OSError: no room, or the disk failed.
+        """
+        view, queue, position = self.hole.view, self.hole.view.queue, self.first * self.hole.view.unit
+        data = self.entries[: max(0, queue.written - position)]
+        if self.hole.open:
+            queue.append(self.entries)
+            if isinstance(queue, BatchQueue) and (last := view.entry(0, self.entries)) is not None:
+                queue.max_offset = last[2] + last[3]
+            queue.next_offset = queue.warm_offset = queue.max_offset
+            return
+        file_bytes = queue.files.file_bytes
+        for start in range(position - position % file_bytes, position + len(data), file_bytes):
+            queue.files.forget_file(queue, start)  # the one that is open may be deleted
+        if data:
+            queue.write(position, data)
+            if position + len(data) == queue.written:
+                self._blank_behind(queue)
+        if self.hole.front:
+            low = self.begin
+            if isinstance(queue, BatchQueue):
+                queue.begin_at(low if queue.first == view.low else max(low, queue.first))
+            else:
+                queue.min_offset = low if queue.min_offset == view.low else max(low, queue.min_offset)
+                queue.oldest = -1
+
+    @staticmethod
+    def _blank_behind(queue: AnyQueue) -> None:
+        """Only zeros belong behind the newest entry of a file."""
+        at = queue.written % queue.files.file_bytes
+        file = queue.files.existing(queue, queue.written - at) if at else None
+        if file is not None and (rest := without_zeros(file.pread(queue.files.file_bytes - at, at))):
+            queue.files.write(queue, queue.written - at, bytes(len(rest)), at)
+
+
+@attrs.frozen(eq=False)
+class QueueMend:
+    """Finds holes and makes their entries. The methods are for any thread, and write nothing."""
+
+    _log: CommitLog
+    _dropped: DroppedTopics  # records of deleted topics
+    _delay_levels_ms: Sequence[int]
+
+    def looks_whole(self, view: RowView, log_end: int) -> bool:
+        """Whether the edges of the files are in order. Budget: 12 us a file, where there are ten thousand queues."""
+        behind = 0
+        for first, end in view.files():
+            for entry in view.edges(first, end):
+                if entry is None or entry[0] < behind or entry[0] + entry[1] > log_end:
+                    return False
+                behind = entry[0]
+        return True
+
+    def holes(self, view: RowView, log_end: int) -> list[Hole]:
+        """The holes of a queue: what lies in files whose edges do not name their records."""
+        source = CommitLogSource(self._log)
+        wrong = [
+            index
+            for index, (first, end) in enumerate(view.files())
+            if not (self._holds(view, first, source, log_end) and self._holds(view, end - 1, source, log_end))
+        ]
+        found: list[Hole] = []
+        while wrong:
+            count = next((n for n in range(1, len(wrong)) if wrong[n] != wrong[0] + n), len(wrong))
+            found.append(self._hole(view, wrong[0], wrong[count - 1], log_end))
+            del wrong[:count]
+        return found
+
+    def hole_at(self, view: RowView, number: int, log_end: int, *, certain: bool) -> list[Hole]:
+        """The hole around an entry that a reader found wrong; not *certain*: it may be its record that is damaged."""
+        source, files = CommitLogSource(self._log), view.files()
+        low = high = number // view.per_file - view.low // view.per_file
+        if not 0 <= low < len(files):
+            return []
+        beside = [each for each in (number - 1, number + 1) if view.low <= each < view.end]
+        if not certain and all(self._holds(view, each, source, log_end) for each in beside):
+            return []
+        while low > 0 and not self._holds(view, files[low][0] - 1, source, log_end):
+            low -= 1
+        while high < len(files) - 1 and not self._holds(view, files[high][1], source, log_end):
+            high += 1
+        return [self._hole(view, low, high, log_end)]
+
+    def _hole(self, view: RowView, first_file: int, last_file: int, log_end: int) -> Hole:
+        files = view.files()
+        low, high = files[first_file][0], files[last_file][1]
+        before = view.entry(low - 1) if first_file else None
+        behind = view.entry(high) if high < view.end else None
+        log_from = self._log.min_offset if before is None else before[0] + before[1]
+        return Hole(view, low, high, log_from, log_end if behind is None else behind[0], front=not first_file)
+
+    def outside_files(self, view: RowView, log_end: int) -> list[Hole]:
+        """Where no checkpoint tells how far a queue goes: holes before its first file and behind its last entry.
+
+        A first file may be gone if the log reaches back further than what is left; a last one, if the newest entry is
+        the last of its file, or the last file is empty.
+        """
+        found, queue = [], view.queue
+        if view.low >= view.end:
+            return []
+        first, last = view.entry(view.low), view.entry(view.end - 1)
+        if view.low and not view.low % view.per_file and first is not None and first[0] > self._log.min_offset:
+            low = max(0, view.low - MOST_OUTSIDE)
+            found.append(Hole(view, low, view.low, self._log.min_offset, first[0], front=True))
+        doubtful = not view.end % view.per_file or queue.starts()[-1] >= queue.end
+        if last is not None and doubtful and not queue.unwritten:
+            high = view.end + MOST_OUTSIDE
+            found.append(Hole(view, view.end, high, last[0] + last[1], log_end, open=True))
+        return found
+
+    def _holds(self, view: RowView, number: int, source: CommitLogSource, log_end: int) -> bool:
+        """Whether an entry names a record of its queue offset, or one that has left the log."""
+        entry, queue = view.entry(number), view.queue
+        if entry is None or entry[0] + entry[1] > log_end:
+            return False
+        if entry[0] < self._log.min_offset:
+            return True
+        found = look_at(source, entry[0], check_crc=False)
+        record = found.record
+        if record is None or found.size != entry[1]:
+            return False
+        place = queue.topic, queue.queue_id, entry[2]
+        if place == (record.topic, record.queue_id, record.queue_offset):
+            return True
+        return is_light(queue.topic) and (queue.topic, entry[2]) in light_places(record.topic, record.properties)
+
+    # --- making -----------------------------------------------------------------------------------------------------
+
+    def make(self, holes: Sequence[Hole], progress: Callable[[int], object] = lambda log_offset: None) -> list[Made]:
+        """Read the log where the holes are, and make their entries.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        by_name: dict[tuple[str, int], list[_Making]] = {}
+        making = [_Making(hole) for hole in holes]
+        for each in making:
+            queue = each.hole.view.queue
+            by_name.setdefault((queue.topic, queue.queue_id), []).append(each)
+        light = any(queue_id == LIGHT_QUEUE_ID for _, queue_id in by_name)
+        for start, end in _joined(holes):
+            for count, entry in enumerate(entries_between(self._log, start, end, self._delay_levels_ms)):
+                if not count % 1024:
+                    progress(entry.log_offset)
+                if not entry.sys_flag & TRANSACTION_PREPARED and not self._dropped.holds(entry.topic, entry.log_offset):
+                    for each in by_name.get((entry.topic, entry.queue_id), ()):
+                        each.see(entry, entry.queue_offset)
+                if light and b"INNER_" in entry.properties:
+                    for name, queue_offset in entry.light_places:
+                        for each in by_name.get((name, LIGHT_QUEUE_ID), ()):
+                            if not self._dropped.holds(name, entry.log_offset):
+                                each.see(entry, queue_offset)
+        return [each.made() for each in making]
+
+
+def _split(entries: bytes, unit: int) -> Iterator[bytes]:
+    """Log offset and size of each entry, packed: codes may be addresses of ext units."""
+    return (entries[at : at + PLACE_BYTES] for at in range(0, len(entries), unit))
+
+
+def mended(made: Sequence[Made]) -> str | None:
+    """What to say of entries that were made; None where there were none to make."""
+    made = [each for each in made if each.count or each.lost]
+    if not made:
+        return None
+    names = sorted({f"{each.hole.view.queue.topic}/{each.hole.view.queue.queue_id}" for each in made})
+    told = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    count, lost = sum(each.count for each in made), sum(each.lost for each in made)
+    missing = f"; {lost} message{'s are' if lost > 1 else ' is'} not in the log" if lost else ""
+    return (
+        f"files of consume queues were missing or wrong ({told}): {count} entries were made again from the log{missing}"
+    )
+
+
+class _Making:
+    """The entries of one hole, as the log's records come."""
+
+    def __init__(self, hole: Hole) -> None:
+        self.hole = hole
+        self._base = -1  # number of the first entry, once there is one
+        self._data = bytearray()
+        self._lost = 0
+
+    def see(self, entry: DispatchEntry, queue_offset: int) -> None:
+        """Take a record of the queue."""
+        hole, data = self.hole, self._data
+        if not hole.log_from <= entry.log_offset < hole.log_to:
+            return
+        if isinstance(hole.view.queue, BatchQueue):
+            place, size, code = entry.log_offset, entry.size, entry.tags_code
+            data += pack_batch_entry(place, size, code, entry.store_timestamp, queue_offset, entry.messages)
+            return
+        if not hole.low <= queue_offset < hole.high:
+            return
+        packed = ENTRY.pack(entry.log_offset, entry.size, entry.tags_code)
+        if self._base < 0 or queue_offset < self._base:
+            self._base = queue_offset
+            data.clear()
+        gap = queue_offset - self._base - len(data) // ENTRY_BYTES
+        if gap < 0:  # a topic that was deleted began anew
+            del data[(queue_offset - self._base) * ENTRY_BYTES :]
+        self._lost += max(gap, 0)
+        data += packed * (max(gap, 0) + 1)
+
+    def made(self) -> Made:
+        """What came of it."""
+        hole, unit = self.hole, self.hole.view.unit
+        count = len(self._data) // unit
+        if hole.open:
+            gap = bytes(self._data[:unit]) * (self._base - hole.low if self._base >= 0 else 0)
+            return Made(hole, hole.low, gap + self._data, count - self._lost, self._lost + len(gap) // unit)
+        want = hole.high - hole.low
+        if isinstance(hole.view.queue, BatchQueue):
+            data = bytes(self._data[-want * unit :]) if want else b""
+            count = len(data) // unit
+            if hole.front:
+                return Made(hole, hole.high - count, data, count, 0)
+            if not count:
+                return self._nothing(want)
+            return Made(hole, hole.low, data[:unit] * (want - count) + data, count, want - count)
+        if not count:
+            return self._nothing(want)
+        head, tail = self._base - hole.low, hole.high - self._base - count
+        data, lost = bytes(self._data) + bytes(self._data[-unit:]) * tail, self._lost + tail
+        if not hole.front:
+            return Made(hole, hole.low, data[:unit] * head + data, count - self._lost, lost + head)
+        file_first = self._base - self._base % hole.view.per_file  # RocketMQ reads a file from its beginning
+        return Made(hole, file_first, PRE_BLANK * (self._base - file_first) + data, count - self._lost, lost)
+
+    def _nothing(self, want: int) -> Made:
+        """No record: readers pass over repetitions of an entry beside the hole."""
+        hole, view = self.hole, self.hole.view
+        if hole.front:
+            return Made(hole, hole.high, b"", 0, 0)
+        beside = view.read((hole.low - 1) * view.unit, view.unit)
+        return Made(hole, hole.low, beside * want, 0, want)
+
+
+def _joined(holes: Sequence[Hole]) -> Iterator[tuple[int, int]]:
+    """The parts of the log that the holes need, in order, each once."""
+    start = end = -1
+    for low, high in sorted((hole.log_from, hole.log_to) for hole in holes):
+        if low > end:
+            if end > start:
+                yield start, end
+            start, end = low, high
+        end = max(end, high)
+    if end > start:
+        yield start, end
