@@ -63,12 +63,12 @@ def test_bi256_settings_that_are_too_long(refuses):
 
 
 def test_bi257_a_batch_of_too_many_messages(broker, row):
-    body = encode_batch([BatchEntry(0, b"x", b"")] * 10_001)
+    body = encode_batch([BatchEntry(0, b"x", b"")] * 16_385)
     with broker.peer() as peer:
         answer = peer.ask(
             320, {"a": "PG", "b": "T", "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "m": True}, body
         )
-        row.check(answer.remark, answer.code, topic="T", number=10_000, place=10_000 * 23)
+        row.check(answer.remark, answer.code, topic="T", number=16_384, place=16_384 * 23)
 
 
 @pytest.mark.parametrize(

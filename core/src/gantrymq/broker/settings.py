@@ -148,7 +148,7 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     _number(
         "maxBatchMessages",
-        10_000,
+        16_384,
         "Most messages of one batch, which are stored in one step (GantryMQ's own).",
         at_least=1,
         runtime=True,

@@ -154,7 +154,7 @@ def _cut(remark: str, ext: Mapping[str, str] | None) -> str:
 
 
 class LongFields(dict[str, str]):
-    """The extFields of a long header: `Header.from_ext` measures their texts."""
+    """The extFields of a request with a long header: `Header.from_ext` measures their texts."""
 
 
 def decode(frame: Frame) -> Command:
@@ -195,12 +195,12 @@ def decode(frame: Frame) -> Command:
             if long:
                 raise RemoteProtocolError(f"a command header of {len(header)} bytes holds more than plain texts")
             return _decode_odd_json(header, body)
-        if long and ext:
+        if long and ext and not command.is_response:  # an answer to a batch names all of its messages
             command.ext = LongFields(ext)
         return command
     if codec == SERIALIZE_BINARY:
         command = _decode_binary(header, body)
-        if long and command.ext:
+        if long and command.ext and not command.is_response:
             command.ext = LongFields(command.ext)
         return command
     raise RemoteProtocolError(f"header form {codec} is neither 0 (JSON) nor 1 (ROCKETMQ)")

@@ -101,7 +101,7 @@ class Acking:
             pending.settling.update(new)
         elif self._revive.knows_all(handle.revive_queue):
             new = []
-            if handle.due_ms > self._clock.now_ms():
+            if offsets and handle.due_ms > self._clock.now_ms():
                 self._start(self._late(key, handle, tuple(offsets), answered))
                 return
         else:
