@@ -41,7 +41,7 @@ def test_bi160_a_progress_that_cannot_be_read(program, row, tmp_path):
         (folder / name).write_text("{")
     code, errors = program.ends("--store", tmp_path / "store", "--set", f"plugins={PLUGINS},nameserver")
     sentence = errors.rpartition("gantrymq: ")[2]
-    problem = sentence.partition(".bak: ")[2].partition(", and delayOffset")[0]
+    problem = sentence.partition(".json: ")[2].partition(", and delayOffset")[0]
     row.check(sentence.strip(), code, path=folder / "delayOffset.json", problem=problem)
 
 

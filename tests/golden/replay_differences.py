@@ -95,7 +95,7 @@ DIFFERENT = (
     Named(1, "GET_BROKER_RUNTIME_INFO", "*.timerReadBehind", FIGURE, java="1", ours="0"),
     Named(3, "GET_BROKER_CONFIG", "ext.version", "times"),
     Named(3, "GET_BROKER_CONFIG", "body", "ours lists the settings it has, which are fewer"),
-    Named(3, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
+    Named(2, "VIEW_BROKER_STATS_DATA", "json.statsMinute.*", "windows of ten seconds that begin at other moments"),
     Named(
         1,
         "PULL_MESSAGE",
