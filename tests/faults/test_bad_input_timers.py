@@ -79,7 +79,10 @@ def test_bi167_a_recall_where_recalls_are_off(broker, row):
 NO_ID = base64.b64encode(f"v1 Timed broker-a {IN_AN_HOUR_MS} ".encode()).decode()
 
 
-@pytest.mark.parametrize("text", ["", "x", "!!!!", "djEgVA==", base64.b64encode(b"v2 a b 1 c").decode(), "\x00", NO_ID])
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "!!!!", "djEgVA==", base64.b64encode(b"v2 a b 1 c").decode(), "\x00", pytest.param(NO_ID, id="no id")],
+)
 def test_bi168_a_handle_that_is_none(recalling, row, text):
     with recalling.peer() as peer:
         answer = recall(peer, "Timed", text)
