@@ -79,7 +79,15 @@ PAGES = {
         "What is told of sends and of what is consumed ([client-tracing.md](client-tracing.md)). The records of a "
         f"trace are of `{RECORDS}`, `OpenTelemetry` is of `gantrymq.client.opentelemetry`.",
         (
-            *("SendHook", "ConsumeHook", "TransactionHook", "SendContext", "ConsumeContext", "ConsumeOutcome"),
+            *(
+                "SendHook",
+                "ConsumeHook",
+                "ProcessHook",
+                "TransactionHook",
+                "SendContext",
+                "ConsumeContext",
+                "ConsumeOutcome",
+            ),
             *("EndTransactionContext", "MessageTrace", "decode_trace"),
             *(f"{RECORDS}.{name}" for name in ("Pub", "SubBefore", "SubAfter", "EndTransaction", "MessageType")),
             "gantrymq.client.opentelemetry.OpenTelemetry",

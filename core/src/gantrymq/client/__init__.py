@@ -36,7 +36,7 @@ _HOMES: Final = {
         "gantrymq.client.selectors": "Balancing Selector at_random by_key",
         "gantrymq.client.subscription": "Subscription",
         "gantrymq.client.tracing.hooks": (
-            "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext SendContext SendHook TransactionHook"
+            "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext ProcessHook SendContext SendHook TransactionHook"
         ),
         "gantrymq.client.tracing.message_trace": "MessageTrace",
         "gantrymq.client.tracing.records": "decode_trace",
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import ConsumeHook as ConsumeHook
     from gantrymq.client.tracing.hooks import ConsumeOutcome as ConsumeOutcome
     from gantrymq.client.tracing.hooks import EndTransactionContext as EndTransactionContext
+    from gantrymq.client.tracing.hooks import ProcessHook as ProcessHook
     from gantrymq.client.tracing.hooks import SendContext as SendContext
     from gantrymq.client.tracing.hooks import SendHook as SendHook
     from gantrymq.client.tracing.hooks import TransactionHook as TransactionHook

@@ -15,14 +15,16 @@
 What a message carries is written into its properties by the global propagator (``traceparent`` and ``tracestate`` of
 W3C by default), where clients in other languages find it. A message that carries some already, such as one that is sent
 on with `Message.from_received`, keeps it. While a message is processed its span is the current one: in the body of a
-loop, in an async handler, in the thread of a plain one; not with ``auto_ack=False``, where many are in hand at a time.
+loop, in an async handler, in the thread of a plain one. With ``auto_ack=False``, where many are in hand at a time, it is
+the current one within ``with consumer.processing(message)``; several messages there have a span of their own, linked to
+theirs.
 
 Source: OpenTelemetry's semantic conventions for messaging and for RocketMQ (development), as of version 1.37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gantrymq.client.message import Message, ReceivedMessage
@@ -140,8 +142,9 @@ class OpenTelemetry:
             f"process {topic}", context=parent, kind=SpanKind.CONSUMER, attributes=attributes, links=links
         )
         context.notes[self] = span, before
+        context.notes[self, "current"] = set_span_in_context(span, parent)
         if context.in_task:
-            contexts.attach(set_span_in_context(span, parent))
+            contexts.attach(context.notes[self, "current"])
 
     def after_consume(self, context: ConsumeContext) -> None:
         """End it; what was the current context before is so again."""
@@ -156,6 +159,29 @@ class OpenTelemetry:
             span.set_attribute("error.type", _ERRORS[context.outcome])
             span.set_status(Status(StatusCode.ERROR, f"{context.consumed} of {len(context.messages)} consumed"))
         span.end()
+
+    def begin_processing(self, consumed: Sequence[ConsumeContext]) -> None:
+        """Make the span of the message the current one, or that of several messages."""
+        first, span = consumed[0], None
+        current = first.notes[self, "current"]
+        if len(consumed) > 1:
+            links = [Link(get_current_span(each.notes[self, "current"]).get_span_context()) for each in consumed]
+            attributes: Attributes = {
+                "messaging.system": "rocketmq",
+                "messaging.destination.name": _topic(first),
+                "messaging.consumer.group.name": first.group,
+                "messaging.batch.message_count": len(consumed),
+            }
+            span = self._tracer.start_span(f"process {_topic(first)}", attributes=attributes, links=links)
+            current = set_span_in_context(span)
+        first.notes[self, "processing"] = span, contexts.attach(current)
+
+    def end_processing(self, consumed: Sequence[ConsumeContext]) -> None:
+        """What was the current context before is so again."""
+        span, token = consumed[0].notes.pop((self, "processing"))
+        contexts.detach(token)
+        if span is not None:
+            span.end()
 
 
 def _of_send(context: SendContext) -> Attributes:

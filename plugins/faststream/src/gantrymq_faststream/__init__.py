@@ -20,6 +20,7 @@ from faststream._internal.testing.app import TestApp
 from gantrymq_faststream.broker import GantryBroker, RocketBroker
 from gantrymq_faststream.message import GantryBatchMessage, GantryMessage
 from gantrymq_faststream.options import MessageOptions
+from gantrymq_faststream.outcomes import ResultNotPublished
 from gantrymq_faststream.response import GantryPublishCommand, GantryResponse
 from gantrymq_faststream.router import GantryPublisher, GantryRoute, GantryRouter
 from gantrymq_faststream.testing import TestGantryBroker
@@ -34,6 +35,7 @@ __all__ = [
     "GantryRoute",
     "GantryRouter",
     "MessageOptions",
+    "ResultNotPublished",
     "RocketBroker",
     "TestApp",
     "TestGantryBroker",

@@ -26,7 +26,7 @@ from faststream.middlewares import AckPolicy
 from faststream.response.publish_type import PublishType
 from faststream.specification.schema import BrokerSpec
 
-from gantrymq.client import CallTimeout, Client, ReceivedMessage, SendResult
+from gantrymq.client import CallTimeout, Client, Producer, ReceivedMessage, SendResult
 from gantrymq_faststream.configs import GantryBrokerConfig
 from gantrymq_faststream.logging import make_gantry_logger_state
 from gantrymq_faststream.message import GantryMessage
@@ -172,14 +172,27 @@ class GantryBroker(
             SetupError: two subscribers have one group.
             ClientError: an option or name is not legal.
         """
+        self.check_groups()
+        await self.connect()
+        await super().start()
+
+    def check_groups(self) -> None:
+        """Refuse several subscribers of one group. Raises SetupError: there are."""
         groups = Counter(cast("GantrySubscriber", each).group for each in self.subscribers)
         if twice := sorted(group for group, count in groups.items() if count > 1):
             raise SetupError(
                 f"several subscribers have the group {', '.join(twice)}; members of a group have the same topics and "
                 "expressions: give each subscriber a group of its own, or one subscriber several topics"
             )
-        await self.connect()
-        await super().start()
+
+    def unstarted_producer(self) -> Producer:
+        """A producer with this broker's options, for tests in memory.
+
+        Raises:
+            ClientError: an option of the broker, its client or its producer is not legal.
+        """
+        Client(self._namesrv, **self._client_options)
+        return Producer(self._producer_group, self._namesrv, **self._producer_options)
 
     async def stop(
         self,

@@ -2,25 +2,51 @@
 
 FastStream awaits what an async handler does, but not what a plain one returns, and takes a CancelledError for the
 cancellation of the subscriber, which ends the task that takes messages. `HandlerOutcome` awaits the former, and makes
-the latter an error of the handler unless the task is being cancelled; so the `AckPolicy` applies to both.
+the latter an error of the handler unless the subscriber is being stopped; so the `AckPolicy` applies to both.
+
+A handler that succeeded may have a result that cannot be published. The error says so, and
+
+    the result can never be published    the message is not handled again: NACK_ON_ERROR makes it a dead letter
+    the asker of a request is not there  a warning is logged, and the message is consumed: a later answer is no use
+    anything else                        the `AckPolicy` applies
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from faststream import BaseMiddleware
+from faststream.middlewares import AckPolicy
 
+from gantrymq.client import BrokerRefused, ClientError
 from gantrymq.client.user_functions import awaited, is_failure, running_task
+from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 
 if TYPE_CHECKING:
-    from faststream._internal.basic_types import AsyncFuncAny
+    from faststream._internal.basic_types import AsyncFunc, AsyncFuncAny
     from faststream._internal.context.repository import ContextRepo
     from faststream.message import StreamMessage
+    from faststream.response import PublishCommand
 
-__all__ = ["HandlerOutcome"]
+    from gantrymq_faststream.subscriber import GantrySubscriber
+
+__all__ = ["HandlerOutcome", "ResultNotPublished"]
+
+_CONSEQUENCES: Final = {
+    AckPolicy.ACK: "the message is consumed",
+    AckPolicy.ACK_FIRST: "the message is consumed",
+    AckPolicy.NACK_ON_ERROR: "the message is delivered again, and the handler called again",
+    AckPolicy.REJECT_ON_ERROR: "the message is a dead letter",
+    AckPolicy.MANUAL: "the message is as the handler left it",
+}
+_LEFT: Final = "_left_a_handler"  # set on errors that left a handler; in tests they reach the handler that published
+
+
+class ResultNotPublished(ClientError):
+    """A handler succeeded, but what it returned cannot be published; the cause says why."""
 
 
 class HandlerOutcome(BaseMiddleware):
@@ -29,13 +55,28 @@ class HandlerOutcome(BaseMiddleware):
     def __init__(self, msg: Any | None, /, *, context: ContextRepo) -> None:
         super().__init__(msg, context=context)
         self._task = running_task()
+        self._message: StreamMessage[Any] | None = None
 
     async def consume_scope(self, call_next: AsyncFuncAny, msg: StreamMessage[Any]) -> Any:
         """Call the handler, and await what it returned."""
+        self._message = msg
         try:
             return await awaited(await call_next(msg), "a handler")
         except asyncio.CancelledError as error:
             self._failed(error)
+
+    async def publish_scope(self, call_next: AsyncFunc, msg: PublishCommand) -> Any:
+        """Publish what the handler returned.
+
+        Raises:
+            ResultNotPublished: it was not published.
+        """
+        try:
+            return await call_next(msg)
+        except Exception as error:
+            if isinstance(error, ResultNotPublished) or hasattr(error, _LEFT) or self._message is None:
+                raise
+            await self._not_published(msg, error)
 
     async def __aexit__(
         self,
@@ -43,11 +84,50 @@ class HandlerOutcome(BaseMiddleware):
         exc_val: BaseException | None = None,
         exc_tb: TracebackType | None = None,
     ) -> bool | None:
-        if isinstance(exc_val, asyncio.CancelledError) and is_failure(exc_val, self._task):
+        if isinstance(exc_val, asyncio.CancelledError) and self._is_failure(exc_val):
             self._failed(exc_val)
+        if exc_val is not None:
+            setattr(exc_val, _LEFT, True)
         return await super().__aexit__(exc_type, exc_val, exc_tb)
 
+    async def _not_published(self, cmd: PublishCommand, error: Exception) -> None:
+        subscriber, message = self._subscriber, self._message
+        assert subscriber is not None
+        assert message is not None
+        never = _is_illegal(error)
+        if getattr(cmd, "question", None) is not None and isinstance(error, ClientError) and not never:
+            subscriber.log(logging.WARNING, f"the answer to request {message.message_id} cannot be sent: {error}")
+            return
+        consequence = _CONSEQUENCES[subscriber.ack_policy]
+        if never and subscriber.ack_policy is AckPolicy.NACK_ON_ERROR:
+            await message.reject()
+            consequence = "the message is not delivered again, it is a dead letter"
+        where = f"to {cmd.destination}" if cmd.destination else "as an answer"
+        raise ResultNotPublished(
+            f"the handler of {subscriber.group} succeeded, but its result cannot be published {where}: {error}; "
+            f"{consequence}"
+        ) from error
+
     def _failed(self, error: asyncio.CancelledError) -> NoReturn:
-        if is_failure(error, self._task):
+        if self._is_failure(error):
             raise RuntimeError("a handler raised CancelledError, and its subscriber is not being stopped") from error
         raise error
+
+    def _is_failure(self, error: asyncio.CancelledError) -> bool:
+        """Whether *error* is the handler's: also if it cancelled the task that it runs in."""
+        subscriber = self._subscriber
+        if subscriber is not None and subscriber.running and self._task in subscriber.tasks:
+            return True
+        return is_failure(error, self._task)
+
+    @property
+    def _subscriber(self) -> GantrySubscriber | None:
+        found: GantrySubscriber | None = self.context.get_local("handler_")
+        return found
+
+
+def _is_illegal(error: Exception) -> bool:
+    """Whether what was to be published can be sent at no time."""
+    if isinstance(error, BrokerRefused):
+        return error.response_code == MessageIllegal.response_code
+    return isinstance(error, MessageIllegal | InvalidParameter | NoPermission)

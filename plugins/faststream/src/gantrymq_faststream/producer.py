@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
+from faststream._internal.constants import ContentTypes
 from faststream._internal.endpoint.utils import ParserComposition
 from faststream._internal.parser import DefaultCodec
 from faststream._internal.producer import ProducerProto
@@ -70,8 +72,18 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
 
     async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
         """The client's message for *body*."""
-        encoded, content_type = await self.codec.encode(body, self.serializer)
+        encoded, content_type = await self.encoded(body)
         return made(cmd.destination, encoded, content_type, cmd.headers, cmd.correlation_id, cmd.reply_to, cmd.options)
+
+    async def encoded(self, body: Any) -> tuple[bytes, str | None]:
+        """*body* as the codec writes it, and its content type.
+
+        RocketMQ has no empty messages: None and an empty text, for which the codec writes nothing, are written as JSON.
+        """
+        encoded, content_type = await self.codec.encode(body, self.serializer)
+        if not encoded and (body is None or body == ""):
+            return json.dumps(body).encode(), ContentTypes.JSON.value
+        return encoded, content_type
 
     def _started(self) -> Producer:
         if self._producer is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from faststream.response.publish_type import PublishType
@@ -74,6 +75,16 @@ class GantryPublishCommand(BatchPublishCommand):
         self.options: MessageOptions = options or {}
         self.timeout_s = timeout_s
         self.question: ReceivedMessage | None = None
+
+    @property
+    def batch_bodies(self) -> tuple[Any, ...]:
+        """The body of each message; None is the body of one if there are several."""
+        return () if self.body is None and not self.extra_bodies else (self.body, *self.extra_bodies)
+
+    @batch_bodies.setter
+    def batch_bodies(self, value: Sequence[Any]) -> None:
+        self.body = value[0] if value else None
+        self.extra_bodies = tuple(value[1:])
 
     @classmethod
     def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> GantryPublishCommand:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from faststream._internal.endpoint.subscriber.mixins import TasksMixin
@@ -21,8 +21,9 @@ from faststream._internal.endpoint.utils import process_msg
 from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
-from gantrymq.client import Consumer, ReceivedMessage
+from gantrymq.client import ClientError, Consumer, ReceivedMessage
 from gantrymq.client.requesting import REPLY_TO_CLIENT
+from gantrymq_faststream.arguments import refuse_lists_of_messages, refuse_lists_of_messages_in
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
 from gantrymq_faststream.message import NOBODY, GantryMessage
 from gantrymq_faststream.options import REPLY_TO
@@ -80,17 +81,42 @@ class GantrySubscriber(TasksMixin):
         """Join the group, and begin to call the handlers, if there are any."""
         await super().start()
         if self.consumer is None:
-            self.consumer = self._parsing.consumer = self._outer_config.client.consumer(
-                self.group,
-                dict.fromkeys(self.topics, self.expression),
-                expression_type=self.expression_type,
-                auto_ack=False,
-                **self._config.settings,
-            )
+            self.consumer = self._parsing.consumer = self._outer_config.client.consumer(**self.consumer_options())
         self._post_start()
         if self.calls:
             for _ in range(self._config.max_workers):
-                self.add_task(self._consume)
+                self._begin()
+
+    def consumer_options(self) -> dict[str, Any]:
+        """Arguments of its `gantrymq.client.Consumer`."""
+        return {
+            "group": self.group,
+            "topics": dict.fromkeys(self.topics, self.expression),
+            "expression_type": self.expression_type,
+            "auto_ack": False,
+            **self._config.settings,
+        }
+
+    def __call__(self, func: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Decorate a handler; *options* as FastStream has them: filter, parser, decoder, dependencies.
+
+        Raises:
+            SetupError: an argument is a list of messages, which a handler cannot be given.
+        """
+        if func is None:
+            return lambda decorated: self(decorated, **options)
+        refuse_lists_of_messages_in(func, self.group)
+        return super().__call__(func, **options)
+
+    def _build_fastdepends_model(self) -> None:
+        super()._build_fastdepends_model()
+        for call in self.calls:
+            for option in () if call.dependant is None else call.dependant.params:
+                refuse_lists_of_messages(option.field_type, option.field_name, self.group)
+
+    def log(self, level: int, text: str) -> None:
+        """Write one line to the broker's log."""
+        self._log(level, text, extra=self.get_log_context(None))
 
     async def stop(self) -> None:
         """Take nothing more, finish what is in hand within ``graceful_timeout``, store the progress, leave."""
@@ -156,19 +182,52 @@ class GantrySubscriber(TasksMixin):
             await message.ack()
         return message
 
+    def _begin(self) -> None:
+        """Start a task that takes messages.
+
+        FastStream's `add_task` would log a line at the end of each, and start one that was refused again and again.
+        """
+        task = asyncio.create_task(self._consume())
+        task.add_done_callback(self._ended)
+        self.tasks.append(task)
+
     async def _consume(self) -> None:
-        consumer = self.consumer
-        if consumer is None:
+        consumer, task = self.consumer, asyncio.current_task()
+        if consumer is None or task is None:
             return
-        try:
-            async for raw in self._messages(consumer):
+        async for raw in self._messages(consumer):
+            with consumer.processing(*(raw if isinstance(raw, list) else (raw,))):
                 await self.consume(raw)
-                if not self.running:
-                    break
-        except asyncio.CancelledError:
-            if self.running:
-                self._log(logging.ERROR, f"a task that takes messages of {self.group} was cancelled, and takes no more")
-            raise
+            if not self.running:
+                break
+            if task.cancelling():
+                self.tasks.remove(task)
+                self.log(logging.WARNING, f"a handler of {self.group} cancelled its own task; another takes its place")
+                self._begin()
+                break
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if task not in self.tasks:  # the subscriber was stopped, or another one has taken its place
+            return
+        self.tasks.remove(task)
+        if not self.running:
+            return
+        if task.cancelled():
+            self.log(logging.ERROR, f"a task that takes messages of {self.group} was cancelled, and takes no more")
+        elif error is None:
+            self.log(
+                logging.ERROR, f"the consumer of {self.group} was closed, and its subscriber takes no more messages"
+            )
+        elif isinstance(error, ClientError):
+            self.log(logging.ERROR, f"the subscriber of {self.group} takes no more messages: {error}")
+        else:
+            self._log(
+                logging.ERROR,
+                f"a task that takes messages of {self.group} failed; another takes its place",
+                exc_info=error,
+            )
+            self._begin()
 
     def _make_response_publisher(self, message: StreamMessage[Any]) -> Iterable[PublisherProto[Any]]:
         raw = message.raw_message
@@ -196,11 +255,11 @@ class BatchSubscriber(GantrySubscriber):
         max_records: int,
     ) -> None:
         super().__init__(config, specification, calls)
-        self._max_records = max_records
+        self.max_records = max_records
 
     def _choose_parser(self, config: SubscriberConfig) -> None:
         config.parser = self._parsing.parse_batch
         config.decoder = self._parsing.decode_batch
 
     def _messages(self, consumer: Consumer) -> AsyncIterator[Any]:
-        return consumer.batches(self._max_records)
+        return consumer.batches(self.max_records)

@@ -4,13 +4,16 @@
         await broker.publish({"order": 7}, "Orders")
         bill.mock.assert_called_once_with({"order": 7})
 
-A group gets a message once, a broadcasting subscriber always. Tags choose as they do in a broker; an SQL92 expression
-lets everything pass, as there is nothing here that could evaluate it. What a handler raises goes to who published.
+A group gets a message once, a broadcasting subscriber always. What a broker or the client would refuse is refused here
+as well. Tags choose as they do in a broker; SQL92 expressions do where gantrymq-filter-sql92 is installed, otherwise a
+warning says that they let everything pass. Delayed messages are handled at once. What a handler raises is raised by the
+call that published.
 """
 
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, cast, overload
@@ -21,8 +24,19 @@ from faststream._internal.endpoint.utils import ParserComposition
 from faststream._internal.testing.broker import EnterType, TestBroker, change_producer
 from faststream.exceptions import SubscriberNotFound
 
-from gantrymq.client import Message, MessageQueue, ReceivedMessage, SendResult, SendStatus
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client import (
+    CallTimeout,
+    Consumer,
+    Message,
+    MessageQueue,
+    PluginAbsent,
+    ReceivedMessage,
+    SendResult,
+    SendStatus,
+    Subscription,
+)
+from gantrymq.client.checks import check_batch, check_message
+from gantrymq.client.outgoing import in_batches
 from gantrymq.model import properties as names
 from gantrymq_faststream.broker import GantryBroker
 from gantrymq_faststream.options import made
@@ -71,6 +85,14 @@ class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker)
         group = f"test_{publisher.topic}"
         return broker.subscriber(publisher.topic, group=group, batch=publisher.batch, persistent=False), False
 
+    def _fake_start(self, broker: GantryBroker, *args: Any, **kwargs: Any) -> None:
+        broker.check_groups()
+        for subscriber in _subscribers((broker,)):
+            Consumer(**subscriber.consumer_options())
+            if not self.with_real:
+                _subscription(subscriber, subscriber.topics[0])
+        super()._fake_start(broker, *args, **kwargs)
+
     @contextmanager
     def _patch_producer(self, broker: GantryBroker) -> Generator[None, None, None]:
         with change_producer(broker.config.broker_config, _InMemory(broker, self.brokers)):
@@ -80,6 +102,10 @@ class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker)
         return AsyncMock()
 
 
+class NobodyAnswered(CallTimeout, SubscriberNotFound):
+    """No subscriber answers a request: a `CallTimeout` as with a broker, which waits, and FastStream's own error."""
+
+
 class _InMemory(GantryProducer):
     """Gives messages to handlers in place of sending them."""
 
@@ -87,6 +113,7 @@ class _InMemory(GantryProducer):
         config = broker.config
         super().__init__(config.broker_parser, config.broker_decoder)
         self._brokers = brokers
+        self._max_bytes = broker.unstarted_producer().settings.max_message_bytes
         self.serializer = config.fd_config._serializer
         self.codec = config.broker_codec or self.codec
         default = GantryParser()
@@ -102,27 +129,38 @@ class _InMemory(GantryProducer):
             await subscriber.process_message([received] if isinstance(subscriber, BatchSubscriber) else received)
         return _stored(received)
 
+    async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
+        """The client's message for *body*. Raises ClientError: it could not be sent."""
+        message = await super().message(cmd, body)
+        check_message(message, self._max_bytes)
+        return message
+
     async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
-        """Handle them, a batch subscriber all of them together."""
-        batch = [self._received(await self.message(cmd, body)) for body in cmd.batch_bodies]
+        """Handle them, a batch subscriber up to ``max_records`` of them together."""
+        messages = [await self.message(cmd, body) for body in cmd.batch_bodies]
+        for each in in_batches(messages, self._max_bytes):
+            check_batch(each)
+        batch = [self._received(message) for message in messages]
         if batch:
             for subscriber in self._for(batch[0]):
-                for each in [batch] if isinstance(subscriber, BatchSubscriber) else batch:
-                    await subscriber.process_message(each)
+                for raw in _portions(subscriber, batch):
+                    await subscriber.process_message(raw)
         return tuple(_stored(each) for each in batch)
 
     async def request(self, cmd: GantryPublishCommand) -> ReceivedMessage:
-        """What the first handler returns. Raises SubscriberNotFound: there is none."""
+        """What the first handler returns. Raises NobodyAnswered: there is none, or it answers nothing."""
         received = self._received(await self.message(cmd, cmd.body))
         for subscriber in self._for(received):
             with anyio.fail_after(cmd.timeout_s):
                 raw = [received] if isinstance(subscriber, BatchSubscriber) else received
                 result = await subscriber.process_message(raw)
-            body, content_type = await self.codec.encode(result.body, self.serializer)
-            return self._received(
-                made(cmd.destination, body, content_type, result.headers, result.correlation_id, "", {})
-            )
-        raise SubscriberNotFound(f"no subscriber of {cmd.destination} is there to answer")
+            if subscriber._no_reply:
+                break
+            body, content_type = await self.encoded(result.body)
+            answer = made(cmd.destination, body, content_type, result.headers, result.correlation_id, "", {})
+            check_message(answer, self._max_bytes)
+            return self._received(answer)
+        raise NobodyAnswered(f"nobody answered the request to {cmd.destination}: no subscriber is there that would")
 
     def _for(self, message: ReceivedMessage) -> Iterator[GantrySubscriber]:
         served = set[str]()
@@ -160,10 +198,33 @@ class _InMemory(GantryProducer):
 def _wants(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
     if message.topic not in subscriber.topics:
         return False
-    if subscriber.expression_type != "TAG":
-        return True
-    tags = wanted_tags(subscriber.expression)
-    return not tags or message.tags in tags
+    subscription = _subscription(subscriber, message.topic)
+    return subscription is None or subscription.matches(message)
+
+
+def _subscription(subscriber: GantrySubscriber, topic: str) -> Subscription | None:
+    """What *subscriber* wants of *topic*; None where that cannot be told here.
+
+    Raises:
+        ClientError: its expression is wrong.
+    """
+    try:
+        return Subscription(topic, subscriber.expression, subscriber.expression_type, group=subscriber.group)
+    except PluginAbsent as absent:
+        warnings.warn(
+            f"the subscriber of {subscriber.group} gets every message in this test, as its expression cannot be "
+            f"evaluated: {absent}",
+            stacklevel=2,
+        )
+        return None
+
+
+def _portions(subscriber: GantrySubscriber, batch: list[ReceivedMessage]) -> Sequence[Any]:
+    """What the handlers of *subscriber* are given of *batch*, call by call."""
+    if not isinstance(subscriber, BatchSubscriber):
+        return batch
+    most = subscriber.max_records
+    return [batch[at : at + most] for at in range(0, len(batch), most)]
 
 
 def _subscribers(brokers: Iterable[GantryBroker]) -> Iterator[GantrySubscriber]:

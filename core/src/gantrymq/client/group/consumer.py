@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
@@ -245,6 +246,16 @@ class Consumer(BaseClient):
             kept.put_back(held, message)
             raise
         return True
+
+    def processing(self, *messages: ReceivedMessage) -> AbstractContextManager[None]:
+        """A ``with`` around the processing of *messages*, one or several, in one task.
+
+        Hooks are told of its beginning and end, so that the span of OpenTelemetry for a message is the current one.
+
+        Raises:
+            ClientError: the consumer acknowledges by itself; there the messages are processed in the loop or handler.
+        """
+        return self._manual().working.kept.processing(messages)
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not legal."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+
 from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
@@ -49,6 +52,10 @@ class Kept:
         """What became of *message*, for hooks; harmless when repeated."""
         if self._unsettled is not None:
             self._unsettled.settled(_key(message), outcome)
+
+    def processing(self, messages: Iterable[ReceivedMessage]) -> AbstractContextManager[None]:
+        """Around the processing of *messages*, for hooks."""
+        return nullcontext() if self._unsettled is None else self._unsettled.processing(map(_key, messages))
 
     def at(self, held: HeldQueue, offset: int) -> ReceivedMessage | None:
         """The message of *held* at *offset*, if it is kept."""

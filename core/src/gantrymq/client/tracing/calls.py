@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gantrymq.client import checks
@@ -14,6 +15,7 @@ from gantrymq.client.tracing.hooks import (
     ConsumeOutcome,
     EndTransactionContext,
     Hook,
+    ProcessHook,
     SendContext,
     SendHook,
     SendKind,
@@ -198,6 +200,7 @@ class ConsumeCalls(_Calls):
     ) -> None:
         super().__init__(instance, group)
         self._hooks = [hook for hook in hooks if isinstance(hook, ConsumeHook)]
+        self._process_hooks = [hook for hook in hooks if isinstance(hook, ProcessHook)]
         self._broadcasting = broadcasting
         self._timeout_s = consume_timeout_s
 
@@ -231,6 +234,17 @@ class ConsumeCalls(_Calls):
         for hook in reversed(self._hooks):
             self._call(hook.after_consume, context)
 
+    @contextmanager
+    def processing(self, contexts: Sequence[ConsumeContext]) -> Iterator[None]:
+        """Around the processing of messages that are in hand."""
+        for hook in self._process_hooks:
+            self._call(hook.begin_processing, contexts)
+        try:
+            yield
+        finally:
+            for hook in reversed(self._process_hooks):
+                self._call(hook.end_processing, contexts)
+
 
 class UnsettledMessages:
     """Messages in the hand of an application that acknowledges them itself."""
@@ -244,6 +258,11 @@ class UnsettledMessages:
         for key, message in messages:
             self.settled(key, ConsumeOutcome.GIVEN_BACK)  # handed out before, by a queue that went and came again
             self._contexts[key] = self._calls.before(queue, [message], batch=False, in_task=False)
+
+    def processing(self, keys: Iterable[Hashable]) -> AbstractContextManager[None]:
+        """Around the processing of the messages under *keys*; nothing is called for those that are not known."""
+        contexts = [self._contexts[key] for key in keys if key in self._contexts]
+        return self._calls.processing(contexts) if contexts else nullcontext()
 
     def settled(self, key: Hashable, outcome: ConsumeOutcome) -> None:
         """One was acknowledged, or was not; harmless where it is not known."""

@@ -34,6 +34,7 @@ __all__ = [
     "ConsumeOutcome",
     "EndTransactionContext",
     "Hook",
+    "ProcessHook",
     "SendContext",
     "SendHook",
     "SendKind",
@@ -133,6 +134,21 @@ class ConsumeHook(Protocol):
 
     def after_consume(self, context: ConsumeContext) -> None:
         """They are in the application's hand no more."""
+
+
+@runtime_checkable
+class ProcessHook(Protocol):
+    """Is told when the processing of messages begins and ends in a task, with ``auto_ack=False``.
+
+    Both methods are called in the task, within `Consumer.processing`; a variable of `contextvars` that the first one
+    sets is seen by whatever processes the messages.
+    """
+
+    def begin_processing(self, contexts: Sequence[ConsumeContext]) -> None:
+        """Processing begins; a context for each message, at least one."""
+
+    def end_processing(self, contexts: Sequence[ConsumeContext]) -> None:
+        """Processing has ended; the messages may be acknowledged by now, or not yet."""
 
 
 @runtime_checkable

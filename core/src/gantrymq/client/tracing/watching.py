@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
 __all__ = ["WatchOptions", "Watching"]
 
-_METHODS: Final = ("before_send", "after_send", "before_consume", "after_consume", "end_transaction")
+_METHODS: Final = (
+    "before_send",
+    "after_send",
+    "before_consume",
+    "after_consume",
+    "begin_processing",
+    "end_processing",
+    "end_transaction",
+)
 
 
 class WatchOptions(TypedDict, total=False):
