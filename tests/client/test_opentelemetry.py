@@ -226,6 +226,14 @@ def test_messages_acknowledged_by_hand_have_spans_until_they_are(spans):
                 held.append(message)
                 if len(held) == 2:
                     break
+            with consumer.processing(held[0]):
+                one = otel.get_current_span().get_span_context()
+                with consumer.processing(*held):
+                    both = otel.get_current_span().get_span_context()
+            assert otel.get_current_span() is otel.INVALID_SPAN
+            (batch,) = spans.all[2:]
+            assert batch.context == both and one.span_id in linked(batch) and len(linked(batch)) == 2
+            spans._exporter.clear()
             assert spans.named("process Orders") == []
             consumer.ack(held[1])
             await consumer.nack(held[0])

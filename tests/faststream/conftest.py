@@ -11,7 +11,7 @@ if str(CLIENT_RIG) not in sys.path:
     sys.path.insert(0, str(CLIENT_RIG))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def parts_of_a_server():
     """Skip where a broker cannot be started."""
     if not (find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag")):
@@ -25,3 +25,12 @@ def servers(parts_of_a_server, tmp_path):
 
     with Servers(tmp_path) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def namesrv(parts_of_a_server, tmp_path_factory):
+    """The name server of one broker for all tests of a module, which have topics of their own."""
+    from client_rig import Servers
+
+    with Servers(tmp_path_factory.mktemp("servers")) as started:
+        yield started.namesrv

@@ -36,7 +36,8 @@ _HOMES: Final = {
         "gantrymq.client.selectors": "Balancing Selector at_random by_key",
         "gantrymq.client.subscription": "Subscription",
         "gantrymq.client.tracing.hooks": (
-            "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext ProcessHook SendContext SendHook TransactionHook"
+            "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext ProcessHook SendContext SendHook "
+            "TransactionHook"
         ),
         "gantrymq.client.tracing.message_trace": "MessageTrace",
         "gantrymq.client.tracing.records": "decode_trace",

@@ -15,9 +15,9 @@
 What a message carries is written into its properties by the global propagator (``traceparent`` and ``tracestate`` of
 W3C by default), where clients in other languages find it. A message that carries some already, such as one that is sent
 on with `Message.from_received`, keeps it. While a message is processed its span is the current one: in the body of a
-loop, in an async handler, in the thread of a plain one. With ``auto_ack=False``, where many are in hand at a time, it is
-the current one within ``with consumer.processing(message)``; several messages there have a span of their own, linked to
-theirs.
+loop, in an async handler, in the thread of a plain one. With ``auto_ack=False``, where many are in hand at a time, it
+is the current one within ``with consumer.processing(message)``; several messages there have a span of their own, linked
+to theirs.
 
 Source: OpenTelemetry's semantic conventions for messaging and for RocketMQ (development), as of version 1.37.
 """
@@ -174,11 +174,11 @@ class OpenTelemetry:
             }
             span = self._tracer.start_span(f"process {_topic(first)}", attributes=attributes, links=links)
             current = set_span_in_context(span)
-        first.notes[self, "processing"] = span, contexts.attach(current)
+        first.notes.setdefault((self, "processing"), []).append((span, contexts.attach(current)))
 
     def end_processing(self, consumed: Sequence[ConsumeContext]) -> None:
         """What was the current context before is so again."""
-        span, token = consumed[0].notes.pop((self, "processing"))
+        span, token = consumed[0].notes[self, "processing"].pop()
         contexts.detach(token)
         if span is not None:
             span.end()

@@ -1,7 +1,7 @@
 """Which arguments a handler may not have.
 
-A handler of a batch asks for ``batch: GantryBatchMessage``, or for a list of bodies. ``list[GantryMessage]`` is neither:
-FastStream would take it for a list of bodies, and fail for each batch.
+A handler of a batch asks for ``batch: GantryBatchMessage``, or for a list of bodies. ``list[GantryMessage]`` is
+neither: FastStream would take it for a list of bodies, and fail for each batch.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ A message is acknowledged as the `AckPolicy` says, whatever the order in which h
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -124,7 +125,8 @@ class GantrySubscriber(TasksMixin):
         self.tasks = [task for task in self.tasks if task is not current]  # a handler may stop its own subscriber
         self._stream = None
         if self.consumer is not None:
-            self.consumer.pause()
+            with contextlib.suppress(ClientError):  # the application has closed it
+                self.consumer.pause()
         await super().stop()
         consumer, self.consumer = self.consumer, None
         if consumer is not None:
@@ -222,11 +224,7 @@ class GantrySubscriber(TasksMixin):
         elif isinstance(error, ClientError):
             self.log(logging.ERROR, f"the subscriber of {self.group} takes no more messages: {error}")
         else:
-            self._log(
-                logging.ERROR,
-                f"a task that takes messages of {self.group} failed; another takes its place",
-                exc_info=error,
-            )
+            self.log(logging.ERROR, f"a task of {self.group} failed: {error!r}; another takes its place")
             self._begin()
 
     def _make_response_publisher(self, message: StreamMessage[Any]) -> Iterable[PublisherProto[Any]]:

@@ -13,6 +13,7 @@ call that published.
 from __future__ import annotations
 
 import itertools
+import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,9 +26,11 @@ from faststream._internal.testing.broker import EnterType, TestBroker, change_pr
 from faststream.exceptions import SubscriberNotFound
 
 from gantrymq.client import (
+    BrokerRefused,
     CallTimeout,
     Consumer,
     Message,
+    MessageIllegal,
     MessageQueue,
     PluginAbsent,
     ReceivedMessage,
@@ -49,6 +52,7 @@ from gantrymq_faststream.subscriber import BatchSubscriber, GantrySubscriber
 __all__ = ["TestGantryBroker"]
 
 IN_MEMORY: Final = "in-memory"
+LONGEST_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # as brokers have it by default (timerMaxDelaySec)
 
 
 class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker):
@@ -133,6 +137,7 @@ class _InMemory(GantryProducer):
         """The client's message for *body*. Raises ClientError: it could not be sent."""
         message = await super().message(cmd, body)
         check_message(message, self._max_bytes)
+        _check_delay(message)
         return message
 
     async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
@@ -192,6 +197,19 @@ class _InMemory(GantryProducer):
             prepared_offset=0,
             offset_id=unique_id,
             broker_name=IN_MEMORY,
+        )
+
+
+def _check_delay(message: Message) -> None:
+    """Refuse a delay that a broker with default settings refuses. Raises BrokerRefused."""
+    at_ms, delay_ms = message.deliver_at_ms, message.delay_ms
+    if at_ms is not None:
+        delay_ms = max(delay_ms or 0, at_ms - time.time_ns() // 1_000_000)
+    if delay_ms is not None and delay_ms > LONGEST_DELAY_MS and not message.delay_level:
+        raise BrokerRefused(
+            MessageIllegal.response_code,
+            f"a delay of {delay_ms} ms is longer than the longest one here, {LONGEST_DELAY_MS} ms",
+            IN_MEMORY,
         )
 
 
