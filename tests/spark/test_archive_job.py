@@ -10,12 +10,15 @@ pytest.importorskip("gantrymq_filter_tag")
 from spark_columns import described, recorded
 
 from gantrymq.errors import ConfigError, StoreError
+from gantrymq.interfaces.store import StoreMessage
 from gantrymq.model.names import is_system_topic
+from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4
 from gantrymq_spark import register
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.archive_read import archived
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.query import Search, query
+from gantrymq_spark.jobs.replay import replay, replayed
 from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
@@ -85,6 +88,33 @@ def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker
     since = round(times[45].timestamp() * 1000)
     later = [number for number, at in times.items() if round(at.timestamp() * 1000) >= since]
     assert numbers(query(session, attrs.evolve(both, topics=("A",), since_ms=since), live=True)) == sorted(later)
+
+
+def test_a_body_that_cannot_be_decompressed_is_told_and_kept(session, broker, tmp_path):
+    """One message, in each place where jobs read."""
+    folder, flags = str(tmp_path / "archive"), COMPRESSED | COMPRESSION_LZ4
+    broker.create_topic("Bad", 1)
+    broker.put("Bad", b"good")
+    broker.run(broker.cluster.broker.put(StoreMessage("Bad", 0, b"no frame of LZ4", b"", sys_flag=flags)))
+    live = Input(topics=("Bad",), namesrv=broker.namesrv)
+    stored = Input(topics=("Bad",), store=broker.settings.text("storePathRootDir"))
+    assert archive(session, live, folder).messages == 2
+    for given in (live, stored, Input(topics=("Bad",), archive=folder)):
+        good, bad = messages(session, given).orderBy("queueOffset").collect()
+        assert (bytes(good.body), good.bodyProblem, good.sysFlag) == (b"good", None, 0)
+        assert (bad.body, bad.sysFlag) == (None, flags)
+        assert "is no LZ4 frame" in bad.bodyProblem
+    kept = session.read.parquet(folder).where("bodyProblem is not null").collect()
+    assert [bytes(row.body) for row in kept] == [b"no frame of LZ4"]
+    for given in (live, stored):
+        failing = attrs.evolve(given, options={"bodyProblems": "fail"})
+        with pytest.raises(
+            Exception, match="topic Bad, queue 0, offset 1: compressed body of 15 bytes is no LZ4 frame"
+        ):
+            messages(session, failing, ("body",)).collect()
+    broker.create_topic("Target", 1)
+    with pytest.raises(Exception, match="the body could not be read: compressed body of 15 bytes is no LZ4 frame"):
+        replay(replayed(session, Input(topics=("Bad",), archive=folder)), "Target", broker.namesrv, None)
 
 
 def test_a_pattern_s_report_names_the_topics_it_matches(session, broker, tmp_path):

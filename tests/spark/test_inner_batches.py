@@ -1,5 +1,7 @@
 """Inner batches taken apart as Java's client does it."""
 
+import sys
+
 import numpy as np
 from spark_columns import described
 
@@ -51,9 +53,11 @@ def test_without_one_nothing_is_copied(golden):
     assert unwrapped(b"", nothing)[1] is nothing
 
 
-def test_a_body_that_cannot_be_taken_apart_stays():
+def test_a_body_that_cannot_be_taken_apart_stays(monkeypatch):
     both = INNER_BATCH | NEED_UNWRAP
-    for flags, body in ((both, b"no batch"), (both | COMPRESSED, b"not compressed")):
+    kinds = (both, b"no batch"), (both | COMPRESSED, b"not compressed"), (both | COMPRESSED | 0x100, b"no package")
+    monkeypatch.setitem(sys.modules, "lz4.frame", None)
+    for flags, body in kinds:
         raw = encode_record(topic="T", queue_id=0, body=body, properties=b"", sys_flag=flags)
         taken, at = unwrapped(raw, record_positions(raw))
         assert (taken, at.tolist()) == (raw, [0])

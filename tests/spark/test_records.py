@@ -1,5 +1,6 @@
 """Batches of records as clients and brokers may make them, beside the record-by-record reader."""
 
+import sys
 import zlib
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.errors import ClientError, FormatError, InvalidParameter
+from gantrymq.errors import FormatError, InvalidParameter
 from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.model import properties as property_text
 from gantrymq.model.hosts import host_text, pack_host
@@ -125,15 +126,39 @@ def test_bodies_are_decompressed_and_the_flag_says_so():
     assert [(row["body"], row["sysFlag"]) for row in stored] == [(packed, flag) for flag, packed in kinds.items()]
 
 
-def test_a_body_of_another_kind_than_it_says_stays_as_it_is_stored():
-    found = rows(record(b"plain", sys_flag=COMPRESSED), record(b"next"))
-    assert [(row["body"], row["sysFlag"]) for row in found] == [(b"plain", COMPRESSED), (b"next", 0)]
+@pytest.mark.parametrize(
+    ("flag", "packed", "words"),
+    [
+        (COMPRESSED, b"plain", "compressed body of 5 bytes is no zlib stream"),
+        (COMPRESSED, zlib.compress(b"0123456789" * 100)[:-5], "is cut short"),
+        (COMPRESSED | COMPRESSION_LZ4, b"no frame of LZ4", "is no LZ4 frame"),
+        (COMPRESSED | COMPRESSION_ZSTD, zstandard.compress(b"0123456789" * 100)[:-3], "Zstandard"),
+        (COMPRESSED | COMPRESSION_LZ4, "no lz4.frame", "needs a package: pip install lz4"),
+        (COMPRESSED | COMPRESSION_ZSTD, "no zstandard", "needs a package: pip install zstandard"),
+        (COMPRESSED | 0x700, b"plain", "names compression 0x700"),
+    ],
+)
+def test_a_body_that_cannot_be_decompressed_is_null_and_says_why(monkeypatch, flag, packed, words):
+    if isinstance(packed, str):
+        monkeypatch.setitem(sys.modules, packed.removeprefix("no "), None)
+        packed = b"packed"
+    records = record(b"first"), record(packed, sys_flag=flag), record(zlib.compress(b"next"), sys_flag=COMPRESSED)
+    found = rows(*records)
+    assert [(row["body"], row["sysFlag"]) for row in found] == [(b"first", 0), (None, flag), (b"next", 0)]
+    assert [row["bodyProblem"] is None for row in found] == [True, False, True]
+    assert words in found[1]["bodyProblem"]
+    kept = rows(*records, body_problems="keep")
+    assert [row["body"] for row in kept] == [b"first", packed, b"next"]
+    assert [row["bodyProblem"] for row in kept] == [row["bodyProblem"] for row in found]
+    with pytest.raises(FormatError, match=f"topic .*, queue .*, offset .*: .*{words}"):
+        rows(*records, body_problems="fail")
+    stored = rows(*records, stored_bodies=True, body_problems="fail")
+    assert [(row["body"], row["bodyProblem"]) for row in stored[:2]] == [(b"first", None), (packed, None)]
 
 
-def test_a_missing_package_is_said(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "lz4.frame", None)
-    with pytest.raises(ClientError, match="pip install lz4"):
-        rows(record(lz4.frame.compress(b"x"), sys_flag=COMPRESSED | COMPRESSION_LZ4))
+def test_bodies_that_nobody_asks_for_are_no_problem():
+    found = rows(record(b"plain", sys_flag=COMPRESSED), columns=("topic",), body_problems="fail")
+    assert [*found[0]] == ["topic"]
 
 
 def test_times_that_no_calendar_has_are_null():

@@ -143,6 +143,11 @@ def test_a_time_with_a_zone_asks_for_no_other():
         ({"body": ["x"], "delayMs": [-5]}, "delayMs is -5, it must be a number of ms from 1"),
         ({"body": ["x"], "delayMs": [5], "delayLevel": [1]}, "delayLevel and delayMs are both set"),
         ({"body": ["x" * 101]}, "row 0 of .*: the body for T has 101 bytes, the longest allowed is 100"),
+        (
+            {"body": ["x", None], "bodyProblem": [None, "no zlib"]},
+            "row 1 of .*: the body could not be read: no zlib; leave rows out",
+        ),
+        ({"body": ["x"], "bodyProblem": ["no zlib"]}, "the body could not be read: no zlib"),
         ({"body": [""]}, "the body for T is empty"),
         ({"body": ["x"], "topic": ["a b"]}, "row 0 of .* 'a b' has a character"),
         ({"body": ["x"], "topic": ["SCHEDULE_TOPIC_XXXX"]}, "belongs to the broker itself"),

@@ -16,9 +16,14 @@ from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_spark.columns import schema
 from gantrymq_spark.records import Records
 
-__all__ = ["NO_LOG", "Shown", "batch_of", "record_batch"]
+__all__ = ["BODY_PROBLEMS", "NO_LOG", "Shown", "batch_of", "record_batch"]
 
 NO_LOG = -1  # for data that is no stretch of a log
+BODY_PROBLEMS = (
+    "null",
+    "keep",
+    "fail",
+)  # what becomes of a body that cannot be decompressed: null, as stored, an error
 _NUMBERS = {  # columns that stand in the record's head as they are
     "queueId": "queue_id",
     "commitLogOffset": "log_offset",
@@ -42,6 +47,7 @@ class Shown:
     queue_names: Mapping[str, str] = attrs.field(factory=dict)  # topic as it is stored: the name to show for it
     stored_bodies: bool = False  # bodies that are stored compressed stay so
     queue_offset_delta: int = 0  # entries, added to each queue offset (static topics)
+    body_problems: str = "null"  # one of BODY_PROBLEMS
 
 
 def record_batch(
@@ -54,6 +60,7 @@ def record_batch(
     *,
     stored_bodies: bool = False,
     queue_offset_delta: int = 0,
+    body_problems: str = "null",
 ) -> pa.RecordBatch:
     """One row for each record.
 
@@ -66,13 +73,13 @@ def record_batch(
         columns: which, in what order; None for all.
         stored_bodies: True leaves bodies compressed that are stored so.
         queue_offset_delta: entries, added to each queue offset (static topics).
+        body_problems: one of `BODY_PROBLEMS`.
 
     Raises:
         InvalidParameter: a column that does not exist.
-        FormatError: a record says that it stands elsewhere in the log.
-        ClientError: a body is compressed in a way whose package is not installed; the sentence names it.
+        FormatError: a record says that it stands elsewhere in the log; or as `batch_of`.
     """
-    shown = Shown(schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta)
+    shown = Shown(schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems)
     records = Records(data, np.asarray(positions, dtype=np.int64))
     if log_offset_of_data != NO_LOG:
         records.check_log_offsets(log_offset_of_data)
@@ -80,16 +87,32 @@ def record_batch(
 
 
 def batch_of(records: Records, shown: Shown) -> pa.RecordBatch:
-    """One row for each record, with the columns of *shown*. Raises ClientError, as `record_batch`."""
+    """One row for each record, with the columns of *shown*.
+
+    Raises:
+        FormatError: a body cannot be decompressed, and *shown* says that this is an error; names the message.
+    """
     if not len(records):
         return pa.RecordBatch.from_pylist([], schema=shown.schema)
     fields = records.fields
+    if shown.body_problems == "fail" and not shown.stored_bodies and "body" in shown.schema.names:
+        records.refuse_body_problems()
+
+    def bodies() -> pa.Array:
+        if shown.stored_bodies:
+            return records.stored_bodies()
+        return records.kept_bodies() if shown.body_problems == "keep" else records.bodies.plain
+
+    def problems() -> pa.Array:
+        return pa.nulls(len(records), pa.string()) if shown.stored_bodies else records.body_problems()
+
     made_by: dict[str, Callable[[], pa.Array]] = {
         "topic": lambda: records.topics(shown.queue_names),
         "brokerName": lambda: pa.repeat(pa.scalar(shown.broker_name, pa.string()), len(records)),
         "queueOffset": lambda: pa.array(fields.column("queue_offset") + np.int64(shown.queue_offset_delta)),
         "sysFlag": lambda: pa.array(records.sys_flags(stored_bodies=shown.stored_bodies)),
-        "body": lambda: records.stored_bodies() if shown.stored_bodies else records.bodies[0],
+        "body": bodies,
+        "bodyProblem": problems,
         "properties": lambda: records.properties.maps(),
         "msgId": records.offset_ids,
     }

@@ -5,8 +5,10 @@ and dates work on them; one that a client set to what no calendar has (before ye
 
 - ``topic``, ``brokerName``, ``queueId``, ``queueOffset`` (entries): the place in the queue.
 - ``commitLogOffset`` (bytes), ``storeSize`` (bytes of the record): the place in the log.
-- ``body``: decompressed; the bit 0x1 of ``sysFlag`` is cleared where that was done, as Java consumers have it. So the
-  bit is still set where a body is as it is stored: by option, or because its bytes are not of the kind that they claim.
+- ``body``: decompressed; the bit 0x1 of ``sysFlag`` is cleared if that was done, as Java consumers have it. The bit is
+  still set if the option storedBodies leaves bodies as they are stored, or if a body cannot be decompressed.
+- ``bodyProblem``: why the body cannot be decompressed (a package is not installed, bytes are damaged); ``body`` is null
+  then. Null for all other messages.
 - ``properties``: a map, of equal names the last. ``keys`` (separated by blanks), ``tags`` and ``uniqueKey`` are its
   KEYS, TAGS and UNIQ_KEY, null without one.
 - ``msgId``: the offset id, made of ``storeHost`` and ``commitLogOffset``.
@@ -52,6 +54,7 @@ COLUMNS: dict[str, Any] = {  # name: Arrow type
     "storeHost": pa.string(),
     "reconsumeTimes": pa.int32(),
     "preparedTransactionOffset": pa.int64(),
+    "bodyProblem": pa.string(),
 }
 
 

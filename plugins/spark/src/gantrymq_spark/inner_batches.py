@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress
 from gantrymq.formats.record import RecordView, encode_record, read_record
@@ -29,14 +29,11 @@ _BOTH = INNER_BATCH | NEED_UNWRAP
 def unwrapped(data: bytes | bytearray | memoryview, at: Any) -> tuple[bytes | bytearray | memoryview, Any]:
     """The same records without inner batches; the very same objects where there is none.
 
-    One whose body cannot be taken apart stays as it is.
+    One whose body cannot be decompressed or taken apart stays as it is.
 
     Args:
         data: whole, sound records.
         at: int64, where they start.
-
-    Raises:
-        ClientError: a body is compressed in a way whose package is not installed.
     """
     fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
     inner = fields.column("sys_flag") & _BOTH == _BOTH if len(at) else np.zeros(0, dtype=bool)
@@ -53,7 +50,7 @@ def _taken_apart(record: RecordView) -> list[bytes]:
     flags = record.sys_flag
     try:
         entries = decode_batch(decompress(record.body, flags) if flags & COMPRESSED else bytes(record.body))
-    except FormatError:
+    except GantryError:
         return [bytes(record.raw)]
     return [
         encode_record(

@@ -48,7 +48,7 @@ class LogScan:
             wanted: takes some of the records; None for all.
 
         Raises:
-            ClientError: a body is compressed in a way whose package is not installed.
+            FormatError: as `batch_of`.
         """
         for records in self.stretches():
             chosen = records if wanted is None else wanted(records)

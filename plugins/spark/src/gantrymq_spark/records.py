@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from gantrymq.errors import FormatError
+from gantrymq.errors import FormatError, GantryError
 from gantrymq.formats.compression import decompress
 from gantrymq.formats.record import PROPERTIES_LENGTH
 from gantrymq.model.hosts import host_text
@@ -24,10 +25,18 @@ from gantrymq_spark.property_texts import PropertyTexts
 from gantrymq_spark.record_fields import RecordFields
 from gantrymq_spark.slices import merged, slices, strings_of_one_length
 
-__all__ = ["Records"]
+__all__ = ["Bodies", "Records"]
 
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.uint16)
+
+
+class Bodies(NamedTuple):
+    """Bodies of records as their senders had them."""
+
+    plain: pa.Array  # binary; null if a body cannot be decompressed
+    opened: Any  # int64, the rows that were decompressed
+    problems: dict[int, str]  # by row, why a body cannot be decompressed
 
 
 class Records:
@@ -46,7 +55,7 @@ class Records:
         return Records(self._data, self.fields.at[rows])
 
     def unwrapped(self) -> Records:
-        """The same with a record for each message of an inner batch. Raises ClientError, as `inner_batches`."""
+        """The same with a record for each message of an inner batch."""
         data, at = unwrapped(self._data, self.fields.at)
         return self if data is self._data else Records(data, at)
 
@@ -98,26 +107,47 @@ class Records:
         return slices(self._data, *self.body_places, pa.binary())
 
     @cached_property
-    def bodies(self) -> tuple[pa.Array, Any]:
-        """Bodies, decompressed where that is possible, and the rows where it was done."""
+    def bodies(self) -> Bodies:
+        """Bodies, decompressed."""
         flags = self.fields.column("sys_flag")
         packed = flags & COMPRESSED != 0
         if not packed.any():
-            return self.stored_bodies(), np.zeros(0, dtype=np.int64)
+            return Bodies(self.stored_bodies(), np.zeros(0, dtype=np.int64), {})
         (starts, ends), rows, plain = self.body_places, np.flatnonzero(packed), np.flatnonzero(~packed)
         view = memoryview(self._data)
-        found, opened = [], np.zeros(len(rows), dtype=bool)
-        for number, row in enumerate(rows.tolist()):
-            body = view[starts[row] : ends[row]]
+        found: list[bytes | None] = []
+        problems: dict[int, str] = {}
+        for row in rows.tolist():
             try:
-                found.append(decompress(body, int(flags[row])))
-                opened[number] = True
-            except FormatError:
-                found.append(bytes(body))
+                found.append(decompress(view[starts[row] : ends[row]], int(flags[row])))
+            except GantryError as problem:
+                found.append(None)
+                problems[row] = str(problem)
         parts = [(rows, pa.array(found, pa.binary()))]
         if len(plain):
             parts.append((plain, slices(self._data, starts[plain], ends[plain], pa.binary())))
-        return merged(parts), rows[opened]
+        opened = [row for row in rows.tolist() if row not in problems]
+        return Bodies(merged(parts), np.array(opened, dtype=np.int64), problems)
+
+    def kept_bodies(self) -> pa.Array:
+        """Bodies, decompressed; as they are stored if they cannot be."""
+        found = self.bodies
+        return pc.coalesce(found.plain, self.stored_bodies()) if found.problems else found.plain
+
+    def body_problems(self) -> pa.Array:
+        """Why bodies cannot be decompressed; null for those that can."""
+        found = self.bodies.problems
+        if not found:
+            return pa.nulls(len(self), pa.string())
+        return pa.array([found.get(row) for row in range(len(self))], pa.string())
+
+    def refuse_body_problems(self) -> None:
+        """Raises FormatError at a body that cannot be decompressed."""
+        for row, problem in self.bodies.problems.items():
+            names, indices = self.coded_topics
+            queue, offset = (int(self.fields.column(name)[row]) for name in ("queue_id", "queue_offset"))
+            topic = names[indices[row].as_py()].decode("utf-8", "replace")
+            raise FormatError(f"topic {topic}, queue {queue}, offset {offset}: {problem}")
 
     def sys_flags(self, *, stored_bodies: bool) -> Any:
         """Flags; rows whose body is decompressed are without the bit that says compressed."""
@@ -125,7 +155,7 @@ class Records:
         if stored_bodies or not (flags & COMPRESSED).any():
             return flags
         flags = flags.copy()
-        flags[self.bodies[1]] &= ~COMPRESSED
+        flags[self.bodies.opened] &= ~COMPRESSED
         return flags
 
     # --- times, hosts, ids ------------------------------------------------------------------------------------------

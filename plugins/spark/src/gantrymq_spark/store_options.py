@@ -11,11 +11,19 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import ConfigError, InvalidParameter
-from gantrymq_spark.batches import Shown
+from gantrymq_spark.batches import BODY_PROBLEMS, Shown
 from gantrymq_spark.columns import schema, selected
 from gantrymq_spark.store_ranges import SPLIT_BYTES
 
-__all__ = ["DAMAGE_OPTIONS", "EARLIEST", "LATEST", "STORE_OPTIONS", "StoreOptions", "read_store_options"]
+__all__ = [
+    "DAMAGE_OPTIONS",
+    "EARLIEST",
+    "LATEST",
+    "STORE_OPTIONS",
+    "StoreOptions",
+    "read_body_problems",
+    "read_store_options",
+]
 
 EARLIEST, LATEST = "earliest", "latest"
 DAMAGE_OPTIONS = ("path", "checkCrc", "maxBytesPerPartition")
@@ -23,6 +31,7 @@ STORE_OPTIONS = (
     *DAMAGE_OPTIONS,
     "columns",
     "storedBodies",
+    "bodyProblems",
     "systemTopics",
     "unwrapBatches",
     "brokerName",
@@ -43,6 +52,7 @@ class StoreOptions:
     split_bytes: int = SPLIT_BYTES
     columns: tuple[str, ...] = ()
     stored_bodies: bool = False
+    body_problems: str = "null"  # one of BODY_PROBLEMS
     system_topics: bool = True
     unwrap_batches: bool = False
     broker_name: str | None = None  # records do not say it
@@ -52,7 +62,7 @@ class StoreOptions:
 
     def shown(self, columns: tuple[str, ...]) -> Shown:
         """What rows show, with these columns."""
-        return Shown(schema(columns), self.broker_name, {}, self.stored_bodies)
+        return Shown(schema(columns), self.broker_name, {}, self.stored_bodies, body_problems=self.body_problems)
 
 
 def read_store_options(
@@ -83,6 +93,7 @@ def read_store_options(
         "maxBytesPerPartition": ("split_bytes", _size),
         "columns": ("columns", _columns),
         "storedBodies": ("stored_bodies", _flag),
+        "bodyProblems": ("body_problems", read_body_problems),
         "systemTopics": ("system_topics", _flag),
         "unwrapBatches": ("unwrap_batches", _flag),
         "brokerName": ("broker_name", lambda name, text: text or None),
@@ -107,6 +118,13 @@ def _flag(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ConfigError(f"option {name}: {text!r} is neither true nor false")
     return text.lower() == "true"
+
+
+def read_body_problems(name: str, text: str) -> str:
+    """One of `BODY_PROBLEMS`. Raises ConfigError: another text."""
+    if text.lower() not in BODY_PROBLEMS:
+        raise ConfigError(f"option {name}: {text!r} is none of {', '.join(BODY_PROBLEMS)}")
+    return text.lower()
 
 
 def _size(name: str, text: str) -> int:

@@ -49,7 +49,7 @@ def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, .
 
     Raises:
         StoreError: a file is gone or may not be read.
-        ClientError: a body is compressed in a way whose package is not installed.
+        FormatError: as `batch_of`.
     """
     scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
     batches = scan.batches(options.shown(columns), partial(_wanted, options))

@@ -16,8 +16,20 @@ from gantrymq_spark.jobs.inputs import Input
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-SHOWN = ("topic", "brokerName", "queueId", "queueOffset", "storeTimestamp", "tags", "keys", "msgId", "body")
+SHOWN = (
+    "topic",
+    "brokerName",
+    "queueId",
+    "queueOffset",
+    "storeTimestamp",
+    "tags",
+    "keys",
+    "msgId",
+    "body",
+    "bodyProblem",
+)
 BODY_CHARACTERS = 60
+PROBLEM = "bodyProblem"  # shown if a message has one
 VIEW = "messages"
 
 
@@ -74,7 +86,9 @@ def _show(found: DataFrame, limit: int, output: str) -> None:
         for row in rows[:limit]:
             print_json(json.loads(json.dumps(row.asDict(recursive=True), default=_plain)))
     else:
-        print_table(found.columns, [[_cell(value) for value in row] for row in rows[:limit]])
+        places = [at for at, name in enumerate(found.columns) if name != PROBLEM or any(row[at] for row in rows)]
+        cells = [[_cell(row[at]) for at in places] for row in rows[:limit]]
+        print_table([found.columns[at] for at in places], cells)
     if len(rows) > limit:
         say(f"there are more than {limit}; --limit shows more, --to writes all of them")
 

@@ -113,7 +113,7 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
             for each in wanted
             if each.end > each.start
         }
-        lenient = attrs.evolve(given, options={"failOnDataLoss": "false", **given.options})
+        lenient = attrs.evolve(given, options={"failOnDataLoss": "false", "bodyProblems": "keep", **given.options})
         _commit(live_ranges(spark, lenient, ranges), held, wanted, report, {})
         if sum(each.end - each.start for each in wanted) < most // 2:
             return  # what was sent meanwhile is the next run's
@@ -122,7 +122,8 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
 def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:
     from pyspark.sql import functions as sql
 
-    options = {"path": str(given.store), "systemTopics": "false", "unwrapBatches": "true", **given.options}
+    ours = {"systemTopics": "false", "unwrapBatches": "true", "bodyProblems": "keep"}
+    options = {"path": str(given.store), **ours, **given.options}
     given = attrs.evolve(given, options={name: text for name, text in options.items() if name != "path"})
     read = read_store_options(options, source="gantrymq.store")
     broker_name = read.broker_name or ""

@@ -66,8 +66,12 @@ def open_state(folder: str) -> ArchiveState:
 
 def rows_of_files(spark: SparkSession, folder: str, files: Collection[ArchivedFile]) -> DataFrame:
     """The messages of some of its files, all columns."""
+    from pyspark.sql import functions as sql
+
     if not files:
         return spark.createDataFrame([], spark_schema())
     paths = [f"file:{data_path(RealFiles(), Path(folder).absolute(), file)}" for file in files]
     # A file has its topic in a column as well as in its folder's name; folders are not looked at.
-    return spark.read.schema(spark_schema()).parquet(*paths).select(*COLUMNS)
+    rows = spark.read.schema(spark_schema()).parquet(*paths).select(*COLUMNS)
+    # Files keep the stored bytes of bodies that cannot be decompressed, so that the archive loses nothing.
+    return rows.withColumn("body", sql.when(sql.col("bodyProblem").isNull(), sql.col("body")))

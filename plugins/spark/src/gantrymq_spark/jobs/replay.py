@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "planned", "replay", "replayed"]
 
 _QUEUE = ("topic", "brokerName", "queueId")
-_COLUMNS = (*_QUEUE, "queueOffset", "commitLogOffset", "flag", "body", "properties", "storeTimestamp")
+_COLUMNS = (*_QUEUE, "queueOffset", "commitLogOffset", "flag", "body", "bodyProblem", "properties", "storeTimestamp")
 
 
 @attrs.frozen

@@ -20,6 +20,7 @@ from gantrymq_filter_sql92.parser import parse
 from gantrymq_spark.columns import selected
 from gantrymq_spark.live.starts import EARLIEST, LATEST, Places, queue_tree, read_offsets, read_time, read_times
 from gantrymq_spark.live.times import duration_ms
+from gantrymq_spark.store_options import read_body_problems
 
 __all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "Wanted", "read_columns", "read_options"]
 
@@ -47,6 +48,7 @@ OPTIONS = (
     "maxBytesPerPartition",
     "columns",
     "storedBodies",
+    "bodyProblems",
     "groupId",
     "tags",
     "sql92",
@@ -83,6 +85,7 @@ class LiveOptions:
     max_delay_ms: int = DEFAULT_DELAY_MS
     columns: tuple[str, ...] = ()
     stored_bodies: bool = False
+    body_problems: str = "null"  # one of BODY_PROBLEMS
     group: str = DEFAULT_GROUP
     commits: bool = False  # progress goes to the broker, for the group the user named
     expression: str = ALL
@@ -130,6 +133,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
         max_delay_ms=DEFAULT_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay),
         columns=read_columns(texts),
         stored_bodies=_flag(texts, "storedBodies") is True,
+        body_problems=read_body_problems("bodyProblems", texts.get("bodyProblems", "null")),
         filter_pushdown=_flag(texts, "filterPushdown") is True,
         group=_group(texts),
         commits="groupId" in texts,

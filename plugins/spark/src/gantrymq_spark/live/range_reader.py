@@ -43,6 +43,7 @@ class RangeRead:
     expression: str = ALL
     expression_type: str = TAG
     stored_bodies: bool = False
+    body_problems: str = "null"  # one of BODY_PROBLEMS
     fail_on_data_loss: bool = True
     wait_ms: int = 0
 
@@ -65,7 +66,7 @@ async def read_range(
     Raises:
         DataLost: some are gone, and that is to fail.
         ClientError: the broker refuses, or has not answered for the time it may.
-        FormatError: a record that cannot be read.
+        FormatError: a record that cannot be read; or as `batch_of`.
     """
     held = _Held(wanted, how)
     at, silent_since = wanted.first, clock.monotonic()
@@ -161,6 +162,7 @@ class _Held:
             columns=self._names,
             stored_bodies=self._how.stored_bodies,
             queue_offset_delta=self._delta,
+            body_problems=self._how.body_problems,
         )
         return _with_tags(made, self._how.tags).select(list(self._how.columns))
 

@@ -34,6 +34,7 @@ def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
         expression=options.expression,
         expression_type=options.expression_type,
         stored_bodies=options.stored_bodies,
+        body_problems=options.body_problems,
         fail_on_data_loss=options.fail_on_data_loss,
         wait_ms=options.wait_ms,
     )

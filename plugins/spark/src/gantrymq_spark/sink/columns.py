@@ -6,6 +6,7 @@
 - ``shardingKey``: messages that share one go to one queue, in the order of the rows of a task.
 - ``delayLevel`` (from 1; 0 for none), ``delayMs``, ``deliverTime`` (timestamp, or ms since 1970): one of them.
   A ``timestamp_ntz`` is a time of the session's time zone.
+- ``bodyProblem``: a row in which it is not null is refused.
 - the other columns of `gantrymq_spark.columns`, which brokers set, are passed over, but for ``brokerName`` and
   ``queueId`` with the option keepQueues.
 

@@ -102,6 +102,10 @@ class Rows:
             topic = self._options.topic
         if topic is None:
             raise ConfigError("topic is null; fill it, or set the option topic for such rows")
+        if row.get("bodyProblem") is not None:
+            raise ConfigError(
+                f"the body could not be read: {row['bodyProblem']}; leave rows out whose bodyProblem is not null"
+            )
         if body is None:
             raise ConfigError("body is null; leave such rows out, or fill it")
         given: dict[str, str] = {name: text for name, text in row.get("properties") or () if text is not None}
@@ -141,7 +145,19 @@ class Rows:
             properties[SINK_ID] = f"{self._prefix}/{self._next}"
 
 
-_USED = ("topic", "body", "keys", "tags", "properties", "flag", "shardingKey", *DELAYS, "brokerName", "queueId")
+_USED = (
+    "topic",
+    "body",
+    "bodyProblem",
+    "keys",
+    "tags",
+    "properties",
+    "flag",
+    "shardingKey",
+    *DELAYS,
+    "brokerName",
+    "queueId",
+)
 
 
 def _values(column: pa.Array, zone: str | None) -> list[Any]:
