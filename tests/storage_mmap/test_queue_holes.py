@@ -11,6 +11,7 @@ from placed_messages import LIGHT, fanned, inner
 
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.queue import Queue
+from gantrymq_store_files.queue_entry import PRE_BLANK
 from gantrymq_testing.store_contract_bench import OnlyTags, bodies, message, records_of
 
 MESSAGES = 100  # of queue T/0: 5 files of 20 entries
@@ -281,3 +282,27 @@ async def read_of(bench, queue):
         found += bodies(records_of(result))
         queue_offset = result.next_offset
     return found
+
+
+@pytest.mark.parametrize("searched", [True, False])
+def test_blank_entries_before_the_first_message_are_no_hole(rig, searched):
+    """RocketMQ fills a queue up to its first message when it builds its files anew."""
+
+    async def first(bench):
+        await fill(bench)
+        rig.write_queues(bench)
+        if not searched:
+            bench.store._queues.by_name["T", 0].min_offset = 0
+
+    async def then(bench):
+        assert bench.report.entries_rebuilt == 0
+        assert bodies(await bench.read_all(Queue("T", 0), 30)) == expected()[30:]
+
+    rig.run(first)
+    rig.patch(rig.queue(), 0, PRE_BLANK * 20)
+    rig.patch(rig.queue(start=400), 0, PRE_BLANK * 10)
+    if searched:
+        (rig.root / "checkpoint.json").unlink()
+    rig.said.clear()
+    rig.run(then)
+    assert rig.said == []

@@ -71,7 +71,10 @@ class RowView:
         return queue.files.file_bytes // (BATCH_ENTRY_BYTES if isinstance(queue, BatchQueue) else ENTRY_BYTES)
 
     def entry(self, number: int, data: bytes | None = None) -> tuple[int, int, int, int] | None:
-        """Log offset, size, queue offset and messages of an entry, the last one of *data* if given; None for none."""
+        """Log offset, size, queue offset and messages of an entry, the last one of *data* if given; None for none.
+
+        Of a pre-blank entry log offset and size are 0; such lie before a queue's first message.
+        """
         data = self.read(number * self.unit, self.unit) if data is None else data[-self.unit :]
         if len(data) < self.unit:
             return None
@@ -79,7 +82,9 @@ class RowView:
             batch = read_batch_entry(data, 0)
             return None if batch is None else (batch.log_offset, batch.size, batch.base_offset, batch.messages)
         found = read_entry(data, 0)
-        return None if found is None or is_pre_blank(found[0], found[1]) else (found[0], found[1], number, 1)
+        if found is None:
+            return None
+        return (0, 0, number, 0) if is_pre_blank(found[0], found[1]) else (found[0], found[1], number, 1)
 
     def read_all(self, number: int, count: int) -> bytes:
         """Entries of several files, zeros where there are none."""
@@ -251,7 +256,7 @@ class QueueMend:
             low = max(0, view.low - MOST_OUTSIDE)
             found.append(Hole(view, low, view.low, self._log.min_offset, first[0], front=True))
         doubtful = not view.end % view.per_file or queue.starts()[-1] >= queue.end
-        if last is not None and doubtful and not queue.unwritten:
+        if last is not None and last[1] and doubtful and not queue.unwritten:
             high = view.end + MOST_OUTSIDE
             found.append(Hole(view, view.end, high, last[0] + last[1], log_end, open=True))
         return found
@@ -261,6 +266,9 @@ class QueueMend:
         entry, queue = view.entry(number), view.queue
         if entry is None or entry[0] + entry[1] > log_end:
             return False
+        if not entry[1]:
+            first = view.entry(view.low)
+            return first is not None and not first[1]
         if entry[0] < self._log.min_offset:
             return True
         found = look_at(source, entry[0], check_crc=False)
