@@ -19,6 +19,7 @@ def test_every_setting_is_shown_sorted_with_what_was_chosen(broker):
         assert list(values) == sorted(values)
         assert (values["brokerIP1"], values["listenPort"], values["brokerName"]) == ("10.0.0.1", "10911", "broker-a")
         assert (values["autoCreateTopicEnable"], values["brokerPermission"]) == ("true", "6")
+        assert (values["clientCallbackExecutorThreads"], values["useTLS"]) == ("1", "false")  # mqadmin exports them
         version = loads(answer.ext["version"])
         assert (version["counter"], version["stateVersion"]) == (0, 0)
         assert version["timestamp"] >= START_MS
@@ -68,6 +69,14 @@ def test_a_key_that_only_rocketmq_reads_is_taken_with_a_word_in_the_log(broker, 
         assert answer.code == 1
         assert "enableRemoteEscape=true: " in answer.remark
         assert shown(await desk.ask(26))["traceOn"] == "false"
+
+    broker(main)
+
+
+def test_a_setting_of_any_version_is_known_by_name(broker):
+    async def main(desk):
+        for key in ("commercialBigCount", "clientAsyncSemaphoreValue", "liteTtlCheckInterval"):
+            assert (await desk.ask(25, None, f"{key}=1\n".encode())).code == 0
 
     broker(main)
 

@@ -80,6 +80,17 @@ def test_messages_are_counted_in_and_out(broker):
     broker(main)
 
 
+def test_messages_to_the_brokers_own_topics_are_not_those_of_users(broker):
+    async def main(desk):
+        for topic in ("T", "broker-a", "DefaultCluster"):
+            assert (await desk.send(topic)).code == 0
+            await desk.pull(topic)
+        table = figures(await desk.ask(28))
+        assert table["msgPutTotalTodayNow"] == table["msgGetTotalTodayNow"] == "1"
+
+    broker(main)
+
+
 def test_refused_sends_and_held_pulls_are_counted(broker):
     async def main(desk):
         await desk.send("no good name!")
@@ -177,7 +188,7 @@ def test_what_plugins_show_under_a_key_is_in_the_table(broker, plugins):
 
         async def start(self, broker):
             broker.show(lambda: Shown("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
-            broker.show(lambda: Shown("b", "B.", (), {(): 8}))
+            broker.show(lambda: Shown("b", "B.", (), {(): 8}, runtime_rows={"scheduleMessageOffset_3": "1,2"}))
             broker.show(lambda: 1 / 0)
 
         async def stop(self):
@@ -186,6 +197,7 @@ def test_what_plugins_show_under_a_key_is_in_the_table(broker, plugins):
     async def main(desk):
         table = figures(await desk.ask(28))
         assert (table["timerCongestNum"], table["timerReadBehind"]) == ("7", "0")
+        assert table["scheduleMessageOffset_3"] == "1,2"
         assert not {"a", "b"} & set(table)
 
     broker(main, plugins=attrs.evolve(plugins, services=(Showing(),)))

@@ -106,6 +106,10 @@ class BrokerFacade:
         """Every topic; read-only."""
         return self._parts.topics.view
 
+    def is_own_topic(self, name: str) -> bool:
+        """Whether a topic is the broker's own."""
+        return self._parts.topics.is_own(name)
+
     def create_topic(self, topic: TopicConfig) -> None:
         """Create or replace a topic, persist it and tell the name servers."""
         self._parts.topics.put(topic)

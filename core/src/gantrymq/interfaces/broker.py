@@ -151,6 +151,9 @@ class Broker(Protocol):
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
 
+    def is_own_topic(self, name: str) -> bool:
+        """Whether a topic is the broker's own: a system topic of RocketMQ, or one named after broker or cluster."""
+
     def create_topic(self, topic: TopicConfig) -> None:
         """Create or replace a topic, persist it and tell the name servers."""
 

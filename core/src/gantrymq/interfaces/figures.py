@@ -47,6 +47,7 @@ class Shown:
     values: Mapping[tuple[str, ...], float]  # by the values of the labels
     counts: bool = False  # only grows; the name ends in _total
     runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
+    runtime_rows: Mapping[str, str] = attrs.field(factory=dict)  # further rows of that answer
     as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
     sentences: Mapping[tuple[str, ...], str] = attrs.field(factory=dict)  # why; told of the labels' group and topic
 

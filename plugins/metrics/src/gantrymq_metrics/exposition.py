@@ -16,7 +16,6 @@ from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from gantrymq.model.names import is_system_topic
 from gantrymq_metrics.lag_families import IN_FLIGHT, lag_families
 from gantrymq_metrics.making import Maker
 from gantrymq_metrics.moment import Moment
@@ -165,8 +164,8 @@ def _store(moment: Moment) -> Iterator[Metric]:
     make, state, disk, figures = Maker(moment), moment.state, moment.disk, moment.figures
     used = 1 - disk.free / (disk.total or 1)
     put, put_mornings, got, got_mornings = figures.put, figures.put_mornings, figures.got, figures.got_mornings
-    system_put = sum(flow.messages for topic, flow in figures.puts.items() if is_system_topic(topic))
-    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if is_system_topic(topic))
+    system_put = sum(flow.messages for topic, flow in figures.puts.items() if moment.is_own_topic(topic))
+    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if moment.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
         ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),

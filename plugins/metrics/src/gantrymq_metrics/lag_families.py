@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import Metric
 
-from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group, is_system_topic
+from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
 from gantrymq_metrics.making import Maker, Sample
 from gantrymq_metrics.moment import Moment, Progress
 
@@ -72,13 +72,13 @@ def lag_families(moment: Moment) -> Iterator[Metric]:
         "rocketmq_consumer_lag_messages",
         "Messages that the group has before it.",
         _LAG_LABELS,
-        [(_lag_labels(each), each.behind) for each in own],
+        [(_lag_labels(moment, each), each.behind) for each in own],
     )
     yield make.gauge(
         "rocketmq_consumer_lag_latency",
         "Milliseconds since the oldest message that the group has before it was stored.",
         _LAG_LABELS,
-        [(_lag_labels(each), each.behind_ms) for each in own],
+        [(_lag_labels(moment, each), each.behind_ms) for each in own],
     )
     yield make.gauge(
         IN_FLIGHT,
@@ -91,7 +91,7 @@ def lag_families(moment: Moment) -> Iterator[Metric]:
         "Messages that became dead letters of the group.",
         ("topic", "consumer_group", "is_system"),
         [
-            ((topic, group, str(is_system_topic(topic) or is_system_group(group)).lower()), count)
+            ((topic, group, _system(moment, topic, group)), count)
             for (topic, group), count in moment.figures.dead_letters.items()
         ],
     )
@@ -101,7 +101,7 @@ def _in_flight(moment: Moment, own: Iterable[Progress]) -> Counter[tuple[str, ..
     """By labels: what was pulled, and what a plugin that lets groups pop shows under this name."""
     found: Counter[tuple[str, ...]] = Counter()
     for each in own:
-        found[_lag_labels(each)] += each.in_flight
+        found[_lag_labels(moment, each)] += each.in_flight
     for shown in moment.figures.shown:
         if shown.name == IN_FLIGHT and shown.labels == _LAG_LABELS:
             found.update({labels: int(value) for labels, value in shown.values.items()})
@@ -118,6 +118,9 @@ def _diff(moment: Moment, group: str, topic: str, count: int) -> Sample:
     return (group, topic, str(members), model), count
 
 
-def _lag_labels(progress: Progress) -> tuple[str, str, str, str]:
-    system = is_system_topic(progress.topic) or is_system_group(progress.group)
-    return progress.topic, progress.group, "false", str(system).lower()
+def _lag_labels(moment: Moment, progress: Progress) -> tuple[str, str, str, str]:
+    return progress.topic, progress.group, "false", _system(moment, progress.topic, progress.group)
+
+
+def _system(moment: Moment, topic: str, group: str) -> str:
+    return str(moment.is_own_topic(topic) or is_system_group(group)).lower()

@@ -10,7 +10,7 @@ Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import attrs
 
@@ -49,6 +49,7 @@ class Moment:
     topics: int  # how many exist
     permission: int  # brokerPermission
     send_times: Histogram
+    is_own_topic: Callable[[str], bool]  # whether a topic is the broker's own
     dead_letters: Mapping[str, int] = attrs.field(factory=dict)  # group to those that are kept
 
 
@@ -74,6 +75,7 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
         topics=len(broker.topics()),
         permission=broker.settings.number("brokerPermission"),
         send_times=send_times.histogram(),
+        is_own_topic=broker.is_own_topic,
         dead_letters=dead_letters,
     )
 

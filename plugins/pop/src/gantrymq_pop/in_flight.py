@@ -9,10 +9,10 @@ broker/.../processor/PopInflightMessageCounter.java.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gantrymq.interfaces import Shown
-from gantrymq.model.names import is_system_group, is_system_topic
+from gantrymq.model.names import is_system_group
 from gantrymq_pop.topics import normal_topic
 
 __all__ = ["shown_in_flight"]
@@ -21,11 +21,16 @@ NAME = "rocketmq_consumer_inflight_messages"
 LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
-def shown_in_flight(counts: Mapping[tuple[str, str], int]) -> Shown:
-    """*counts*: messages by real topic and group; a retry topic is shown as the topic that it is for."""
+def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> Shown:
+    """Return the figure.
+
+    Args:
+        counts: messages by real topic and group; a retry topic is shown as the topic that it is for.
+        is_own_topic: whether a topic is the broker's own.
+    """
     values: Counter[tuple[str, ...]] = Counter()
     for (real, group), count in counts.items():
         topic = normal_topic(real, group)
-        system = is_system_topic(topic) or is_system_group(group)
+        system = is_own_topic(topic) or is_system_group(group)
         values[topic, group, str(topic != real).lower(), str(system).lower()] += count
     return Shown(NAME, "Messages that groups popped and have not acknowledged.", LABELS, values)

@@ -1,7 +1,9 @@
-"""What delayed messages show of themselves on the metrics page.
+"""What delayed messages show of themselves: on the metrics page, and in the answer to request 28.
 
 Names are gantrymq_'s: RocketMQ has none for its delay levels but the histogram rocketmq_delay_message_latency, which
 counts from when a message was born.
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (buildRunningStats: the rows of request 28).
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ def figures_of(levels: LevelDelivery, broker: Broker) -> list[Callable[[], Shown
 
     def waiting() -> Shown:
         text = "Messages of a delay level that are not delivered."
-        known = levels.progress.levels()
+        known = list(levels.progress.levels())
         values: dict[tuple[str, ...], float] = {(str(level),): end - position for level, position, end, _ in known}
-        return Shown("gantrymq_delayed_waiting", text, ("level",), values)
+        rows = {f"scheduleMessageOffset_{level}": f"{position},{end}" for level, position, end, _ in known if end}
+        return Shown("gantrymq_delayed_waiting", text, ("level",), values, runtime_rows=rows)
 
     def delivered() -> Shown:
         text = "Messages of delay levels that were delivered since the start."

@@ -10,7 +10,7 @@ store/.../stats/BrokerStats.java (the marks).
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gantrymq.broker.counting.put_times import PutTimes
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
@@ -27,8 +27,11 @@ WINDOWS_S = (10, 60, 600)
 class Meter:
     """One key of a tally, with its rate over the last seconds and what it was when the day began."""
 
-    def __init__(self, tally: Tally, key: str, by_topic: Tally | None = None) -> None:
-        """*by_topic*: the same by topic, or by topic@group."""
+    def __init__(
+        self, tally: Tally, key: str, by_topic: Tally | None = None, is_own: Callable[[str], bool] = is_system_topic
+    ) -> None:
+        """*by_topic*: the same by topic, or by topic@group; *is_own*: whether a topic is the broker's own."""
+        self._is_own = is_own
         self._tally = tally
         self._key = key
         self._by_topic = by_topic
@@ -43,10 +46,10 @@ class Meter:
 
     @property
     def of_users(self) -> int:
-        """How many of the total were not of system topics; about 2 us a topic."""
+        """How many of the total were not of the broker's own topics; about 2 us a topic."""
         if self._by_topic is None:
             return self.total
-        own = [key for key in self._by_topic.known() if is_system_topic(key.partition("@")[0])]
+        own = [key for key in self._by_topic.known() if self._is_own(key.partition("@")[0])]
         return self.total - sum(self._by_topic.total(key)[MESSAGES] for key in own)
 
     @property
@@ -83,13 +86,14 @@ class Meter:
 class Stats:
     """What the broker counts of itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_own: Callable[[str], bool] = is_system_topic) -> None:
+        """*is_own*: whether a topic is the broker's own, whose messages no figure for users counts."""
         self.puts = Tally()  # by topic
         self.gets = Tally()  # by topic@group
         self.sent_back = Tally()  # by topic@group
         self.totals = Tally()  # by what the meters show
-        self.put = Meter(self.totals, "put", self.puts)
-        self.got = Meter(self.totals, "get", self.gets)  # messages handed out
+        self.put = Meter(self.totals, "put", self.puts, is_own)
+        self.got = Meter(self.totals, "get", self.gets, is_own)  # messages handed out
         self.found = Meter(self.totals, "found")  # pulls that found something
         self.missed = Meter(self.totals, "missed")
         for key in ("put", "get", "found", "missed"):

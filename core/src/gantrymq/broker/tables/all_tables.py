@@ -27,4 +27,4 @@ class Tables:
         self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
         self.clients = ClientTable(partial(monotonic_ms, world.clock))
         self.locks = QueueLocks(partial(monotonic_ms, world.clock))
-        self.stats = Stats()
+        self.stats = Stats(self.topics.is_own)

@@ -9,6 +9,7 @@ common/.../Configuration.java.
 from __future__ import annotations
 
 import logging
+import math
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import ok
@@ -36,6 +37,7 @@ class ConfigRequests:
     def __init__(self, parts: Parts) -> None:
         self._identity = parts.identity
         self._settings = parts.settings
+        self._world = parts.world
         self._clock = parts.world.clock
         self._permission_changed = parts.permission_changed
         self._version = DataVersion(timestamp=parts.world.clock.now_ms())
@@ -68,13 +70,17 @@ class ConfigRequests:
     def show(self, asked: Command, connection: Connection) -> Command:
         """26: the settings of this broker but those of TLS, by name, as properties; what was empty as it came out."""
         identity = self._identity
+        secure = self._settings.text("tls.enable") or str(self._settings.text("tls.server.mode") == "enforcing").lower()
         values: dict[str, Value] = {
             **self._settings.shown(),
+            "clientCallbackExecutorThreads": math.ceil(self._world.processors()),  # exportMetrics's cpuNum
+            "useTLS": secure,
             "brokerIP1": identity.host,
             "brokerName": identity.broker_name,
             "listenPort": identity.port,
         }
-        return ok(asked, {"version": dumps(self._version.to_json()).decode()}, properties_text(values).encode())
+        text = properties_text(dict(sorted(values.items())))
+        return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())
 
     def _checked(self, key: str, value: str, where: str) -> bool:
         """Whether *key* has an effect here. Raises ConfigError when it cannot be set, or not to this."""

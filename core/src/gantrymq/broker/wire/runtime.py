@@ -100,12 +100,20 @@ class RuntimeRequests:
             "dispatchMaxBuffer": "0",  # a constant in Java too
             "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
             **_NO_TIMERS,
-            **{each.runtime_key: str(each.values[()]) for each in shown(self._shown) if each.runtime_key},
+            **self._rows_of_plugins(),
             **disk_figures(self._files, self._state.root),
             **idle_pools(),
             **state.details,
             **self._problems(state.refusal),
         }
+
+    def _rows_of_plugins(self) -> dict[str, str]:
+        rows: dict[str, str] = {}
+        for each in shown(self._shown):
+            rows.update(each.runtime_rows)
+            if each.runtime_key:
+                rows[each.runtime_key] = str(each.values[()])
+        return rows
 
     def _problems(self, refusal: str | None) -> dict[str, str]:
         """What an operator has to see to, under names of our own; empty while all is well."""
