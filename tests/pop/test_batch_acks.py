@@ -122,3 +122,13 @@ def test_a_handle_number_that_only_python_would_read_is_refused(popped, place, o
         assert (await client.ack(message)).code == 13
 
     popped(main)
+
+
+def test_an_entry_without_a_message_of_the_queue_is_taken(popped):
+    async def main(client):
+        await client.send(b"1")
+        now_ms = client.clock.now_ms()
+        answer = await batch(client, {**ENTRY, "pt": now_ms, "b": bit_set(500)})
+        assert (answer.code, answer.remark) == (0, None)
+
+    popped(main)

@@ -6,6 +6,7 @@ from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.remoting.codes import CURRENT_VERSION, LanguageCode
 from gantrymq.remoting.command import Command, decode, encode, encode_head, request, response_to
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, Frame
+from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq_testing.frames import split_frame
 
 
@@ -178,3 +179,11 @@ def test_response_copies_opaque_and_header_form():
     assert (answer.opaque, answer.serialize, answer.is_response) == (-7, 1, True)
     assert request(15, {}, oneway=True).is_oneway
     assert "opaque=-7" in repr(answer)
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_an_answer_may_name_more_messages_than_a_request_has_text(codec):
+    ids = ",".join(f"{number:032X}" for number in range(2500))
+    asked = Command(320, opaque=1, serialize=codec)
+    answer = response_to(asked, 0, None, {"msgId": ids, "queueId": "0", "queueOffset": "5"})
+    assert SendMessageResponse.from_ext(decode(split_frame(encode(answer))).ext).msg_id == ids
