@@ -93,6 +93,7 @@ class AnswerTurns:
         waiting = self._waiting
         if not waiting:
             return
+        tight = self._writes.tight  # asked before `_room`, as an answer may be another a moment later
         while waiting and (waiting[0].done() or self._room()):
             turn = waiting.popleft()
             if not turn.done():  # it is not cancelled
@@ -100,7 +101,7 @@ class AnswerTurns:
                 turn.set_result(None)
         if len(waiting) <= MOST_WAITING_TURNS // 2:
             self._resume()
-        if waiting and not self._under_way and self._timer is None and self._writes.tight:
+        if waiting and not self._under_way and self._timer is None and (tight or self._writes.tight):
             self._timer = self._clock.call_later(LOOK_S, self._look)
 
     def soon(self) -> None:

@@ -89,9 +89,10 @@ class RequestQueue:
         waiting = self._waiting
         if not waiting or self._writes.closed:
             return
+        tight = self._writes.tight  # asked before `full`, as an answer may be another a moment later
         if self._writes.full:
             self._pause()
-            if self._writes.tight:  # then nothing tells that there is room
+            if tight or self._writes.tight:  # then nothing tells that there is room
                 self._going = True
                 self._clock.call_later(LOOK_S, self.go_on)
             return

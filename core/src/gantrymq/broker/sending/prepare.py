@@ -14,6 +14,7 @@ Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, Abstract
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -40,7 +41,9 @@ from gantrymq.model.ids import UniqueIds
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
-_RETRIED = b"%b\x01" % props.RETRY_TOPIC.encode()  # a failed message that comes back: it takes the room kept for that
+_RETRIED = re.compile(rb"(?:\A|\x02)%b\x01" % props.RETRY_TOPIC.encode())
+"""In the properties of a failed message that comes back, which takes the room kept for that."""
+
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
 
 
@@ -190,7 +193,7 @@ class Preparing:
                 refuse_delays(special or {}, self._unserved)
                 self._placer.place(message, topic, special or {})
         size = len(message.properties) + props.LIGHT_QUEUE_BYTES * light
-        if size > props.MAX_SENT_BYTES and _RETRIED not in message.properties:
+        if size > props.MAX_SENT_BYTES and not _RETRIED.search(message.properties):
             raise MessageIllegal(too_long(size))
         return message
 
