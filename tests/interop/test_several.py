@@ -53,8 +53,8 @@ def test_a_topic_made_by_cluster_lies_on_both_brokers(cluster: GantryCluster, tm
     used("gantrymq command")
     for address in cluster.namesrvs:
         route = gantrymq(tmp_path, "topic", "route", "-n", address, "-t", on_both)
-        assert [each["brokerName"] for each in route["brokerDatas"]] == list(BROKERS)
-        assert [(each["brokerName"], each["writeQueueNums"]) for each in route["queueDatas"]] == [
+        assert [each["broker"] for each in route["brokers"]] == list(BROKERS)
+        assert [(each["broker"], each["write_queues"]) for each in route["queues"]] == [
             ("broker-a", QUEUES),
             ("broker-b", QUEUES),
         ]
