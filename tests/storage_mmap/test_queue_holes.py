@@ -306,3 +306,26 @@ def test_blank_entries_before_the_first_message_are_no_hole(rig, searched):
     rig.said.clear()
     rig.run(then)
     assert rig.said == []
+
+
+def test_a_queue_without_a_file_in_a_store_of_another_broker_is_no_hole(rig):
+    """Its first message was stored a moment before the crash, and its entries wait in memory."""
+
+    async def first(bench):
+        for _ in range(30):
+            bench.clock.now += 1000
+            await bench.add(message(body=b"x" * 900))
+
+    async def crash(bench):
+        bench.clock.now += 10_000
+        await bench.add(message("New", body=b"new"))
+
+    async def then(bench):
+        assert bodies(await bench.read_all(Queue("New", 0))) == [b"new"]
+        assert len(await bench.read_all(Queue("T", 0))) == 30
+
+    rig.run(first)
+    rig.kill(crash)
+    assert not rig.queue("New").exists()
+    (rig.root / "checkpoint.json").unlink()
+    rig.run(then)

@@ -255,7 +255,7 @@ class QueueMend:
         if view.low and not view.low % view.per_file and first is not None and first[0] > self._log.min_offset:
             low = max(0, view.low - MOST_OUTSIDE)
             found.append(Hole(view, low, view.low, self._log.min_offset, first[0], front=True))
-        doubtful = not view.end % view.per_file or queue.starts()[-1] >= queue.end
+        doubtful = not view.end % view.per_file or any(start >= queue.end for start in queue.starts())
         if last is not None and last[1] and doubtful and not queue.unwritten:
             high = view.end + MOST_OUTSIDE
             found.append(Hole(view, view.end, high, last[0] + last[1], log_end, open=True))
