@@ -1,9 +1,13 @@
 """Hooks, traces and contexts of the client for threads."""
 
+import threading
 from contextvars import ContextVar
+
+import pytest
 
 from gantrymq.client import ConsumeOutcome
 from gantrymq.client.sync import Client, Message
+from gantrymq.errors import ClientError
 
 current = ContextVar("current", default="none")
 
@@ -72,3 +76,33 @@ def test_batches_of_a_thread_are_told_of(servers):
         for _ in client.consumer("billing", "Orders", consume_from="first").batches(5):
             break
     assert hook.outcomes == [ConsumeOutcome.GIVEN_BACK]
+
+
+class Processed(Following):
+    """Notes the thread in which hooks are told of the processing of messages."""
+
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def begin_processing(self, contexts):
+        self.told.append(("begin", threading.current_thread(), len(contexts)))
+
+    def end_processing(self, contexts):
+        self.told.append(("end", threading.current_thread(), len(contexts)))
+
+
+def test_messages_in_the_hand_of_a_thread_are_processed_in_its_context(servers):
+    hook, here = Processed(), threading.current_thread()
+    with Client(servers.namesrv, hooks=[hook]) as client:
+        client.producer("shop").send(Message("Orders", b"1"))
+        consumer = client.consumer("billing", "Orders", consume_from="first", auto_ack=False)
+        for message in consumer:
+            with consumer.processing(message):
+                assert hook.told == [("begin", here, 1)]
+                assert consumer.ack(message)
+            break
+        assert hook.told == [("begin", here, 1), ("end", here, 1)]
+        by_itself = client.consumer("audit", "Orders")
+        with pytest.raises(ClientError, match="acknowledges by itself"):
+            by_itself.processing(message)

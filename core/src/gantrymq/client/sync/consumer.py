@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -128,6 +129,13 @@ class Consumer(Part[AsyncConsumer]):
     def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         """*message* was not consumed and is delivered again later. Returns and raises as `ack`."""
         return self._thread.call(lambda: self._made.nack(message, delay_level))
+
+    def processing(self, *messages: ReceivedMessage) -> AbstractContextManager[None]:
+        """A ``with`` around the processing of *messages*, one or several, in the calling thread.
+
+        As `gantrymq.client.Consumer.processing`; hooks are called in that thread, where the span is the current one.
+        """
+        return self._thread.now(lambda: self._made.processing(*messages))
 
     def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression."""
