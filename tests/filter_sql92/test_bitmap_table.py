@@ -250,3 +250,16 @@ def subscribed(found, group):
     return [
         wants(data.expression, data.version, topic) for topic in found.topics() if (data := found.get(topic, group))
     ]
+
+
+@pytest.mark.parametrize(("deleted", "left"), [(("T", ""), {"U"}), (("", "G"), set())], ids=["topic", "group"])
+def test_the_filters_of_what_was_deleted_are_forgotten_at_once(deleted, left):
+    found = table()
+    found.register("G", [wants("a = 1"), wants("a = 2", topic="U")], 1000)
+    found.changed.clear()
+    found.deleted(*deleted)
+    assert set(found.topics()) == left
+    assert found.count == len(left)
+    assert found.changed == {"T", "U"} - left
+    found.register("G", [wants("a = 1")], 2000)
+    assert found.get("T", "G").born_ms == 2000

@@ -81,6 +81,30 @@ TABLE = (
         "tests/schedule/test_timer_service.py::test_what_has_no_room_for_the_times_of_its_delivery_comes_without_them",
     ),
     Deviation(
+        "a delayed or timed message whose topic was deleted before it is due",
+        "stored into a queue that nobody can read, whose files stay until cleanUnusedTopic",
+        "left out, with a line in the log, unless the topic was made again",
+        "tests/schedule/test_levels.py::test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time",
+    ),
+    Deviation(
+        "retry topics of a group that is deleted together with its offsets (207)",
+        "they stay; mqadmin's deleteSubGroup deletes one of them afterwards when it is given a cluster",
+        "the broker deletes them; dead letters stay",
+        "tests/core/broker/test_wire_groups.py::test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets",
+    ),
+    Deviation(
+        "what a filter knows of a group, and how it reads a topic (401), when the group or the topic is deleted",
+        "filters stay for a day (filterDataCleanTimeSpan), modes for good",
+        "both are forgotten at once",
+        "tests/filter_sql92/test_bitmap_table.py::test_the_filters_of_what_was_deleted_are_forgotten_at_once",
+    ),
+    Deviation(
+        "notices that the members of a group changed (40) to a member that reads nothing",
+        "one for each change, without a bound",
+        "none while the last one is unread",
+        "tests/core/broker/test_slow_readers.py::test_a_member_that_reads_nothing_is_told_of_a_change_once",
+    ),
+    Deviation(
         "an offset that a client commits (15) for a queue that the topic does not have",
         "stored, under any queue id",
         "refused with 29; nothing is committed",

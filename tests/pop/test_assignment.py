@@ -92,6 +92,25 @@ def test_a_group_pulls_until_it_is_told_to_pop_and_that_outlives_a_restart(poppe
     popped(main, settings={"store": "mmap"})
 
 
+@pytest.mark.parametrize("topic", [True, False], ids=["topic", "group"])
+def test_the_mode_of_what_was_deleted_is_forgotten_also_after_a_restart(popped, topic):
+    pytest.importorskip("gantrymq_storage_mmap")
+
+    async def main(client):
+        assert await set_mode(client, "POP") == 0
+        assert await set_mode(client, "POP", group="Other") == 0
+        if topic:
+            await client.ask(215, {"topic": "T"})
+        else:
+            await client.ask(207, {"groupName": "CG", "cleanOffset": "true"})
+        await client.clock.sleep(61)
+        await client.cluster.restart()
+        modes = json.loads((await client.ask(402)).payload)["messageRequestModeMap"]
+        assert list(modes.get("T", {})) == ([] if topic else ["Other"])
+
+    popped(main, settings={"store": "mmap"})
+
+
 def test_modes_of_what_there_is_not_are_refused(popped):
     async def main(client):
         refused = (("POP", "%RETRY%CG"), ("POP", "Nope"), ("PUSH",), ("POP", "T", "no/group"))

@@ -146,17 +146,31 @@ def test_what_plugins_put_is_delayed_too(gantrymq_simulation):
     gantrymq_simulation(main)
 
 
-def test_a_topic_that_was_deleted_meanwhile_has_the_message_when_it_is_made_again(gantrymq_simulation):
+@pytest.mark.parametrize("timed", [False, True], ids=["level", "timer"])
+def test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time(gantrymq_simulation, caplog, timed):
     async def main(cluster):
+        clock = cluster.world.clock
+
+        async def later(body):
+            more = {"deliver_at_ms": clock.now_ms() + 5000} if timed else {"delay_level": 2}
+            await cluster.send("T", body, **more)
+
         await cluster.create_topic("T", 1)
-        await cluster.send(**delayed(b"later", 2))
+        await later(b"late")
         async with Admin(cluster.namesrv, world=cluster.world) as admin:
             await admin.delete_topic("T")
-        await cluster.world.clock.sleep(6)
-        await cluster.create_topic("T", 1)
-        assert bodies(await cluster.pull("T")) == [b"later"]
+            await clock.sleep(7)
+            assert cluster.store.bounds(Queue("T", 0)).max_offset == 0
+            await cluster.create_topic("T", 1)
+            await later(b"in time")
+            await admin.delete_topic("T")
+            await cluster.create_topic("T", 1)
+            await clock.sleep(7)
+        assert bodies(await cluster.pull("T")) == [b"in time"]
+        await clock.sleep(10)
 
     gantrymq_simulation(main)
+    assert "1 delayed messages are not delivered, as their topics do not exist: T" in caplog.text
 
 
 def test_the_schedule_topic_s_queues_may_go(gantrymq_simulation):

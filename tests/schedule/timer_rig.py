@@ -17,6 +17,7 @@ from gantrymq.formats.record import encode_record, read_record
 from gantrymq.interfaces import Bounds, GetResult, GetStatus, PutResult, PutStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.queue import Queue
+from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key
 from gantrymq_schedule.timer.settings import SCHEMA
 from gantrymq_schedule.timer.timers import Timers
@@ -104,7 +105,7 @@ class RigBroker:
         return SimpleNamespace(broker="broker-a")
 
     def topic(self, name):
-        return None
+        return TopicConfig(name)
 
     def create_topic(self, topic):
         """Nobody asks for it here."""
@@ -125,6 +126,9 @@ class RigBroker:
     def on_arrival(self, callback, queue=None):
         self.log.listeners.append(callback)
         return lambda: self.log.listeners.remove(callback)
+
+    def on_deleted(self, callback):
+        """No topic is deleted here."""
 
 
 class SetClock:

@@ -39,6 +39,11 @@ class TimerMetrics:
         known = self.topics.get(topic)
         self.topics[topic] = TopicCount((known.count if known is not None else 0) + change, now_ms)
 
+    def forget(self, topic: str, now_ms: int) -> None:
+        """*topic* was deleted."""
+        if self.topics.pop(topic, None) is not None:
+            self.version.next(now_ms)
+
     def to_json(self) -> dict[str, Any]:
         """The members RocketMQ writes, and answers request 61 with."""
         counts = {name: {"count": each.count, "timeStamp": each.changed_ms} for name, each in self.topics.items()}

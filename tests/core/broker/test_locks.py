@@ -98,3 +98,16 @@ def test_no_two_clients_consume_a_queue_at_once_whatever_they_do(clock, seed):
             holder, since = renewed.get(queue, (None, 0))
             assert locks.holder("CG", queue) == (holder if now - since <= LOCK_MS else None)
         assert locks.any_held("CG") == any(now - since <= LOCK_MS for _, since in renewed.values())
+
+
+def test_groups_whose_locks_have_all_lapsed_are_forgotten(locks, clock):
+    locks.lock("gone", "one", QUEUES)
+    clock.advance(LOCK_MS / 1000)
+    locks.lock("live", "two", QUEUES[:1])
+    locks.forget_lapsed()
+    assert set(locks._held) == {"gone", "live"}
+    clock.advance(0.001)
+    locks.forget_lapsed()
+    assert set(locks._held) == {"live"}
+    locks.forget("live")
+    assert not locks._held

@@ -365,3 +365,27 @@ def test_what_is_remembered_is_bounded(monkeypatch, bound):
         assert alike._passed.keys() <= set(range(10))
         assert alike._bytes == 100 * len(alike._passed)
     assert alike._passed
+
+
+def test_sends_to_deleted_topics_are_forgotten_when_there_are_many(broker, monkeypatch):
+    monkeypatch.setattr(sends_alike, "LEAST_TIDIED", 4)
+    kept = []
+    tidy = SendsAlike._tidy
+
+    def tidied(self):
+        before = len(self._passed)
+        tidy(self)
+        kept.append((before, len(self._passed)))
+
+    monkeypatch.setattr(SendsAlike, "_tidy", tidied)
+
+    async def main(desk):
+        for number in range(30):
+            for each in range(3):
+                own = f"UNIQ_KEY\x01ID{each:030}\x02"
+                assert (await desk.send(f"T{number}", properties=own)).code == 0
+            await desk.ask(215, {"topic": f"T{number}"})
+
+    broker(main)
+    assert len(kept) > 4
+    assert all(before <= 6 and after <= 1 for before, after in kept)

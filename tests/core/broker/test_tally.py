@@ -83,3 +83,18 @@ def test_a_forgotten_topic_takes_the_keys_of_its_groups_along():
     assert tally.known() == ["TT@A"]
     tally.add("T@A", 2, 2)
     assert tally.total("T@A") == (2, 2)
+
+
+def test_a_forgotten_group_takes_its_keys_along_and_nothing_is_kept_in_any_part():
+    tally = Tally()
+    for number in range(3):
+        for key in ("T@A", "T@B", "U@A", "A"):
+            tally.add(key, 1, 1)
+        tally.tick(10.0 * number)
+    tally.forget_group("A")
+    assert tally.known() == ["T@B", "A"]
+    tally.forget("T")
+    tally.forget("A")
+    kept = [sums for window in tally._windows for _, sums in window.parts]
+    assert not any(kept)
+    assert not tally._keys_of

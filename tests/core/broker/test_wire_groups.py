@@ -111,3 +111,33 @@ def test_a_change_keeps_the_attributes_that_it_does_not_name(broker, code, body)
         assert body_of(await desk.ask(352, {"group": "CG"})) == config
 
     broker(main)
+
+
+RETRIES = ("%RETRY%CG", "%RETRY%CG_T", "%RETRY%CG+T", "%RETRY%CG_Other")
+
+
+@pytest.mark.parametrize(
+    ("clean", "gone"), [("true", {"%RETRY%CG", "%RETRY%CG_T", "%RETRY%CG+T"}), ("false", set())], ids=["clean", "keep"]
+)
+def test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets(broker, clean, gone):
+    async def main(desk):
+        await desk.send("T")
+        for name in (*RETRIES, "%DLQ%CG"):
+            desk.tables.topics.create_retry(name, 1)
+        for name in ("CG", "CG_Other"):
+            await desk.ask(200, None, dumps({"groupName": name}))
+        for topic in ("T", "Other"):  # a topic that makes the retry topic look like another group's own
+            await desk.send(topic)
+            await desk.ask(15, {"consumerGroup": "CG", "topic": topic, "queueId": "0", "commitOffset": "1"})
+        desk.tables.stats.dead_letters["T", "CG"] += 1
+        await desk.pull("T")
+        assert (await desk.ask(207, {"groupName": "CG", "cleanOffset": clean})).code == 0
+        topics = set(desk.tables.topics.view)
+        assert set(RETRIES) - topics == gone
+        assert {"%DLQ%CG", "T", "Other"} <= topics
+        stats = desk.tables.stats
+        assert bool(stats.dead_letters) == bool(stats.gets.known()) == (clean == "false")
+        saved = loads(desk.world.files.read(desk.server.root / "config" / "topics.json"))
+        assert not gone & set(saved["topicConfigTable"])
+
+    broker(main)

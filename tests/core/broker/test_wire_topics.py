@@ -199,3 +199,19 @@ def test_no_topic_of_the_broker_itself_is_changed_or_deleted(broker):
         assert dict(desk.tables.topics.view) == before
 
     broker(main, traceTopicEnable="true", msgTraceTopicName="OwnTrace")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_retry_topics_of_groups_that_popped_a_topic_go_with_it(broker, wanted):
+    async def main(desk):
+        await desk.send("T")
+        for name in ("%RETRY%CG_T", "%RETRY%CG+T", "%RETRY%CG_U", "%RETRY%CG"):
+            desk.tables.topics.create_retry(name, 1)
+        await desk.ask(200, None, dumps({"groupName": "CG"}))
+        commit = {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"}
+        assert (await desk.ask(15, commit)).code == 0
+        assert (await desk.ask(215, {"topic": "T"})).code == 0
+        left = {name for name in desk.tables.topics.view if name.startswith("%RETRY%")}
+        assert left == {"%RETRY%CG_U", "%RETRY%CG", *(() if wanted else ("%RETRY%CG_T", "%RETRY%CG+T"))}
+
+    broker(main, clearRetryTopicWhenDeleteTopic=wanted)

@@ -256,6 +256,10 @@ class BrokerFacade:
 
         self._parts.clients.on_change(changed)
 
+    def on_deleted(self, callback: Callable[[str, str], Any]) -> None:
+        """Call *callback* with each topic or group that is deleted."""
+        self._parts.deleted.append(self._logged(callback))
+
     def figures(self) -> Figures:
         """What the broker counts of itself, as it is now."""
         return take_figures(self._parts, self._router.connections)
@@ -274,13 +278,13 @@ class BrokerFacade:
         make_durable_dirs(self.world.files, folder)
         return folder
 
-    def _logged(self, callback: Callable[[Any], Any]) -> Callable[[Any], None]:
+    def _logged(self, callback: Callable[..., Any]) -> Callable[..., None]:
         """*callback*, of which nothing is raised on."""
         counted = counted_listener(callback, self._parts.stats)
 
-        def tell(what: Any) -> None:
+        def tell(*what: Any) -> None:
             try:
-                counted(what)
+                counted(*what)
             except Exception:
                 log.exception("a plugin's listener failed")
 

@@ -6,7 +6,8 @@ and what plugins see take from `Parts` what they need.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 import attrs
@@ -36,6 +37,7 @@ from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
 from gantrymq.interfaces import BitMaps, Gate, MessageStore, Shown, TransactionService
+from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
@@ -87,6 +89,7 @@ class Parts:
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
+        self.deleted: list[Callable[[str, str], object]] = []  # of plugins, see `Broker.on_deleted`
 
     def _build_consuming(self, opened: Opened) -> None:
         settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
@@ -126,13 +129,44 @@ class Parts:
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.
 
-        Returns when no crash brings topic or queues back.
+        Retry topics of groups that popped it go too, where clearRetryTopicWhenDeleteTopic is set. Returns when no crash
+        brings topic or queues back.
 
         Raises:
             InvalidParameter: blank, or one of the broker's own topics.
             StoreError: topic or queues are forgotten, but not durably so.
         """
-        await self._deletions.delete(name)
+        groups = self.offsets.groups_of(name) if self.settings.flag("clearRetryTopicWhenDeleteTopic") else ()
+        retries = [each for group in groups for each in self._retry_topics(group, [name])]
+        await asyncio.gather(*map(self._deletions.delete, (name, *retries)))
+
+    async def delete_group(self, name: str, *, clean_offsets: bool) -> None:
+        """Forget a group; with *clean_offsets* what it committed and its retry topics too. Its dead letters stay.
+
+        Raises:
+            StoreError: it is forgotten, but not durably so.
+        """
+        self.groups.delete(name)
+        self.locks.forget(name)
+        deleted: list[Awaitable[None]] = []
+        if clean_offsets:
+            retries = [names.retry_topic(name), *self._retry_topics(name, self.offsets.topics_of(name))]
+            deleted = [self._deletions.delete(each) for each in retries if self.topics.get(each) is not None]
+            self.offsets.forget_group(name)
+            self.state.offsets_due()
+            self.stats.forget_group(name)
+            self._tell_deleted("", name)
+        await asyncio.gather(*deleted, self.state.saved(offsets=clean_offsets))
+
+    def _retry_topics(self, group: str, topics: Iterable[str]) -> list[str]:
+        """Those in which messages of *topics* that *group* popped come back; another group's own may be named alike."""
+        found = [each for topic in topics for each in names.pop_retry_topics(group, topic)]
+        own = len(names.RETRY_PREFIX)
+        return [each for each in found if self.topics.get(each) is not None and self.groups.known(each[own:]) is None]
+
+    def _tell_deleted(self, topic: str, group: str) -> None:
+        for listener in self.deleted:
+            listener(topic, group)
 
     def _forget_topic(self, name: str) -> Awaitable[None]:
         """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
@@ -142,8 +176,11 @@ class Parts:
         self.offsets.forget_topic(name)
         self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
         self.stats.forget(name)
+        self.preparing.forget(name)
+        self.filters.forget(name)
         self.held.topic_changed(name)
         self.registration.topic_deleted()
+        self._tell_deleted(name, "")
         return dropped
 
     def permission_changed(self) -> None:

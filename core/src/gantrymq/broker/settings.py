@@ -70,6 +70,12 @@ SCHEMA: tuple[Setting, ...] = (
         "Listen on listenPort - 2 as well, where clients with vipChannelEnabled=true go.",
     ),
     _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
+    _flag(
+        "clearRetryTopicWhenDeleteTopic",
+        True,
+        "Delete the retry topics of groups that popped a topic together with it.",
+        runtime=True,
+    ),
     _flag("autoCreateTopicEnable", True, "Create an unknown topic after TBW102 when a message arrives.", runtime=True),
     _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", **_QUEUES),
     _number("maxTopicQueueNums", 4096, "Most queues of a new topic (GantryMQ's own).", **_QUEUES),

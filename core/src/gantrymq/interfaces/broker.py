@@ -284,6 +284,12 @@ class Broker(Protocol):
     def on_subscriptions_changed(self, callback: Callable[[str], Any]) -> None:
         """Call *callback* with a consumer group whose members or topics changed. What it raises is logged."""
 
+    def on_deleted(self, callback: Callable[[str, str], Any]) -> None:
+        """Call *callback* with each deleted topic and "", or with "" and each group deleted with its offsets.
+
+        What it raises is logged.
+        """
+
     # --- itself
 
     def figures(self) -> Figures:

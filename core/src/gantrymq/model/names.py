@@ -95,6 +95,11 @@ def retry_topic(group: str) -> str:
     return RETRY_PREFIX + group
 
 
+def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
+    """Where messages of *topic* that *group* popped and did not acknowledge return: the first form, and the second."""
+    return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
+
+
 def dead_letter_topic(group: str) -> str:
     """The topic that keeps the messages a group failed too often."""
     return DLQ_PREFIX + group

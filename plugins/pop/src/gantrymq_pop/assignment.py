@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
@@ -45,6 +45,8 @@ class Assignment:
         self._path = folder / FILE
         self._modes = RequestModes()
         self._saving = asyncio.Lock()
+        self._deleted: list[tuple[str, str]] = []  # topics and groups whose modes are still there
+        broker.on_deleted(lambda topic, group: self._deleted.append((topic, group)))
 
     def load(self) -> None:
         """Read what was set. Raises FormatError: file and backup cannot be read."""
@@ -105,13 +107,33 @@ class Assignment:
         except FormatError as error:
             raise InvalidParameter(str(error)) from None
         self._broker.require_group(group)
-        async with self._saving:
-            modes = RequestModes()
-            modes.load(self._modes.to_json())
-            modes.set(topic, group, mode)
-            await self._broker.world.workers.run(save, self._files, self._path, pretty(modes.to_json()))
-            self._modes = modes
+        await self._change(lambda modes: modes.set(topic, group, mode))
         return response_to(asked)
+
+    async def tidy(self) -> None:
+        """Forget the modes of what was deleted; what cannot be saved is tried again the next time."""
+        deleted, self._deleted = self._deleted, []
+
+        def forget(modes: RequestModes) -> None:
+            for each in deleted:
+                modes.forget(*each)
+
+        try:
+            await self._change(forget)
+        except OSError as error:
+            self._deleted += deleted
+            log.warning("%s cannot be written: %s; it is tried again", self._path, error.strerror or error)
+
+    async def _change(self, change: Callable[[RequestModes], None]) -> None:
+        """Save the modes after *change*, then go by them. Raises OSError."""
+        async with self._saving:
+            modes, before = RequestModes(), self._modes.to_json()
+            modes.load(before)
+            change(modes)
+            after = modes.to_json()
+            if after != before:
+                await self._broker.world.workers.run(save, self._files, self._path, pretty(after))
+            self._modes = modes
 
     @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
     def all_modes(self, asked: Command, connection: Connection) -> Command:

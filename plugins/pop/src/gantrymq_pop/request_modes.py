@@ -52,6 +52,14 @@ class RequestModes:
         """From now on the group reads the topic like this."""
         self._modes.setdefault(topic, {})[group] = mode
 
+    def forget(self, topic: str, group: str) -> None:
+        """A topic or a group was deleted; the other of the two is empty."""
+        self._modes.pop(topic, None)
+        for each, groups in list(self._modes.items()):
+            groups.pop(group, None)
+            if not groups:
+                del self._modes[each]
+
     def to_json(self) -> dict[str, Any]:
         """What the file and request 402 hold, members sorted by name as RocketMQ writes them."""
         return {

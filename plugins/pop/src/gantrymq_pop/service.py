@@ -123,6 +123,7 @@ class PopService:
             self._popping.forget(topics.__contains__)
             self._waiting.tidy()
             await self._order_file.save()
+            await self._assignment.tidy()
 
         def again(task: asyncio.Task[None]) -> None:
             self._tidying = None

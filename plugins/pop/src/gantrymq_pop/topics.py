@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gantrymq.model.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX
+from gantrymq.model.names import RETRY_PREFIX, SYSTEM_GROUP_PREFIX, pop_retry_topics
 
 __all__ = [
     "KNOWN_GROUP",
@@ -38,7 +38,7 @@ def revive_topic(cluster: str) -> str:
 
 def retry_topic(topic: str, group: str, *, second_form: bool) -> str:
     """Where a group's messages of *topic* return when nobody acknowledged them."""
-    return f"{RETRY_PREFIX}{group}{'+' if second_form else '_'}{topic}"
+    return pop_retry_topics(group, topic)[second_form]
 
 
 def kind_of(topic: str) -> str:

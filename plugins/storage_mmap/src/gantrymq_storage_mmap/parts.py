@@ -83,7 +83,7 @@ class StoreParts:
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
         self._damaged = Damaged(self._tell)
-        read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
+        self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
         scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
         mend = QueueMend(self._log, self._dropped, options.delay_levels_ms)

@@ -250,7 +250,9 @@ class MmapStore(StoreOpening):
             StoreError: the queues' folder cannot be moved, or, when awaited, that cannot be noted.
         """
         try:
-            return self._dropping.drop(topic, self._log.end)
+            dropped = self._dropping.drop(topic, self._log.end)
+            self._read_ahead.forget(topic)
+            return dropped
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 

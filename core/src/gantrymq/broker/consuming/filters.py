@@ -96,9 +96,9 @@ class Filters:
         self._kept.clear()
         self._characters = 0
 
-    def forget(self, group: str) -> None:
-        """Compile the subscriptions of *group* anew: what its filters depend on has changed."""
-        for key in [key for key in self._kept if key[1] == group]:
+    def forget(self, name: str) -> None:
+        """Compile the subscriptions of a group, or to a topic, anew: what its filters depend on has changed."""
+        for key in [key for key in self._kept if name in key[1:3]]:
             self._drop(key)
 
     def compiled(self, subscription: Subscription) -> MessageFilter:

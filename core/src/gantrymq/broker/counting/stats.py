@@ -170,6 +170,13 @@ class Stats:
         for key in [key for key in self.dead_letters if key[0] == topic]:
             del self.dead_letters[key]
 
+    def forget_group(self, group: str) -> None:
+        """Drop the counts of a deleted group."""
+        self.gets.forget_group(group)
+        self.sent_back.forget_group(group)
+        for key in [key for key in self.dead_letters if key[1] == group]:
+            del self.dead_letters[key]
+
 
 def local_day(clock: Clock) -> int:
     """Days since 1970-01-01 on the calendar of this host's time zone; grows at local midnight."""

@@ -11,6 +11,7 @@ Source of windows and figures: apache/rocketmq common/.../stats/StatsItem.java (
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 MESSAGES, BYTES = 0, 1
@@ -107,9 +108,24 @@ class Tally:
 
     def forget(self, topic: str) -> None:
         """Drop the key *topic*, and all that name a group of it."""
-        for key in (topic, *self._keys_of.pop(topic, ())):
+        self._drop((topic, *self._keys_of.pop(topic, ())))
+
+    def forget_group(self, group: str) -> None:
+        """Drop all keys that name *group*."""
+        gone = [key for key in self.known() if key.partition("@")[2] == group]
+        self._drop(gone)
+        for key in gone:
+            topic = key.partition("@")[0]
+            keys = self._keys_of.get(topic, set())
+            keys.discard(key)
+            if not keys:
+                self._keys_of.pop(topic, None)
+
+    def _drop(self, keys: Iterable[str]) -> None:
+        parts = [sums for window in self._windows for _, sums in window.parts]
+        for key in keys:
             self._since.pop(key, None)
-            for sums in (self._ended, *(window.open for window in self._windows)):
+            for sums in (self._ended, *(window.open for window in self._windows), *parts):
                 sums.pop(key, None)
 
     def known(self) -> list[str]:

@@ -103,6 +103,10 @@ class Preparing:
         self._batches = Batches(settings, self._placer, interception, identity.packed_host)
         self._read_settings()
 
+    def forget(self, topic: str) -> None:
+        """The topic was deleted."""
+        self._name_passed.discard(topic)
+
     def _read_settings(self) -> None:
         """Take over what may change while the broker runs."""
         settings = self._settings

@@ -55,6 +55,14 @@ class QueueLocks:
         if not held:
             self._held.pop(group, None)
 
+    def forget(self, group: str) -> None:
+        """The group was deleted."""
+        self._held.pop(group, None)
+
+    def forget_lapsed(self) -> None:
+        """Forget groups of which no lock was renewed lately."""
+        self._held = {group: held for group, held in self._held.items() if self.any_held(group)}
+
     def any_held(self, group: str) -> bool:
         """Whether a client of the group holds a queue, which says that its messages are consumed in order."""
         now = self._now_ms()

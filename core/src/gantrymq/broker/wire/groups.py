@@ -42,6 +42,7 @@ class GroupRequests:
         self._clock = parts.world.clock
         self._offsets = parts.offsets
         self._state = parts.state
+        self._delete = parts.delete_group
 
     @serves(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     async def create(self, asked: Command, connection: Connection) -> Command:
@@ -94,13 +95,9 @@ class GroupRequests:
 
     @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     async def delete(self, asked: Command, connection: Connection) -> Command:
-        """207: forget a group, with its offsets when asked."""
+        """207: forget a group, with its offsets and retry topics when asked."""
         header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
-        self._groups.delete(header.group_name)
-        if header.clean_offset:
-            self._offsets.forget_group(header.group_name)
-            self._state.offsets_due()
-        await self._state.saved(offsets=header.clean_offset)
+        await self._delete(header.group_name, clean_offsets=header.clean_offset)
         return ok(asked)
 
     @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)

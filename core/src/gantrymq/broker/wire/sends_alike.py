@@ -23,6 +23,7 @@ __all__ = ["SendsAlike"]
 MOST_REMEMBERED: Final = 16384  # a client has one for each topic it sends to
 MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # of their headers
 MOST_MET: Final = 2 * MOST_REMEMBERED
+LEAST_TIDIED: Final = 256  # kinds of sends that came since those of deleted topics were forgotten
 
 
 def _make_messages(
@@ -87,6 +88,7 @@ class SendsAlike:
         self._store_host = store_host
         self._passed: dict[bytes, Passed] = {}  # by what is alike
         self._bytes = 0  # of their headers
+        self._tidy_at = LEAST_TIDIED
         self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
 
     def remember(self, send: Send, passed: Passed) -> None:
@@ -103,6 +105,16 @@ class SendsAlike:
         if send.alike not in self._passed:
             self._bytes += len(send.header)
         self._passed[send.alike] = passed
+        if len(self._passed) >= self._tidy_at:
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Forget those whose topic changed or was deleted."""
+        get = self._topics.get
+        known = {alike: each for alike, each in self._passed.items() if get(each.topic.name) is each.topic}
+        self._bytes = self._bytes * len(known) // len(self._passed)  # about
+        self._passed = known
+        self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
     def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
         """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.

@@ -6,6 +6,7 @@
                  an expression that does not compile: the group is forgotten
     gone         the group's last member left, or it subscribes to the topic no longer: dead now
     cleaned      dead for longer than a span: forgotten
+    deleted      the group or the topic was: forgotten
     loaded       what was alive is dead since 30 s before, or since its birth; bits of another size: nothing is taken
 
 Messages get the bits of dead groups as well: they may come back, and read what was stored meanwhile.
@@ -85,6 +86,13 @@ class FilterTable:
         for topic, groups in list(self._by_topic.items()):
             for data in [data for data in groups.values() if data.dead and now_ms - data.dead_ms >= span_ms]:
                 self._forget(topic, data.group)
+
+    def deleted(self, topic: str, group: str) -> None:
+        """A topic was deleted, or a group: nobody comes back."""
+        for each in list(self._by_topic.get(topic, ())):
+            self._forget(topic, each)
+        for each in list(self._topics_of.get(group, ())):
+            self._forget(each, group)
 
     def resize(self, bloom: BloomFilter, now_ms: int) -> None:
         """From now on maps are of another size: every filter is born anew with bits of it."""

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 TICK_S: Final = 1.0
 MOST_READY: Final = MOST_FILTERS + 1000  # expressions; those that nobody has go first
+LEAST_READY: Final = 16  # more of them than filters stay for so many
 COMPILED_A_TURN: Final = 16
 CLEAN_TICKS: Final = 10  # also between saves of what does not change the meaning of bits
 
@@ -105,6 +106,7 @@ class FilterBitMap:
         await self._make_for_all()
         broker.on_heartbeat(self._heard)
         broker.on_subscriptions_changed(self._group_changed)
+        broker.on_deleted(self._deleted)
         for figure in figures_of(self.counts):
             broker.show(figure)
         self._timer = world.clock.call_later(TICK_S, self._tick)
@@ -136,6 +138,8 @@ class FilterBitMap:
         if self._ticks % CLEAN_TICKS == 0:
             self._table.clean(self._now_ms(self._broker), self._broker.settings.number("filterDataCleanTimeSpan"))
             self._act(save=self._table.unsaved)
+            if len(self._ready) > 2 * self._table.count + LEAST_READY:
+                self._forget_unused()
         elif self._unwritten:
             self._act(save=True)
 
@@ -168,6 +172,11 @@ class FilterBitMap:
         broker = self._broker
         if broker is not None and not broker.consumers(group):
             self._table.gone(group, self._now_ms(broker))
+
+    def _deleted(self, topic: str, group: str) -> None:
+        if self._broker is not None:
+            self._table.deleted(topic, group)
+            self._act()
 
     def _settings_changed(self) -> None:
         broker = self._broker
@@ -271,11 +280,14 @@ class FilterBitMap:
     def _get_ready(self, expression: str) -> Matches | None:
         if expression not in self._ready:
             if len(self._ready) > MOST_READY:
-                known = self._table.expressions()
-                self._ready = {each: ready for each, ready in self._ready.items() if each in known}
+                self._forget_unused()
             try:
                 self._ready[expression] = self._compiled(expression)
             except GantryError as error:
                 self._ready[expression] = None
                 log.warning("a group subscribes by an expression that is refused: %s", error)
         return self._ready[expression]
+
+    def _forget_unused(self) -> None:
+        known = self._table.expressions()
+        self._ready = {each: ready for each, ready in self._ready.items() if each in known}

@@ -60,6 +60,11 @@ class BlockTable:
             self._drop(key)
         self._topics.pop(topic, None)
 
+    def deleted(self, topic: str) -> None:
+        """Let go of the filters of *topic*, and of what was asked of them."""
+        self.forget(topic)
+        self._names.pop(topic, None)
+
     def forget_before(self, firsts: Mapping[Queue, int]) -> None:
         """Let go of the filters of blocks before the first ones of their queues, by number."""
         for queue, number in [key for key in self._blocks if key[1] < firsts.get(key[0], 0)]:

@@ -23,6 +23,7 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
+from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.levels.due import read_due
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
@@ -59,6 +60,7 @@ class LevelDelivery:
         self.lateness = Lateness()
         self.left_behind = 0  # messages that cannot be stored
         self._file = DelayOffsetsFile()
+        self._deleted = DeletedTopics(broker)
         self._unsaved = False
         self._log_end = 0  # behind what was delivered
         self._stored: dict[int, set[int]] = {}  # by level, queue offsets behind its position that are delivered
@@ -193,10 +195,14 @@ class LevelDelivery:
             if record.queue_offset in stored:
                 continue
             try:
-                messages.append(real_message(record))
-                waited.append((record, time_ms))
+                message = real_message(record)
             except MessageIllegal as error:
                 self._leave_behind(record, str(error))
+                continue
+            if self._deleted.has(message.topic):
+                continue
+            messages.append(message)
+            waited.append((record, time_ms))
         position, next_ms = due.position, due.time_ms
         failure = ""
         for (record, _), result in zip(waited, await self._store(messages), strict=True):

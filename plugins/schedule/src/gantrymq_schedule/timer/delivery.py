@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from gantrymq.errors import RequestError, StoreError
 from gantrymq.interfaces import Broker, MessageStore, PutResult, PutStatus, StoreMessage
+from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.timer.messages import delivery_of
 
 __all__ = ["Delivery"]
@@ -31,6 +32,7 @@ class Delivery:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self._deleted = DeletedTopics(broker)
         self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before the start
         self.end = 0  # commit log offset behind the last one
         self.delivered = 0
@@ -47,12 +49,14 @@ class Delivery:
         return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
     async def put(self, messages: Sequence[StoreMessage]) -> None:
-        """Put *messages* in their order; returns when each is stored, or was before.
+        """Put *messages* in their order; returns when each is stored, or was before, or its topic is deleted.
 
         Raises:
             StoreError: one could not be stored, and the broker stops.
         """
-        waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
+        waiting = [each for each in messages if not self._deleted.has(each.topic)]
+        if self.known:
+            waiting = [each for each in waiting if not _known(each, self.known)]
         while waiting:
             began = self._broker.store.state().max_log_offset
             try:

@@ -51,7 +51,14 @@ class TimerState:
         """So many more messages wait, by topic."""
         for topic, change in changes.items():
             self.waiting += change
-            self.progress.metrics.add(topic, change, now_ms)
+            metrics = self.progress.metrics
+            if topic in metrics.topics or self.broker.topic(topic) is not None:  # else it was forgotten
+                metrics.add(topic, change, now_ms)
+
+    def forget(self, topic: str, group: str) -> None:
+        """A topic, or a group, was deleted."""
+        self.progress.metrics.forget(topic, self.broker.world.clock.now_ms())
+        self.changed.set()
 
     def begin(self) -> None:
         """Deliveries begin: after a crash they are looked for from here on."""

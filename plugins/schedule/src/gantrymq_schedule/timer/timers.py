@@ -105,6 +105,7 @@ class Timers:
         if self._state.progress.checkpoint.delivered_from < 0:
             await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
+        broker.on_deleted(self._state.forget)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._run()), loop.create_task(self._saving.run())]
 

@@ -93,6 +93,11 @@ class ReadAhead:
                 self._read(queue, stream, max(stream.ahead, next_offset))
         self._streams[queue, next_offset] = stream
 
+    def forget(self, topic: str) -> None:
+        """The queues of *topic* are gone."""
+        for key in [key for key in self._streams if key[0].topic == topic]:
+            del self._streams[key]
+
     def _forget_old(self, now: float) -> None:
         """Make room for one more stream; those that have ended go first, as they are the oldest."""
         while self._streams:

@@ -57,6 +57,7 @@ class QueueCleaner:
         Raises:
             OSError: the disk failed; nothing moved.
         """
+        self._trimmed = {queue: keep for queue, keep in self._trimmed.items() if not queue.dropped}
         clock, workers = self._world.clock, self._world.workers
         now, slices = clock.now_ms(), TimeSlices(clock, TURN_QUEUES)
         due: list[tuple[ConsumeQueue, Callable[[], int]]] = []

@@ -1,0 +1,110 @@
+"""Clients, topics and groups come and go (`load_rig.churn`), and nothing of them stays: tables, queues, routes, memory.
+
+The default run is in a simulated world and looks at the tables. `-m long` is twenty minutes against `gantrymq start`,
+and looks at its memory and its descriptors.
+"""
+
+import asyncio
+import gc
+import os
+import time
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from load_rig import BrokerProcess
+from load_rig.churn import Churn
+
+from gantrymq.world.real import real_world
+from gantrymq_testing.simulation import ROOT, simulate_cluster
+
+PLUGINS = ("gantrymq_storage_mmap", "gantrymq_filter_sql92", "gantrymq_pop", "gantrymq_schedule")
+pytestmark = pytest.mark.skipif(
+    not all(map(find_spec, PLUGINS)), reason="a round uses the plugins of the default install"
+)
+
+QUIET_S = 200.0  # virtual: what waits is due, what is tidied once a minute is tidied
+CACHES = ("Plan", "Known")  # bounded by themselves: texts of properties that were met
+SIMULATED = ("gantrymq.remoting.", "gantrymq_testing.")  # the simulated network remembers its connections
+LONG_S, AT_ONCE = 1200.0, 5
+WARM_ROUNDS = 1000  # caches of texts and names are full then
+SETTLED_S = 90.0  # until the last checkpoint, and what is given back after it
+GROWTH = 1.1
+
+
+def test_what_came_and_went_leaves_nothing_in_the_tables() -> None:
+    async def main(cluster: Any) -> None:
+        churn = Churn(cluster.world, cluster.broker_address, cluster.namesrv)
+
+        async def rounds(first: int, end: int) -> tuple[Counter[str], dict[str, int]]:
+            for number in range(first, end):
+                await churn.round(number)
+            await cluster.world.clock.sleep(QUIET_S)
+            return objects(), tables(cluster)
+
+        before, lengths = await rounds(0, 8)
+        after, lengths_after = await rounds(8, 28)
+        assert churn.wrong == []
+        assert lengths_after == lengths
+        grown = {name: count for name, count in (after - before).items() if count >= 10}  # half of the rounds
+        assert grown == {}
+
+    simulate_cluster(main, settings={"store": "mmap"}, limit_s=1e6)
+
+
+def objects() -> Counter[str]:
+    """How many there are, by type, of all types of ours."""
+    gc.collect()
+    names = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
+    ours = (name for name in names if name.startswith("gantrymq") and not name.startswith(SIMULATED))
+    return Counter(name for name in ours if name.rpartition(".")[2] not in CACHES)
+
+
+def tables(cluster: Any) -> dict[str, int]:
+    server, parts = cluster.server, cluster.broker._parts
+    routes = cluster._name_server.service.tables
+    return {
+        "topics": len(server.tables.topics.view),
+        "groups": len(server.tables.groups.view),
+        "offsets": len(server.tables.offsets.table),
+        "locks": len(parts.locks._held),
+        "names that passed": len(parts.preparing._name_passed),
+        "compiled filters": len(parts.filters._kept),
+        "counted topics": len(parts.stats.puts.known()),
+        "counted groups": len(parts.stats.gets.known()),
+        "queues": len(cluster.store.queues()),
+        "queue folders": len(cluster.world.files.list(ROOT / "store" / "consumequeue")),
+        "routes": len(routes.queues),
+    }
+
+
+@pytest.mark.long
+def test_twenty_minutes_of_coming_and_going_leave_memory_and_descriptors_as_they_were() -> None:
+    asyncio.run(churned())
+
+
+async def churned() -> None:
+    with BrokerProcess({"flushDiskType": "ASYNC_FLUSH"}) as broker:
+        churn = Churn(real_world(), broker.address, broker.ready["namesrv"])
+        number = 0
+        end = time.monotonic() + LONG_S
+        before: tuple[int, int, int] | None = None
+        while time.monotonic() < end or before is None:
+            await asyncio.gather(*(churn.round(number + each) for each in range(AT_ONCE)))
+            number += AT_ONCE
+            if before is None and number >= WARM_ROUNDS:
+                await asyncio.sleep(SETTLED_S)
+                before = costs(broker)
+        await asyncio.sleep(SETTLED_S)
+        after = costs(broker)
+        assert churn.wrong == []
+        assert number > 2 * WARM_ROUNDS, "too few rounds to tell anything"
+        assert all(now <= GROWTH * then for now, then in zip(after, before, strict=True)), (number, before, after)
+
+
+def costs(broker: BrokerProcess) -> tuple[int, int, int]:
+    """Bytes of memory, descriptors, and folders of queues."""
+    descriptors = len(os.listdir(f"/proc/{broker.pid}/fd"))
+    return broker.private_bytes(), descriptors, len(list(Path(broker.store, "consumequeue").iterdir()))
