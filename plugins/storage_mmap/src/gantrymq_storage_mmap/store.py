@@ -250,7 +250,7 @@ class MmapStore(StoreOpening):
             StoreError: the queues' folder cannot be moved, or, when awaited, that cannot be noted.
         """
         try:
-            dropped = self._dropping.drop(topic, self._log.end)
+            dropped = self._dropping.drop(topic, self._log.end, self._log.min_offset)
             self._read_ahead.forget(topic)
             return dropped
         except OSError as error:

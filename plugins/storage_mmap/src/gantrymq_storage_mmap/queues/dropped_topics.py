@@ -23,6 +23,7 @@ class DroppedTopics:
         self._files = files
         self._path = root / DROPPED_TOPICS
         self._before: dict[str, int] = {}
+        self._log_min = 0  # when topics were forgotten last
 
     def load(self, log_min: int) -> None:
         """Read the file; topics whose records have left the log are forgotten.
@@ -40,8 +41,14 @@ class DroppedTopics:
             ) from problem
         self._before = {topic: offset for topic, offset in found.items() if offset > log_min}
 
-    def note(self, topic: str, log_end: int) -> None:
-        """Every record of *topic* before *log_end* is of a deleted one; `save` makes that durable."""
+    def note(self, topic: str, log_end: int, log_min: int) -> None:
+        """Every record of *topic* before *log_end* is of a deleted one; `save` makes that durable.
+
+        Topics whose records have left the log, which begins at *log_min*, are forgotten.
+        """
+        if log_min > self._log_min:
+            self._log_min = log_min
+            self._before = {each: offset for each, offset in self._before.items() if offset > log_min}
         self._before[topic] = log_end
 
     def text(self) -> bytes:

@@ -53,12 +53,13 @@ class Dropping:
         self._gone = [self._aside / name for name in names]
         self._numbers = max((int(n) for name in names if (n := name.rpartition(".")[2]).isdecimal()), default=0)
 
-    def drop(self, topic: str, log_end: int) -> Awaitable[None]:
+    def drop(self, topic: str, log_end: int, log_min: int) -> Awaitable[None]:
         """Forget the queues of *topic*; done when a crash cannot bring them back.
 
         Args:
             topic: it may be made anew at once.
             log_end: end of the log now; a later record of this topic starts it anew.
+            log_min: where the log begins.
 
         Raises:
             OSError: a folder cannot be moved.
@@ -72,7 +73,7 @@ class Dropping:
             return saved
         self.move_aside(topic)
         self._queues.forget(topic)
-        self._dropped.note(topic, log_end)
+        self._dropped.note(topic, log_end, log_min)
         self._waiters.append(saved)
         loop.call_soon(self.begin)  # with those that are dropped in this step, whose moves would wait for the sync
         return saved
