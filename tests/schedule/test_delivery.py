@@ -25,7 +25,6 @@ class Failing:
     def __init__(self, broker):
         self.inner, self.store, self.world = broker, broker.store, broker.world
         self.failures = []
-        self.topic = broker.topic
 
     async def put_all(self, messages, *, seen=False):
         failure = self.failures.pop(0) if self.failures else ""

@@ -146,31 +146,73 @@ def test_what_plugins_put_is_delayed_too(gantrymq_simulation):
     gantrymq_simulation(main)
 
 
-@pytest.mark.parametrize("timed", [False, True], ids=["level", "timer"])
+KINDS = pytest.mark.parametrize("timed", [False, True], ids=["level", "timer"])
+
+
+async def later(cluster, body, timed):
+    """Send a message to T that is due in 5 s."""
+    more = {"deliver_at_ms": cluster.world.clock.now_ms() + 5000} if timed else {"delay_level": 2}
+    await cluster.send("T", body, **more)
+
+
+async def delete_topic(cluster):
+    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        await admin.delete_topic("T")
+
+
+@KINDS
 def test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time(gantrymq_simulation, caplog, timed):
     async def main(cluster):
         clock = cluster.world.clock
-
-        async def later(body):
-            more = {"deliver_at_ms": clock.now_ms() + 5000} if timed else {"delay_level": 2}
-            await cluster.send("T", body, **more)
-
         await cluster.create_topic("T", 1)
-        await later(b"late")
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
-            await admin.delete_topic("T")
-            await clock.sleep(7)
-            assert cluster.store.bounds(Queue("T", 0)).max_offset == 0
-            await cluster.create_topic("T", 1)
-            await later(b"in time")
-            await admin.delete_topic("T")
-            await cluster.create_topic("T", 1)
-            await clock.sleep(7)
+        await later(cluster, b"late", timed)
+        await delete_topic(cluster)
+        await clock.sleep(7)
+        assert cluster.store.bounds(Queue("T", 0)).max_offset == 0
+        await cluster.create_topic("T", 1)
+        await later(cluster, b"in time", timed)
+        await delete_topic(cluster)
+        await cluster.create_topic("T", 1)
+        await clock.sleep(7)
         assert bodies(await cluster.pull("T")) == [b"in time"]
         await clock.sleep(10)
 
     gantrymq_simulation(main)
-    assert "1 delayed messages are not delivered, as their topics do not exist: T" in caplog.text
+    assert "1 delayed messages are not delivered, as their topics were deleted: T" in caplog.text
+
+
+@KINDS
+@pytest.mark.parametrize("window", [2, 3600], ids=["rolls", ""])
+def test_a_message_goes_with_its_topic_also_after_a_restart_and_on_its_rounds(gantrymq_simulation, timed, window):
+    pytest.importorskip("gantrymq_storage_mmap")
+
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await later(cluster, b"late", timed)
+        await delete_topic(cluster)
+        await cluster.restart()
+        await cluster.world.clock.sleep(10)
+        assert cluster.store.bounds(Queue("T", 0)).max_offset == 0
+
+    gantrymq_simulation(main, settings={"store": "mmap", "timerRollWindowSlot": window})
+
+
+@KINDS
+def test_a_message_of_a_topic_that_is_unknown_but_was_not_deleted_is_stored(gantrymq_simulation, timed):
+    pytest.importorskip("gantrymq_storage_mmap")
+
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        await delete_topic(cluster)
+        await cluster.create_topic("T", 1)
+        await later(cluster, b"stays", timed)
+        cluster.server.tables.topics.delete("T")
+        await cluster.restart()
+        await cluster.world.clock.sleep(10)
+        assert cluster.broker.topic("T") is None
+        assert cluster.store.bounds(Queue("T", 0)).max_offset == 1
+
+    gantrymq_simulation(main, settings={"store": "mmap"})
 
 
 def test_the_schedule_topic_s_queues_may_go(gantrymq_simulation):

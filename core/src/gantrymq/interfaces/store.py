@@ -289,6 +289,13 @@ class MessageStore(Protocol):
         not care throws it away.
         """
 
+    def dropped_at(self, topic: str) -> int:
+        """End of the log when *topic* was last dropped, also before a restart of a store that outlives one.
+
+        0 if it never was, or if every record before that drop has left the log: a record of the log, or one that waits
+        for *topic*, is older than the drop if its log offset is less than this.
+        """
+
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean now, as far as the store has such a thing. Raises StoreError."""
 

@@ -1,7 +1,7 @@
-"""Messages that are due while their topic does not exist any more: they went with it.
+"""Messages whose topic was deleted while they waited, and does not exist when they are due: they are left out.
 
-RocketMQ stores them all the same, into queues of a topic that nobody can read. A topic that was made anew under the
-name before they are due gets them.
+RocketMQ stores them into queues of a topic that nobody can read. What the broker does not know for another reason, such
+as a topics.json that was lost, is stored all the same. The store knows deletions, also those before a restart.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections import Counter
 from typing import Final
 
 from gantrymq.interfaces import Broker
-from gantrymq.model.light_queues import is_light
-from gantrymq.model.names import is_system_topic
 
 __all__ = ["DeletedTopics"]
 
@@ -29,9 +27,9 @@ class DeletedTopics:
         self._broker = broker
         self._left_out: Counter[str] = Counter()  # by topic, not told yet
 
-    def has(self, topic: str) -> bool:
-        """Whether a message of *topic* is to be left out; it is counted then."""
-        if self._broker.topic(topic) is not None or is_system_topic(topic) or is_light(topic):
+    def has(self, topic: str, log_offset: int) -> bool:
+        """Whether to leave out a message of *topic* that waits at *log_offset*; if so, it is counted."""
+        if self._broker.topic(topic) is not None or log_offset >= self._broker.store.dropped_at(topic):
             return False
         if not self._left_out:
             self._broker.world.clock.call_later(TOLD_S, self._tell)
@@ -43,6 +41,6 @@ class DeletedTopics:
         self._left_out.clear()
         more = f" and {len(topics) - MOST_NAMED} others" if len(topics) > MOST_NAMED else ""
         log.warning(
-            "%d delayed messages are not delivered, as their topics do not exist: %s%s",
+            "%d delayed messages are not delivered, as their topics were deleted: %s%s",
             *(count, ", ".join(topics[:MOST_NAMED]), more),
         )

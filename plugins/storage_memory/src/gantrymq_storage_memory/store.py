@@ -187,6 +187,10 @@ class MemoryStore:
             self._queues.pop(queue, None)
         return _Done()
 
+    def dropped_at(self, topic: str) -> int:
+        """End of the log when *topic* was last dropped; 0 if it never was."""
+        return self._dropped.get(topic, 0)
+
     async def clean(self, what: Cleaning) -> CleanReport:
         """Nothing to do: there are no files, and everything is gone with the process."""
         return CleanReport()

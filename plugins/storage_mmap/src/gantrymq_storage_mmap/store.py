@@ -256,6 +256,10 @@ class MmapStore(StoreOpening):
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 
+    def dropped_at(self, topic: str) -> int:
+        """End of the log when *topic* was last dropped; 0 if it never was, or if no record before that is left."""
+        return self._dropped.before(topic)
+
     async def clean(self, what: Cleaning) -> CleanReport:
         """Clean now; see `Retention.clean`.
 

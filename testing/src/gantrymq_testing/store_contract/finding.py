@@ -76,6 +76,18 @@ class FindingCases(StoreCases):
         assert bodies(await bench.read_all(Queue("A", 0))) == [b"again"]
 
     @with_store()
+    async def test_a_store_knows_when_a_topic_was_dropped(self, bench: StoreBench) -> None:
+        (before,) = await bench.add(message("Other"))
+        await bench.store.drop("A")  # had no queue; messages for it may lie in the broker's own
+        assert bench.store.dropped_at("A") == before.end
+        (again,) = await bench.add(message("A"))
+        assert (bench.store.dropped_at("A"), bench.store.dropped_at("Other")) == (before.end, 0)
+        await bench.store.drop("A")
+        if self.durable:
+            await bench.restart()
+        assert bench.store.dropped_at("A") == again.end
+
+    @with_store()
     async def test_view_finds_what_read_finds(self, bench: StoreBench) -> None:
         (first, second) = await bench.add(message(body=b"one"), message(body=b"two"))
         viewed = await bench.view(second.log_offset)

@@ -199,7 +199,7 @@ class LevelDelivery:
             except MessageIllegal as error:
                 self._leave_behind(record, str(error))
                 continue
-            if self._deleted.has(message.topic):
+            if self._deleted.has(message.topic, record.log_offset):
                 continue
             messages.append(message)
             waited.append((record, time_ms))

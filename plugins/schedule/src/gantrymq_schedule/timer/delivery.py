@@ -32,7 +32,7 @@ class Delivery:
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._deleted = DeletedTopics(broker)
+        self.deleted = DeletedTopics(broker)
         self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before the start
         self.end = 0  # commit log offset behind the last one
         self.delivered = 0
@@ -49,14 +49,12 @@ class Delivery:
         return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
     async def put(self, messages: Sequence[StoreMessage]) -> None:
-        """Put *messages* in their order; returns when each is stored, or was before, or its topic is deleted.
+        """Put *messages* in their order; returns when each is stored, or was before.
 
         Raises:
             StoreError: one could not be stored, and the broker stops.
         """
-        waiting = [each for each in messages if not self._deleted.has(each.topic)]
-        if self.known:
-            waiting = [each for each in waiting if not _known(each, self.known)]
+        waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting:
             began = self._broker.store.state().max_log_offset
             try:

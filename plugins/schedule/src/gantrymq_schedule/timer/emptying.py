@@ -144,6 +144,7 @@ class Emptying:
         made: list[StoreMessage] = []
         changes: Counter[str] = Counter()
         slices = TimeSlices(self._state.broker.world.clock, 1)
+        deleted = self._state.delivery.deleted
         for number, (entry, record) in enumerate(zip(entries, await self._state.records(entries), strict=True)):
             if number % WITHOUT_A_PAUSE == 0:
                 await slices.item_done()
@@ -159,6 +160,8 @@ class Emptying:
                     due.found.add(key)
                     continue
             changes[waiting.topic] += 1 if waiting.deletes is not None else -1
+            if waiting.deletes is None and deleted.has(waiting.topic, record.log_offset):
+                continue  # a copy for the next round would be newer than the deletion
             if entry.rolls:
                 made.append(rolled(record, entry.written_ms, now_ms))
             else:

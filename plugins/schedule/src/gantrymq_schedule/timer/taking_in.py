@@ -120,7 +120,8 @@ class TakingIn:
         for start in range(0, len(past), PUT_TOGETHER):
             made = []
             for record, waiting in past[start : start + PUT_TOGETHER]:
-                made.append(returned(record, waiting, NEVER_WAITED, now_ms))
+                if not self._state.delivery.deleted.has(waiting.topic, record.log_offset):
+                    made.append(returned(record, waiting, NEVER_WAITED, now_ms))
                 await slices.item_done()
             await self._state.delivery.put(made)
 

@@ -67,12 +67,13 @@ class Dropping:
         """
         loop = asyncio.get_running_loop()
         saved: asyncio.Future[None] = loop.create_future()
-        if topic not in self._queues.by_topic:
-            self._queues.forget(topic)
+        queued = topic in self._queues.by_topic
+        if queued:
+            self.move_aside(topic)
+        self._queues.forget(topic)
+        if not queued and log_end <= log_min:
             saved.set_result(None)
             return saved
-        self.move_aside(topic)
-        self._queues.forget(topic)
         self._dropped.note(topic, log_end, log_min)
         self._waiters.append(saved)
         loop.call_soon(self.begin)  # with those that are dropped in this step, whose moves would wait for the sync
