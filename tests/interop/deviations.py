@@ -83,8 +83,8 @@ TABLE = (
     Deviation(
         "a delayed, timed or retried message whose topic was deleted after it was stored and before it is due",
         "stored into a queue that nobody can read, whose files stay until cleanUnusedTopic",
-        "left out, with a line in the log, unless the topic was made again; if the topic is unknown for another reason, "
-        "stored as well",
+        "left out, with a line in the log, unless the topic was made again; a topic that is unknown for another reason "
+        "gets it",
         "tests/schedule/test_levels.py::test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time",
     ),
     Deviation(

@@ -51,8 +51,9 @@ class TimerState:
         """So many more messages wait, by topic."""
         for topic, change in changes.items():
             self.waiting += change
-            metrics = self.progress.metrics
-            if topic in metrics.topics or self.broker.topic(topic) is not None:  # else it was forgotten
+            metrics, broker = self.progress.metrics, self.broker
+            gone = topic not in metrics.topics and broker.topic(topic) is None and broker.store.dropped_at(topic) > 0
+            if not gone:  # else it was forgotten when it was deleted
                 metrics.add(topic, change, now_ms)
 
     def forget(self, topic: str, group: str) -> None:
