@@ -2,20 +2,25 @@
 
 import asyncio
 import contextlib
+import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from checks import queues_of
-from harness import Driver, GantryServer, Process, create_topic
+from harness import Driver, GantryServer, JavaBroker, Process, create_topic
 from harness.mqadmin import MqAdmin
+from harness.peers import used
 from harness.polling import wait_until
+from harness.ports import free_port
 
-from gantrymq.client import Client, Consumer, Message, ReceivedMessage, ReconsumeLater
+from gantrymq.client import Client, Consumer, Message, Producer, ReceivedMessage, ReconsumeLater
 
 pytestmark = pytest.mark.interop
 
 DEADLINE_S = 60.0
+OVERLAP_S = 0.75
 QUEUES = 4
 
 
@@ -39,6 +44,10 @@ class Seen:
 
     async def until(self, true: Callable[[], object]) -> None:
         await asyncio.to_thread(wait_until, true, "messages", DEADLINE_S, lambda: f"there are {self.bodies}")
+
+
+def bodies_of(java: Process) -> list[str]:
+    return [str(event["body"]) for event in java.of("received")]
 
 
 @contextlib.asynccontextmanager
@@ -202,6 +211,74 @@ def test_java_and_ours_share_the_queues_of_one_group(
         await seen.until(lambda: len(queues_of(java)) == 6)
         sent = await asyncio.to_thread(driver.produce, topic, 12, body_prefix="alone")
         await seen.until(lambda: {str(event["body"]) for event in sent} <= of_java())
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("served_by", "end"),
+    [
+        ("ours", "kill"),
+        pytest.param("ours", "stop", marks=pytest.mark.long),
+        pytest.param("5.3.3", "kill", marks=pytest.mark.long),
+        pytest.param("5.3.3", "stop", marks=pytest.mark.long),
+    ],
+)
+def test_a_broker_is_restarted_between_java_and_ours(
+    tmp_path: Path, request: pytest.FixtureRequest, topic: str, served_by: str, end: str
+) -> None:
+    """Nothing is missing, and no queue has two members for longer than with two of Java's, which takes 0.75 s."""
+
+    def running_until_the_end(process: Process) -> Process:
+        request.addfinalizer(process.kill)
+        return process
+
+    def broker() -> Process:
+        if served_by == "ours":
+            settings = {"listenPort": str(port)}
+            return running_until_the_end(GantryServer.broker(tmp_path / "broker", names.namesrv, settings=settings))
+        scratch = tmp_path / f"broker-{time.monotonic_ns()}"  # with an output of its own
+        return running_until_the_end(JavaBroker(served_by, scratch, names.namesrv, store=tmp_path / "store", port=port))
+
+    port = free_port(also_below=2)
+    used("gantrymq broker" if served_by == "ours" else f"RocketMQ broker {served_by}")
+    names = GantryServer.name_server(tmp_path / "names")
+    running_until_the_end(names)
+    first = broker()
+    create_topic(names.namesrv, topic, QUEUES)
+    group = f"{topic}-group"
+    java = running_until_the_end(Driver("5.3.3", tmp_path, names.namesrv).push(topic, group))
+    sent: dict[str, float] = {}
+
+    async def produce(producer: Producer, over: asyncio.Event) -> None:
+        while not over.is_set():
+            body = f"{len(sent)}"
+            sent[body] = time.monotonic()
+            await producer.send(Message(topic, body.encode()), timeout_s=DEADLINE_S)
+            await asyncio.sleep(0.01)
+
+    async def work() -> None:
+        seen, over = Seen(), asyncio.Event()
+        consumer = Consumer(group, topic, names.namesrv)
+        async with Producer(f"{topic}-producers", names.namesrv) as producer, running(consumer, seen.take):
+
+            def held() -> int:
+                return sum(queue.topic == topic for queue in consumer.assignment)
+
+            await seen.until(lambda: held() == len(queues_of(java)) == QUEUES // 2)
+            sending = asyncio.create_task(produce(producer, over))
+            await seen.until(lambda: len(seen.messages) > 50)
+            before = len(seen.messages)
+            await asyncio.to_thread(getattr(first, end))
+            await asyncio.to_thread(broker)
+            await seen.until(lambda: len(seen.messages) > before + 200)
+            over.set()
+            await sending
+            await seen.until(lambda: set(sent) <= {*seen.bodies, *bodies_of(java)})
+        counts = Counter([*seen.bodies, *bodies_of(java)])
+        twice = sorted(sent[body] for body, count in counts.items() if count > 1)
+        print(f"{served_by}, {end}: {len(twice)} of {len(sent)} messages came twice, {twice[-1:]} - {twice[:1]}")
+        assert not twice or twice[-1] - twice[0] < OVERLAP_S
 
     asyncio.run(work())
 

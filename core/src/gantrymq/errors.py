@@ -65,6 +65,8 @@ class FormatError(GantryError):
 class ClientError(GantryError):
     """A call fails in the program that made it: refused here or there, not answered, or nothing is found."""
 
+    address: str = ""  # host:port of the server concerned, if it is known
+
 
 class RequestError(ClientError):
     """A request is refused: by a server, whose peer gets ``response_code`` and the text, or before it is sent."""

@@ -25,10 +25,10 @@ class Member(BaseClient):
 
     def _register(self, instance):
         info = ("G", "CONSUME_ACTIVELY", "CLUSTERING", "CONSUME_FROM_LAST_OFFSET", lambda: [Subscription("T")])
-        instance.register_consumer(ConsumerInfo(*info))
+        instance.registration.add_consumer(ConsumerInfo(*info))
 
     async def _unregister(self, instance):
-        await instance.unregister_consumer("G")
+        await instance.registration.remove_consumer("G")
 
 
 def test_heartbeats_begin_with_the_first_route_and_come_every_30_seconds(simulate, cluster):

@@ -4,6 +4,7 @@ from contextlib import aclosing
 import pytest
 
 from gantrymq.client import Reader
+from gantrymq.client.outages import Outages
 from gantrymq.client.reading import follow, read
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
@@ -60,7 +61,9 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
             if stream == "read":
                 messages = read(consumer, QUEUE, 0)
             else:
-                messages = follow(consumer, QUEUE, 0, clock=world.clock, problem=told.append)
+                messages = follow(
+                    consumer, QUEUE, 0, clock=world.clock, outages=Outages(world.clock), problem=told.append
+                )
             found = []
             async with aclosing(messages):
                 async for message in messages:
@@ -96,14 +99,21 @@ def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record)
                 log.last = 4
                 await c.brokers["a"].start()
 
-            stream = follow(consumer, QUEUE, 0, clock=world.clock, problem=problems.append)
+            stream = follow(
+                consumer,
+                QUEUE,
+                0,
+                clock=world.clock,
+                outages=Outages(world.clock, problems.append),
+                problem=problems.append,
+            )
             async with aclosing(stream) as messages:
                 assert [(await anext(messages)).queue_offset for _ in range(4)] == [0, 1, 2, 3]
                 outage = asyncio.get_running_loop().create_task(away())
                 assert (await anext(messages)).queue_offset == 4
                 await outage
         assert len(problems) == 1
-        assert "a queue 0" in problems[0]
+        assert "reading T of a" in problems[0]
         assert "trying again" in problems[0]
 
     simulate(work)
@@ -114,7 +124,14 @@ def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
         problems: list[str] = []
         async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Log(record, 10, 12)
-            stream = follow(consumer, QUEUE, 2, clock=world.clock, problem=problems.append)
+            stream = follow(
+                consumer,
+                QUEUE,
+                2,
+                clock=world.clock,
+                outages=Outages(world.clock, problems.append),
+                problem=problems.append,
+            )
             async with aclosing(stream) as messages:
                 assert (await anext(messages)).queue_offset == 10
         assert problems == ["a queue 0 has no offset 2 (it has 10 to 13); going on at 10"]
@@ -128,6 +145,6 @@ def test_refusal_that_does_not_pass_ends_the_follower(simulate, cluster, code):
         async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Command(code, remark="no")
             with pytest.raises(BrokerRefused):
-                await anext(follow(consumer, QUEUE, 0, clock=world.clock, problem=print))
+                await anext(follow(consumer, QUEUE, 0, clock=world.clock, outages=Outages(world.clock), problem=print))
 
     simulate(work)

@@ -65,6 +65,7 @@ class JavaBroker(Process):
         namesrv: HOST:PORT of the name server, Java's or ours.
         store: the store's folder; one that is there is opened.
         settings: of broker.conf, over those for small files.
+        port: to listen on; 0 for a free one.
         keep: whether the store is looked at afterwards: then it is stopped at the end, which takes ten seconds.
     """
 
@@ -76,11 +77,12 @@ class JavaBroker(Process):
         *,
         store: Path | None = None,
         settings: Mapping[str, str] | None = None,
+        port: int = 0,
         keep: bool = True,
     ) -> None:
         self.leaves_something = keep
         self.store = store or scratch / "store"
-        port = free_port(also_below=2)
+        port = port or free_port(also_below=2)
         self.address = f"127.0.0.1:{port}"
         conf = _write_conf(
             scratch,

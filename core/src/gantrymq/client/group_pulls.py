@@ -60,6 +60,7 @@ class GroupPulls:
         instance = self._instance
         broker_id = self._suggested.get(queue, 0)
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
+        await instance.registration.known_at(address)
         if wanted.type != TAG:
             await self.check(address, wanted)
         flag = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)

@@ -1,14 +1,10 @@
 """What the producers and consumers of one client id share: connections, routes, heartbeats.
 
-    job              first                      period
-    heartbeat        at start, and as soon as   30 s
-                     a new broker turns up
-    route refresh    30 s after the start       30 s
-
-Closing the last producer or consumer closes the instance. A group is registered once per instance.
+Heartbeats are sent by `registration`; routes are refreshed every 30 s. Closing the last producer or consumer closes the
+instance. A group is registered once per instance.
 
 Sources: apache/rocketmq client/.../impl/MQClientManager.java, client/.../impl/factory/MQClientInstance.java
-(startScheduledTask, sendHeartbeatToAllBrokerWithLock, unregisterClient).
+(startScheduledTask).
 """
 
 from __future__ import annotations
@@ -25,19 +21,18 @@ from gantrymq.client.address_server import ASK_EVERY_S, AddressServer, address_s
 from gantrymq.client.broker_requests import BrokerRequests
 from gantrymq.client.connecting import Connecting
 from gantrymq.client.credentials import Credentials, credentials_of
-from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import NameServerList, given_namesrv, resolve_namesrv
 from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
+from gantrymq.client.outages import Outages
 from gantrymq.client.problems import client_errors
+from gantrymq.client.registration import Registration
 from gantrymq.client.route_book import RouteBook
-from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
+from gantrymq.client.rpc import RpcClient
 from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.client.tls import tls_of_environment
-from gantrymq.errors import ClientError, GantryError
+from gantrymq.errors import ClientError
 from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
-from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
@@ -45,7 +40,6 @@ __all__ = ["ClientInstance", "join"]
 
 logger = logging.getLogger(__name__)
 
-HEARTBEAT_S = 30.0
 REFRESH_S = 30.0
 
 _Key = tuple[asyncio.AbstractEventLoop, int, str, "Manner"]
@@ -138,11 +132,14 @@ class ClientInstance:
         self.asked = BrokerRequests(namespace)  # what brokers ask
         self._remoting = RemotingClient(world, handler=self.asked, tls=manner.tls)
         hooks = RpcHooks.needed(namespace, manner.namespace_v2, manner.credentials, manner.vip_channel)
-        self.rpc = RpcClient(self._remoting, world.clock, hooks)
-        self._due = asyncio.Event()  # a heartbeat is due now
-        self.routes = RouteBook(self.rpc, self.servers, world.clock, changed=self._due.set)
-        self._producers: list[str] = []
-        self._consumers: dict[str, ConsumerInfo] = {}
+        self.outages = Outages(world.clock)
+        self.rpc = RpcClient(self._remoting, world.clock, hooks, self.outages)
+        self.routes = RouteBook(
+            self.rpc, self.servers, world.clock, self.outages, changed=lambda: self.registration.broker_found()
+        )
+        self.registration = Registration(
+            known_as, self._remoting, self.rpc, self.routes, world.clock, self.job, self.outages
+        )
         self._jobs: list[asyncio.Task[None]] = []
         self._page: AddressServer | None = None
 
@@ -169,7 +166,7 @@ class ClientInstance:
     def start(self, page: AddressServer | None = None) -> None:
         """Begin heartbeats and route refreshes, and look at *page* for other name servers."""
         self._page = page
-        self._jobs = [self.job(self._beat()), self.job(self._refresh())]
+        self._jobs = [self.job(self.registration.run()), self.job(self._refresh())]
         if page is not None:
             self._jobs.append(self.job(self._look_at(page)))
 
@@ -179,86 +176,13 @@ class ClientInstance:
         if self.users > 0:
             return
         self._last()
+        self.registration.end()
         for job in self._jobs:
             job.cancel()
         await asyncio.gather(*self._jobs, return_exceptions=True)
         await self.asked.close()
         await self._remoting.close(min(grace_s, CLOSE_GRACE_S))
-
-    def register_producer(self, group: str) -> None:
-        """Let heartbeats name a producer group.
-
-        Raises:
-            ClientError: the instance has a producer of that group.
-        """
-        if group in self._producers:
-            raise ClientError(
-                f"producer group {group} is already in use by this client; close the other producer, or give one of "
-                "them an instance_name of its own"
-            )
-        self._producers.append(group)
-        self.heartbeat_now()
-
-    def register_consumer(self, consumer: ConsumerInfo) -> None:
-        """Let heartbeats name a consumer group and what it subscribes to.
-
-        Raises:
-            ClientError: the instance has a consumer of that group.
-        """
-        if consumer.group in self._consumers:
-            raise ClientError(
-                f"consumer group {consumer.group} is already in use by this client; close the other consumer, or give "
-                "one of them an instance_name of its own"
-            )
-        self._consumers[consumer.group] = consumer
-        self.heartbeat_now()
-
-    async def unregister_producer(self, group: str) -> None:
-        """Take a producer group away and tell every broker."""
-        self._producers.remove(group)
-        await self._unregister(UnregisterClientRequest(client_id=self.client_id, producer_group=group))
-
-    async def unregister_consumer(self, group: str) -> None:
-        """Take a consumer group away and tell every broker."""
-        del self._consumers[group]
-        await self._unregister(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
-
-    def heartbeat_now(self) -> None:
-        """Send a heartbeat soon instead of at the end of the period."""
-        self._due.set()
-
-    async def _beat(self) -> None:
-        while True:
-            self._due.clear()
-            timer = self.world.clock.call_later(HEARTBEAT_S, self._due.set)
-            try:
-                await self.send_heartbeats()
-                await self._due.wait()
-            finally:
-                timer.cancel()
-
-    async def send_heartbeats(self) -> None:
-        """One heartbeat to every master, and to the slaves as well while there is a consumer."""
-        if not self._producers and not self._consumers:
-            return
-        body = heartbeat_body(self.client_id, self._producers, self._consumers.values())
-        await self._tell_all(RequestCode.HEART_BEAT, HeartBeatRequest(), body, slaves=bool(self._consumers))
-
-    async def _unregister(self, header: UnregisterClientRequest) -> None:
-        await self._tell_all(RequestCode.UNREGISTER_CLIENT, header, None, slaves=True)
-
-    async def _tell_all(
-        self, code: RequestCode, header: HeartBeatRequest | UnregisterClientRequest, body: bytes | None, *, slaves: bool
-    ) -> None:
-        """Send to all brokers at once; one that does not answer is logged, and told again the next time."""
-
-        async def tell(address: str) -> None:
-            try:
-                await self.rpc.ask(address, code, header, body, CALL_TIMEOUT_S)
-            except GantryError as problem:
-                logger.warning("%s to %s failed: %s", code.name, address, problem)
-
-        await asyncio.gather(*(tell(address) for address in self.routes.addresses(slaves=slaves)))
+        await self.registration.ended()
 
     async def _look_at(self, page: AddressServer) -> None:
         while True:

@@ -103,7 +103,7 @@ class Producer(BaseClient):
         self._under_way: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
 
     def _register(self, instance: ClientInstance) -> None:
-        instance.register_producer(self.group)
+        instance.registration.add_producer(self.group)
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
         sending = Sending(instance, identity, settings, self._count_dropped)
@@ -122,7 +122,7 @@ class Producer(BaseClient):
         if self._ways is not None:
             self._ways.sending.end()
             self._ways = None
-        await instance.unregister_producer(self.group)
+        await instance.registration.remove_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Queues that messages of *topic* may be sent to, at least one.
@@ -334,7 +334,7 @@ class Producer(BaseClient):
         instance = self._started()
         if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
             await self.queues(message.topic)
-            await instance.send_heartbeats()
+            await instance.registration.send_all()
         limit_s = self._open().limit_s(timeout_s)
         return await requested(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 

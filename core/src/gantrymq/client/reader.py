@@ -122,10 +122,11 @@ class Reader(BaseClient):
 
     async def _messages(self) -> AsyncGenerator[ReceivedMessage, None]:
         topic = self._topic(None)
-        clock = self._started().world.clock
+        instance = self._started()
         starts = await first_offsets(self, await self.queues(), self._start)
         self._places = dict(starts)
-        following = Following(self, topic, clock, self._expression, self._expression_type)
+        clock, outages = instance.world.clock, instance.outages
+        following = Following(self, topic, clock, outages, self._expression, self._expression_type)
         if self._follow:
             self._following.add(following)
             stream = following.messages(starts)
@@ -168,13 +169,22 @@ class Reader(BaseClient):
 
         Errors as `pull`; with *follow* a broker that is away is asked again every second.
         """
-        clock = self._started().world.clock
+        instance = self._started()
         text, kind = self._filter(expression, expression_type)
         if not follow:
             return read(self, queue, offset, end=end, expression=text, expression_type=kind)
         if end is not None:
             raise InvalidParameter(f"end={end} and follow=True exclude each other; leave one of them out")
-        return _follow(self, queue, offset, clock=clock, problem=logger.warning, expression=text, expression_type=kind)
+        return _follow(
+            self,
+            queue,
+            offset,
+            clock=instance.world.clock,
+            outages=instance.outages,
+            problem=logger.warning,
+            expression=text,
+            expression_type=kind,
+        )
 
     async def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
         """Readable queues of *topic*, sorted by broker and id, at least one; asked afresh at every call.

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.outages import Outages
 from gantrymq.client.pull_result import PullResult, PullStatus
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.model.queue import MessageQueue
@@ -55,18 +56,19 @@ async def follow(
     start: int,
     *,
     clock: Clock,
+    outages: Outages,
     problem: Callable[[str], object],
     expression: str = "*",
     expression_type: str = TAG,
 ) -> AsyncGenerator[ReceivedMessage, None]:
     """Yield the messages of *queue* from queue offset *start* on, and those to come, for ever.
 
-    A broker that is away or busy is asked again every second; *problem* hears of the first failure of a row, and of
-    offsets that are gone.
+    A broker that is away or busy is asked again every second, which *outages* hears of; *problem* hears of offsets that
+    are gone.
 
     Errors as `Reader.pull`, without those that pass.
     """
-    at, failing = start, False
+    at = start
     while True:
         try:
             result = await consumer.pull(
@@ -80,12 +82,10 @@ async def follow(
         except ClientError as error:
             if not passes(error):
                 raise
-            if not failing:
-                problem(f"{queue.broker_name} queue {queue.queue_id}: {error}; trying again every {AGAIN_S:g} s")
-            failing = True
+            doing = f"reading {queue.topic} of {queue.broker_name}, trying again every {AGAIN_S:g} s"
+            outages.failed(doing, error)
             await clock.sleep(AGAIN_S)
             continue
-        failing = False
         if result.status is PullStatus.OFFSET_ILLEGAL:
             problem(
                 f"{queue.broker_name} queue {queue.queue_id} has no offset {at} (it has {result.min_offset} to "

@@ -16,10 +16,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from gantrymq.client.nameservers import NameServerList
+from gantrymq.client.outages import UNREACHABLE, Outages
 from gantrymq.client.problems import NoNameServer
 from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient, refused
-from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost, GantryError, NoRoute
+from gantrymq.errors import ClientError, GantryError, NoRoute
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -36,17 +37,18 @@ RENEW_S = 0.05  # routes are not asked for more often because of failures
 
 T = TypeVar("T")
 
-_UNREACHABLE = (ConnectFailed, ConnectionLost, CallTimeout)
-
 
 class RouteBook:
     """Topic to route, broker name to addresses."""
 
-    def __init__(self, rpc: RpcClient, servers: NameServerList, clock: Clock, changed: Callable[[], None]) -> None:
-        """*changed* is called after an update that brought an address nobody knew before."""
+    def __init__(
+        self, rpc: RpcClient, servers: NameServerList, clock: Clock, outages: Outages, changed: Callable[[], None]
+    ) -> None:
+        """*changed* is called after an update that brought an address that was not known before."""
         self._rpc = rpc
         self._clock = clock
         self._servers = servers
+        self._outages = outages
         self._changed = changed
         self._routes: dict[str, TopicRoute] = {}
         self._lent: dict[str, TopicRoute] = {}  # routes of default topics
@@ -65,6 +67,10 @@ class RouteBook:
         """Address to pull from: *broker_id* if it is there, else another replica."""
         broker = self._brokers.get(broker_name)
         return broker.readable(broker_id) if broker is not None else None
+
+    def led_by(self, address: str) -> list[str]:
+        """The broker names whose master is at *address*, sorted."""
+        return sorted(name for name, broker in self._brokers.items() if broker.master == address)
 
     def addresses(self, *, slaves: bool) -> list[str]:
         """Every master known and, with *slaves*, every other replica; each once, in a fixed order."""
@@ -206,7 +212,7 @@ class RouteBook:
             try:
                 await self.refresh(topic)
             except GantryError as problem:
-                logger.warning("refreshing the route of %s failed: %s", topic, problem)
+                self._outages.failed("refreshing routes", problem)
 
     async def _borrow(self, topic: str, default_topic: str, default_queues: int, timeout_s: float) -> None:
         route = await self._round(lambda: self._ask(default_topic, timeout_s))
@@ -230,7 +236,7 @@ class RouteBook:
         server = self._servers.choose()
         try:
             return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
-        except _UNREACHABLE:
+        except UNREACHABLE:
             self._servers.failed(server)
             raise
 
@@ -239,13 +245,15 @@ class RouteBook:
         for left in reversed(range(len(self._servers))):
             try:
                 return await ask()
-            except _UNREACHABLE as problem:
+            except UNREACHABLE as problem:
                 if not left:
                     known = ", ".join(self._servers.addresses)
-                    raise NoNameServer(
+                    missing = NoNameServer(
                         f"no name server answers at {known} ({problem}); is one running there? Others are named "
                         "where the client is made, or in $NAMESRV_ADDR"
-                    ) from problem
+                    )
+                    missing.address = problem.address
+                    raise missing from problem
         raise AssertionError("the list of name servers is never empty")
 
     def _learn(self) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gantrymq.client.credentials import denied
+from gantrymq.client.outages import UNREACHABLE, Outages
 from gantrymq.client.problems import AnswerUnreadable, RequestMalformed
 from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RefusedWith
@@ -30,11 +31,14 @@ HeaderType = TypeVar("HeaderType", bound=Header)
 class RpcClient:
     """Requests over the connections of one client."""
 
-    def __init__(self, remoting: RemotingClient, clock: Clock, hooks: RpcHooks | None = None) -> None:
-        """*hooks* are applied to every request, and to its answer."""
+    def __init__(
+        self, remoting: RemotingClient, clock: Clock, hooks: RpcHooks | None = None, outages: Outages | None = None
+    ) -> None:
+        """*hooks* are applied to every request, and to its answer; *outages* hears of servers that answer again."""
         self._remoting = remoting
         self._clock = clock
         self._hooks = hooks
+        self._outages = outages or Outages(clock)
 
     async def ask(
         self,
@@ -91,6 +95,11 @@ class RpcClient:
             answer = await self._remoting.call(address, request, timeout_s)
         except LocalProtocolError as problem:
             raise RequestMalformed(str(problem)) from problem
+        except UNREACHABLE as problem:
+            problem.address = address
+            raise
+        if self._outages.away:
+            self._outages.answered(address)
         if hooks is not None:
             hooks.answered(request.code, answer)
         return answer
@@ -111,6 +120,25 @@ class RpcClient:
             (await self._remoting.writable(address, timeout_s)).oneway(request, dropped)
         except LocalProtocolError as problem:
             raise RequestMalformed(str(problem)) from problem
+
+    async def connect(self, address: str) -> None:
+        """Open the connection to *address* if there is none.
+
+        Raises:
+            ConnectFailed: it could not be made.
+            RequestMalformed: the address is none.
+        """
+        try:
+            await self._remoting.connect(address)
+        except LocalProtocolError as problem:
+            raise RequestMalformed(str(problem)) from problem
+        except UNREACHABLE as problem:
+            problem.address = address
+            raise
+
+    def connected(self, address: str) -> bool:
+        """Whether there is an open connection to *address*."""
+        return self._remoting.connected(address) is not None
 
     def disconnect(self, address: str) -> None:
         """Close the connection to *address*, if there is one."""

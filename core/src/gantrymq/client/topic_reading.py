@@ -15,6 +15,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.outages import Outages
 from gantrymq.client.reading import follow, passes, read
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -71,10 +72,13 @@ async def read_to_end(
 class Following:
     """One loop that goes on and on; ends by `stop`."""
 
-    def __init__(self, reader: Reader, topic: str, clock: Clock, expression: str, expression_type: str) -> None:
+    def __init__(
+        self, reader: Reader, topic: str, clock: Clock, outages: Outages, expression: str, expression_type: str
+    ) -> None:
         self._reader = reader
         self._topic = topic
         self._clock = clock
+        self._outages = outages
         self._how = {"expression": expression, "expression_type": expression_type}
         self._arrived: deque[ReceivedMessage] = deque()
         self._more = asyncio.Event()
@@ -122,7 +126,8 @@ class Following:
             self._more.set()
 
     async def _read(self, queue: MessageQueue, start: int) -> None:
-        stream = follow(self._reader, queue, start, clock=self._clock, problem=logger.warning, **self._how)
+        clock, outages = self._clock, self._outages
+        stream = follow(self._reader, queue, start, clock=clock, outages=outages, problem=logger.warning, **self._how)
         async with aclosing(stream) as messages:
             async for message in messages:
                 while len(self._arrived) >= AHEAD:
@@ -140,7 +145,7 @@ class Following:
             except ClientError as problem:
                 if not passes(problem):
                     raise
-                logger.warning("looking for new queues of %s: %s", self._topic, problem)
+                self._outages.failed(f"looking for new queues of {self._topic}", problem)
                 continue
             known.update(starts)
             for queue, start in starts.items():

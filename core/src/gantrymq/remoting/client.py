@@ -56,6 +56,7 @@ class RemotingClient:
         self._opened: dict[Connection, None] = {}  # all that are open
         self._emptied: asyncio.Event | None = None
         self._attempts: dict[str, asyncio.Task[Connection]] = {}
+        self._on_open: list[Callable[[str], None]] = []
         self._on_close: list[Callable[[str, Connection], None]] = []
         self._closed = False
 
@@ -125,6 +126,10 @@ class RemotingClient:
         connection = self._connections.get(address)
         return None if connection is None or connection.closed else connection
 
+    def on_open(self, callback: Callable[[str], None]) -> None:
+        """Call ``callback(address)`` whenever a connection was made; what it writes goes before all other calls."""
+        self._on_open.append(callback)
+
     def on_close(self, callback: Callable[[str, Connection], None]) -> None:
         """Call ``callback(address, connection)`` whenever a connection has closed."""
         self._on_close.append(callback)
@@ -171,6 +176,8 @@ class RemotingClient:
         self._connections[address] = connection
         self._opened[connection] = None
         connection.on_close(lambda gone: self._lost(address, gone))
+        for callback in self._on_open:
+            callback(address)
         return connection
 
     async def _dial(self, host: str, port: int) -> Connection:

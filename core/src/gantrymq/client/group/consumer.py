@@ -163,7 +163,7 @@ class Consumer(BaseClient):
         if run is not None:
             await run.end()
         await self._watching.close()
-        await instance.unregister_consumer(self.group)
+        await instance.registration.remove_consumer(self.group)
 
     def __aiter__(self) -> Messages:
         """Messages one by one; each loop has its own, so that several tasks may have one.
@@ -263,7 +263,7 @@ class Consumer(BaseClient):
         if self._run is not None:
             instance = self._started()
             self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
-            instance.heartbeat_now()
+            instance.registration.heartbeat_now()
             self._run.sharing.wake()
 
     async def unsubscribe(self, topic: str) -> None:

@@ -59,6 +59,7 @@ class ConsumerRun(MemberRun):
         self._pulls: set[asyncio.Task[None]] = set()
         self._moves: set[asyncio.Task[None]] = set()
         self._answer(self._directs)
+        instance.registration.watchers.add(self)
         jobs: list[Coroutine[Any, Any, None]] = [self.sharing.run(), self._store_again()]
         if self.member.locking:
             jobs.append(self._renew())
@@ -97,6 +98,8 @@ class ConsumerRun(MemberRun):
         while True:
             await self._instance.world.clock.sleep(RENEW_S)
             await self._locks.renew()
+            if any(held.cut_off for held in self.member.held.values()):
+                self.sharing.wake()
 
     def _keep(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
         task = self._instance.job(work)

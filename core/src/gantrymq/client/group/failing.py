@@ -135,7 +135,7 @@ class Failing:
             code = RequestCode.CONSUMER_SEND_MSG_BACK
             await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         except GantryError as problem:
-            logger.warning("message %s could not be sent back: %s", message.message_id, problem)
+            self._instance.outages.failed(f"sending back messages of {message.topic} for {self._group}", problem)
             return await self._copied(message)
         return True
 
@@ -148,7 +148,7 @@ class Failing:
         try:
             await self._sending.send(submission, None, SEND_TIMEOUT_S, Policy(attempts=3))
         except GantryError as problem:
-            logger.warning("message %s could not be sent to %s: %s", message.message_id, copy.topic, problem)
+            self._instance.outages.failed(f"sending messages to {copy.topic}", problem)
             return False
         return True
 

@@ -46,7 +46,7 @@ class HandOut:
 
     def offer(self, held: HeldQueue, *, first: bool = False) -> None:
         """Let *held* stand in line, if it has something to hand out and does not stand there; *first*: before all."""
-        if held.ready or not held.waiting or held.dropped:
+        if held.ready or not held.waiting or held.dropped or held.halted:
             return
         if self._orderly and (held.in_hand or held.resting):
             return
@@ -64,7 +64,7 @@ class HandOut:
             held = ready.popleft()
             held.ready = False
             now = self._clock.monotonic()
-            if held.dropped or not held.waiting or (self._locking and held.lock_expired(now)):
+            if held.dropped or held.halted or not held.waiting or (self._locking and held.lock_expired(now)):
                 continue
             messages = held.hand_out(most, now)
             if held.waiting and not self._orderly:

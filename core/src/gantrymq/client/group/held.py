@@ -33,6 +33,9 @@ class HeldQueue:
         queue: which.
         next_offset: of the next pull.
         dropped: whether it was given up; what is finished then counts no more.
+        cut_off: whether the connection to its broker was lost since the queue was confirmed as ours. It is not pulled
+            and its progress not stored until then, as another member may have it.
+        halted: whether, besides, nothing of it is handed out, because its broker is back.
         waiting: pulled and not handed out, by offset.
         in_hand: handed out, by offset, with when (seconds of the clock).
         locked_s: when its broker granted the lock (orderly); None without one.
@@ -45,17 +48,18 @@ class HeldQueue:
         self.queue = queue
         self.next_offset = next_offset
         self.dropped = False
+        self.cut_off = self.halted = False
         self.waiting: deque[ReceivedMessage] = deque()
         self.in_hand: dict[int, float] = {}
         self.locked_s: float | None = None
         self.pulled_s = now_s
         self.consumed_s = 0.0
         self.minute = Minute()  # of the figures of its topic
-        self.full = False  # whether its pulls wait for room
+        self.full = False  # whether its pulls wait for room, or for its broker
         self.ready = False  # whether it stands in the line of those that have messages
         self.resting = False  # whether a failed message makes it wait (orderly)
         self.unlock_tries = 0
-        self.room = asyncio.Event()  # set whenever something is finished
+        self.room = asyncio.Event()  # set whenever something is finished, and when the queue is confirmed
         self._order: deque[int] = deque()  # offsets pulled; the first one is not finished
         self._sizes: dict[int, int] = {}  # bytes of the records of those not finished
         self.bytes = 0
@@ -132,6 +136,12 @@ class HeldQueue:
     def holds(self, message: ReceivedMessage) -> bool:
         """Whether *message* is not finished."""
         return message.queue_offset in self._sizes
+
+    def confirm(self, now_s: float) -> None:
+        """Go on after the queue was cut off: it is still ours."""
+        self.cut_off = self.halted = False
+        self.pulled_s = now_s
+        self.room.set()
 
     def drop(self) -> None:
         """The queue is given up: what waits is forgotten."""

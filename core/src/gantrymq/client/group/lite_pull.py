@@ -168,7 +168,7 @@ class LitePullConsumer(BaseClient):
             await run.end()
             await self._watching.close()
             if run.sharing_out:
-                await instance.unregister_consumer(self.group)
+                await instance.registration.remove_consumer(self.group)
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
@@ -186,7 +186,7 @@ class LitePullConsumer(BaseClient):
             raise ClientError(f"the consumer of {self.group} has assigned queues; {_EITHER}")
         self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
         if run.sharing_out:
-            instance.heartbeat_now()
+            instance.registration.heartbeat_now()
             run.sharing.wake()
             return
         try:
@@ -200,7 +200,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if run.sharing_out and self._subscriptions.pop(topic, None) is not None:
             await run.give_up([queue for queue in run.member.held if queue.topic == topic])
-            self._started().heartbeat_now()
+            self._started().registration.heartbeat_now()
 
     async def assign(
         self, queues: Iterable[MessageQueue], *, expression: str = ALL, expression_type: str = TAG

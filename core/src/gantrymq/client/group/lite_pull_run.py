@@ -71,6 +71,7 @@ class LitePullRun(MemberRun):
 
     def begin(self) -> None:
         """Start what runs by itself."""
+        self._instance.registration.watchers.add(self)
         self._jobs.append(self._instance.job(self._look()))
         if self.member.commits:
             self._jobs.append(self._instance.job(self._store_again()))
@@ -168,6 +169,11 @@ class LitePullRun(MemberRun):
         if held is not None:
             self._stored[queue] = held, offset
 
+    def broker_lost(self, broker_name: str) -> None:
+        """As `BrokerWatcher` promises."""
+        super().broker_lost(broker_name)
+        self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
+
     def stop_handing_out(self) -> None:
         """Whoever polls gets nothing."""
         self.member.handing.close()
@@ -212,7 +218,7 @@ class LitePullRun(MemberRun):
                 try:
                     queues = await self._instance.routes.readable_queues(topic)
                 except GantryError as problem:
-                    logger.warning("looking for changed queues of %s: %s", topic, problem)
+                    self._instance.outages.failed(f"looking for changed queues of {topic}", problem)
                     continue
                 if set(queues) != set(before):
                     self._watched[topic] = (queues, listeners)

@@ -101,8 +101,18 @@ class MemberRun(ABC):
             raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
 
     async def store(self) -> None:
-        """The progress of all queues held."""
-        await self.member.progress.store(self.member.reached())
+        """Store the progress of all queues held, except those whose broker was away a moment ago."""
+        await self.member.progress.store(self.member.to_store())
+
+    def broker_lost(self, broker_name: str) -> None:
+        """As `BrokerWatcher` promises."""
+        self.member.progress.forget(broker_name)
+        if self.sharing.strategy is not None:
+            self.sharing.broker_lost(broker_name)
+
+    def broker_back(self, broker_name: str) -> None:
+        """As `BrokerWatcher` promises."""
+        self.sharing.broker_back()
 
     async def _store_again(self) -> None:
         while True:
@@ -117,13 +127,14 @@ class MemberRun(ABC):
     async def _stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """End *tasks*, store the progress where that is done by itself, give the queues up."""
         member, tasks = self.member, tuple(tasks)
+        self._instance.registration.watchers.discard(self)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if member.commits:
-            await self.store()
+            await asyncio.gather(*(self.sharing.store(held) for held in member.held.values() if not held.dropped))
         if member.locking:
-            await self._locks.unlock(list(member.held))
+            await self._locks.unlock(queue for queue, held in member.held.items() if not held.cut_off)
         for held in member.held.values():
             held.drop()
         if self._answers is not None:

@@ -54,6 +54,10 @@ class Membership:
         """The progress in every queue held."""
         return {queue: held.progress for queue, held in self.held.items() if not held.dropped}
 
+    def to_store(self) -> dict[MessageQueue, int]:
+        """The progress in every queue held that no other member may have by now."""
+        return {queue: held.progress for queue, held in self.held.items() if not (held.dropped or held.cut_off)}
+
     def pausing(self, queue: MessageQueue) -> bool:
         """Whether nothing is to be pulled of *queue*."""
         return self.paused or queue in self.paused_queues
@@ -90,7 +94,7 @@ def join_group(
     """
     now = instance.world.clock.now_ms()
     subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})
-    instance.register_consumer(
+    instance.registration.add_consumer(
         ConsumerInfo(
             group,
             consume_type,

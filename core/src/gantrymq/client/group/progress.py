@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.instance import ClientInstance
+from gantrymq.client.outages import Outages
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
@@ -36,31 +37,63 @@ class Progress(Protocol):
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Keep offsets; those that cannot be stored are logged, and stored with the next ones."""
 
+    def sending(self, queue: MessageQueue, offset: int) -> None:
+        """Note that *offset* is stored by a pull."""
+
+    def forget(self, broker_name: str) -> None:
+        """Store all offsets of a broker anew: it may have lost the last ones when it stopped."""
+
+    async def taken_over(self, queue: MessageQueue) -> int | None:
+        """Where another member has gone on in *queue*; None if the stored offset is none beyond this member's.
+
+        Raises:
+            ClientError: it cannot be asked for.
+        """
+
 
 class BrokerProgress:
     """Clustering: each queue's broker keeps the offset."""
 
-    def __init__(self, offsets: GroupOffsets) -> None:
-        """Asks and tells by *offsets*."""
+    def __init__(self, offsets: GroupOffsets, outages: Outages) -> None:
+        """Asks and tells by *offsets*; *outages* hears of failures."""
         self._offsets = offsets
+        self._outages = outages
         self._stored: dict[MessageQueue, int] = {}
+        self._own: dict[MessageQueue, int] = {}  # the highest offset that was read, or sent by this member
 
     async def read(self, queue: MessageQueue) -> int | None:
         """As `Progress.read`."""
         self._stored.pop(queue, None)
-        return await self._offsets.committed(queue)
+        stored = await self._offsets.committed(queue)
+        self._own[queue] = -1 if stored is None else stored
+        return stored
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
         """As `Progress.store`; one that did not move is not told again."""
         for queue, offset in offsets.items():
             if self._stored.get(queue) == offset:
                 continue
+            self.sending(queue, offset)
             try:
                 await self._offsets.commit(queue, offset)
             except GantryError as problem:
-                logger.warning("offset %d of %s was not stored: %s", offset, queue, problem)
+                self._outages.failed(f"storing offsets in {queue.topic}", problem)
             else:
                 self._stored[queue] = offset
+
+    def sending(self, queue: MessageQueue, offset: int) -> None:
+        """As `Progress.sending`."""
+        if offset > self._own.get(queue, -1):
+            self._own[queue] = offset
+
+    def forget(self, broker_name: str) -> None:
+        """As `Progress.forget`."""
+        self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
+
+    async def taken_over(self, queue: MessageQueue) -> int | None:
+        """As `Progress.taken_over`."""
+        stored = await self._offsets.committed(queue)
+        return stored if stored is not None and stored > self._own.get(queue, -1) else None
 
 
 class FileProgress:
@@ -89,6 +122,16 @@ class FileProgress:
             self._files.replace(self._path, _written(known))
         except OSError as error:
             logger.warning("offsets were not stored in %s: %s", self._path, error)
+
+    def sending(self, queue: MessageQueue, offset: int) -> None:
+        """As `Progress.sending`."""
+
+    def forget(self, broker_name: str) -> None:
+        """As `Progress.forget`: the file is not a broker's."""
+
+    async def taken_over(self, queue: MessageQueue) -> int | None:
+        """As `Progress.taken_over`: no other member has this file."""
+        return None
 
     def _loaded(self) -> dict[MessageQueue, int]:
         if self._offsets is None:
@@ -127,7 +170,7 @@ def progress_of(
         folder: for broadcasting, in place of the one in the user's home.
     """
     if not broadcasting:
-        return BrokerProgress(offsets)
+        return BrokerProgress(offsets, instance.outages)
     world = instance.world
     return FileProgress(
         world.files, offsets_file(world.environ, f"{instance.address}@{known_as}", instance.wrapped(group), folder)

@@ -40,7 +40,6 @@ class Pulling:
 
     async def run(self, held: HeldQueue) -> None:
         """Pull *held* until it is dropped."""
-        failing = False
         while (wait_s := await self._may_pull(held)) is not None:
             if wait_s:
                 await self._member.instance.world.clock.sleep(wait_s)
@@ -52,12 +51,12 @@ class Pulling:
                     self._member.handing.refuse(problem)
                     return
                 busy = isinstance(problem, BrokerRefused) and problem.response_code == ResponseCode.FLOW_CONTROL
-                if not busy and not failing:
-                    logger.warning("pulling %s for %s: %s", held.queue, self._member.group, problem)
-                failing = failing or not busy
+                if not busy:
+                    doing = f"pulling {held.queue.topic} for {self._member.group}"
+                    self._member.instance.outages.failed(doing, problem)
                 await self._member.instance.world.clock.sleep(FLOW_CONTROL_S if busy else AGAIN_S)
                 continue
-            failing, self._let_in = False, True
+            self._let_in = True
             if not self._taken(held, result):
                 return
             if result.messages and self._member.settings.pull_pause_s:
@@ -78,13 +77,14 @@ class Pulling:
         return True
 
     async def _may_pull(self, held: HeldQueue) -> float | None:
-        """Wait until there is room. Returns seconds after which to ask again, 0 to pull now, None never."""
+        """Wait until there is room and the queue is not cut off.
+
+        Returns seconds after which to ask again, 0 to pull now, None never.
+        """
         member = self._member
         if member.pausing(held.queue):
             return AGAIN_S
-        if member.locking and held.lock_expired(member.instance.world.clock.monotonic()):
-            return AGAIN_S
-        while not held.dropped and self._full(held):
+        while not held.dropped and (held.cut_off or self._full(held)):
             held.room.clear()
             held.full = True
             try:
@@ -92,7 +92,9 @@ class Pulling:
             finally:
                 held.full = False
                 held.pulled_s = member.instance.world.clock.monotonic()
-        return None if held.dropped else 0.0
+        if held.dropped:
+            return None
+        return AGAIN_S if member.locking and held.lock_expired(member.instance.world.clock.monotonic()) else 0.0
 
     def _full(self, held: HeldQueue) -> bool:
         settings = self._member.settings
@@ -112,6 +114,8 @@ class Pulling:
         wanted = member.subscriptions.get(queue.topic) or Subscription(queue.topic)
         silent = member.settings.broadcasting or member.settings.orderly or not member.commits
         commit = 0 if silent else held.progress
+        if commit:
+            member.progress.sending(queue, commit)
         asked = held.next_offset
         reply, address = await member.pulls.pull(
             queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit

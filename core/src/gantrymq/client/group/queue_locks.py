@@ -5,7 +5,6 @@ Source: apache/rocketmq client/.../impl/consumer/RebalanceImpl.java (lock, lockA
 
 from __future__ import annotations
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
@@ -17,8 +16,6 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 
 __all__ = ["RENEW_S", "QueueLocks"]
-
-logger = logging.getLogger("gantrymq.client")
 
 RENEW_S: Final = 20.0
 _TIMEOUT_S: Final = 1.0
@@ -41,19 +38,26 @@ class QueueLocks:
         return granted
 
     async def renew(self) -> None:
-        """Ask again for all that are held."""
-        await self.lock([queue for queue, held in self._member.held.items() if not held.dropped])
+        """Ask again for all that are held; one that another member has locked meanwhile is cut off."""
+        member = self._member
+        asked = [queue for queue, held in member.held.items() if not (held.dropped or held.cut_off)]
+        await self.lock(asked)
+        for queue in asked:
+            held = member.held.get(queue)
+            if held is not None and held.locked_s is None:
+                held.cut_off = True
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Give queues up, so that others need not wait until the locks expire."""
+        member = self._member
         for queue in queues:
             try:
                 address = await self._address(queue)
-                await self._member.instance.rpc.ask(
+                await member.instance.rpc.ask(
                     address, RequestCode.UNLOCK_BATCH_MQ, body=self._body([queue]), timeout_s=_TIMEOUT_S
                 )
             except GantryError as problem:
-                logger.warning("%s was not unlocked: %s", queue, problem)
+                member.instance.outages.failed(f"unlocking queues of {queue.topic} for {member.group}", problem)
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue]:
         """Queues of one broker. Without an answer what is locked stays so until it expires."""
@@ -66,7 +70,7 @@ class QueueLocks:
             found = loads(reply.payload)
             granted = {MessageQueue.from_json(each) for each in found.get("lockOKMQSet") or ()}
         except GantryError as problem:
-            logger.warning("%s of %s was not locked: %s", queues[0], member.group, problem)
+            member.instance.outages.failed(f"locking queues of {queues[0].topic} for {member.group}", problem)
             return set()
         now = member.instance.world.clock.monotonic()
         for queue in queues:

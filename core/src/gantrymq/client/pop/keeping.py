@@ -15,6 +15,7 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.client.message import ReceivedMessage
+from gantrymq.client.outages import Outages
 from gantrymq.client.pop.calls import PopCalls
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.reading import AGAIN_S, passes
@@ -51,8 +52,17 @@ class _Kept:
 class Renewals:
     """Of one consumer; does nothing where *renew_for_s* is None."""
 
-    def __init__(self, calls: PopCalls, clock: Clock, job: Job, invisible_s: float, renew_for_s: float | None) -> None:
+    def __init__(
+        self,
+        calls: PopCalls,
+        clock: Clock,
+        job: Job,
+        outages: Outages,
+        invisible_s: float,
+        renew_for_s: float | None,
+    ) -> None:
         """Messages are kept for *renew_for_s* seconds, *invisible_s* at a time."""
+        self._outages = outages
         self._calls = calls
         self._clock = clock
         self._job = job
@@ -104,7 +114,7 @@ class Renewals:
         try:
             receipt = await self._calls.change(receipt_of(kept.message), round(self._invisible_s * 1000))
         except GantryError as problem:
-            logger.warning("message %s was not renewed: %s", kept.message.message_id, problem)
+            self._outages.failed(f"renewing popped messages of {kept.message.topic}", problem)
         else:
             kept.message.properties[POP_CK] = str(receipt)
             kept.until_s = begun + self._invisible_s
@@ -115,8 +125,11 @@ class Renewals:
 class Acks:
     """Of one consumer's loops."""
 
-    def __init__(self, calls: PopCalls, renewals: Renewals, clock: Clock, job: Job, invisible_s: float) -> None:
+    def __init__(
+        self, calls: PopCalls, renewals: Renewals, clock: Clock, job: Job, outages: Outages, invisible_s: float
+    ) -> None:
         """A message that cannot be acknowledged is given up after *invisible_s* seconds."""
+        self._outages = outages
         self._calls = calls
         self._renewals = renewals
         self._clock = clock
@@ -167,5 +180,6 @@ class Acks:
 
     def _give_up(self, lost: list[tuple[ReceivedMessage, float]], problem: ClientError) -> None:
         if lost:
-            first = lost[0][0].message_id
-            logger.warning("%d messages, %s first, were not acknowledged and come again: %s", len(lost), first, problem)
+            first = lost[0][0]
+            logger.info("%d messages, %s first, were not acknowledged: %s", len(lost), first.message_id, problem)
+            self._outages.failed(f"acknowledging popped messages of {first.topic}, which come again", problem)

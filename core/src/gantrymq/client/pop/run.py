@@ -52,8 +52,9 @@ class PopRun:
         self._topic = wanted.topic
         self._asked = asked
         self.calls = PopCalls(instance, group, wanted)
-        self.renewals = Renewals(self.calls, clock, instance.job, asked.invisible_ms / 1000, renew_for_s)
-        self.acks = Acks(self.calls, self.renewals, clock, instance.job, asked.invisible_ms / 1000)
+        invisible_s = asked.invisible_ms / 1000
+        self.renewals = Renewals(self.calls, clock, instance.job, instance.outages, invisible_s, renew_for_s)
+        self.acks = Acks(self.calls, self.renewals, clock, instance.job, instance.outages, invisible_s)
         self.in_loop: dict[Key, float] = {}  # handed out by a loop and not done with: when they come back
         self.closing = False
         self._unsettled = None if hooks is None else UnsettledMessages(hooks)
@@ -97,7 +98,7 @@ class PopRun:
         if problem is not None and not found:
             raise problem
         if problem is not None:
-            logger.warning("popping %s: %s", self._topic, problem)
+            self._instance.outages.failed(f"popping {self._topic}", problem)
         return found, full
 
     async def _pop_at(self, name: str, asked: PopAsked) -> tuple[Popped, float]:
@@ -126,7 +127,6 @@ class PopRun:
 
     async def next(self) -> Taken | None:
         """The next message for a loop; None at the end. Raises ClientError: a broker will not let us pop."""
-        failing = False
         while not self.closing:
             taken = self.taken()
             if taken is not None:
@@ -136,12 +136,9 @@ class PopRun:
             except ClientError as problem:
                 if not passes(problem):
                     raise
-                if not failing:
-                    logger.warning("popping %s: %s; trying again every %g s", self._topic, problem, AGAIN_S)
-                failing = True
+                self._instance.outages.failed(f"popping {self._topic}", problem)
                 await self._clock.sleep(AGAIN_S)
                 continue
-            failing = False
             self._ready.extend(found)
             if full and not found:
                 await self._clock.sleep(AGAIN_S)

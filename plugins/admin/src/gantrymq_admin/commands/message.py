@@ -12,6 +12,7 @@ import click
 
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.outages import Outages
 from gantrymq.client.reading import follow
 from gantrymq.client.reserved import apart
 from gantrymq.commands.groups import CommandGroup
@@ -219,6 +220,7 @@ def tail(
         from gantrymq.world.real import real_world
 
         world, asked_to_stop = real_world(), stop_requested()
+        outages = Outages(world.clock, warn)
         async with Reader(namesrv=namesrv, group=group, world=world) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             edge = consumer.min_offset if from_beginning else consumer.max_offset
@@ -229,6 +231,7 @@ def tail(
                     at,
                     start,
                     clock=world.clock,
+                    outages=outages,
                     problem=warn,
                     expression=expression,
                     expression_type=expression_type,

@@ -1,0 +1,264 @@
+"""Heartbeats: what brokers know of the groups of one client instance.
+
+    when                                              to
+    every 30 s, and when a group or subscription      every broker known; to slaves only while there is a consumer
+    or broker is new
+    at once, whenever a connection was made           that broker, before anything else is sent on the connection
+    every 0.5 s after a connection was lost           that broker, until it answers or no route has it any more
+
+A broker forgets its clients when it stops, and a client when its connection closes. So nothing is pulled over a new
+connection before its heartbeat is answered, and watchers hear of both.
+
+Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (sendHeartbeatToAllBrokerWithLock,
+unregisterClient), client/.../impl/MQClientAPIImpl.java (ChannelEventListener, onChannelActive).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
+from gantrymq.client.outages import Outages
+from gantrymq.client.route_book import RouteBook
+from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
+from gantrymq.errors import BrokerRefused, ClientError, GantryError
+from gantrymq.remoting.client import RemotingClient
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
+from gantrymq.world import Clock
+
+__all__ = ["BrokerWatcher", "Registration"]
+
+HEARTBEAT_S: Final = 30.0
+RECONNECT_S: Final = 0.5
+
+Job = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+_Sent = tuple[int, asyncio.Future[GantryError | None]]  # version of what a heartbeat says, and what came of it
+
+
+class BrokerWatcher(Protocol):
+    """Hears of connections to masters."""
+
+    def broker_lost(self, broker_name: str) -> None:
+        """The connection is gone: the broker may have stopped, and knows no client of ours any more."""
+
+    def broker_back(self, broker_name: str) -> None:
+        """The broker has answered the first heartbeat over a new connection."""
+
+
+class Registration:
+    """Belongs to one client instance."""
+
+    def __init__(
+        self,
+        client_id: str,
+        remoting: RemotingClient,
+        rpc: RpcClient,
+        routes: RouteBook,
+        clock: Clock,
+        job: Job,
+        outages: Outages,
+    ) -> None:
+        """Nothing is sent before `run`, or before there is a connection."""
+        self.watchers = set[BrokerWatcher]()
+        self._client_id = client_id
+        self._rpc = rpc
+        self._routes = routes
+        self._clock = clock
+        self._job = job
+        self._outages = outages
+        self._producers: list[str] = []
+        self._consumers: dict[str, ConsumerInfo] = {}
+        self._version = 0  # of what heartbeats say
+        self._due = asyncio.Event()
+        self._known: dict[str, list[str]] = {}  # answered over the present connection; broker names led by the address
+        self._sent: dict[str, _Sent] = {}  # heartbeats under way
+        self._reconnects: dict[str, asyncio.Task[None]] = {}
+        self._ended = False
+        remoting.on_open(self._opened)
+        remoting.on_close(lambda address, _: self._closed(address))
+
+    # --- groups -------------------------------------------------------------------------------------------------------
+
+    def add_producer(self, group: str) -> None:
+        """Name a producer group from now on.
+
+        Raises:
+            ClientError: it is named already.
+        """
+        if group in self._producers:
+            raise ClientError(
+                f"producer group {group} is already in use by this client; close the other producer, or give one of "
+                "them an instance_name of its own"
+            )
+        self._producers.append(group)
+        self.heartbeat_now()
+
+    def add_consumer(self, consumer: ConsumerInfo) -> None:
+        """Name a consumer group and what it subscribes to from now on.
+
+        Raises:
+            ClientError: it is named already.
+        """
+        if consumer.group in self._consumers:
+            raise ClientError(
+                f"consumer group {consumer.group} is already in use by this client; close the other consumer, or give "
+                "one of them an instance_name of its own"
+            )
+        self._consumers[consumer.group] = consumer
+        self.heartbeat_now()
+
+    async def remove_producer(self, group: str) -> None:
+        """Name a producer group no more and tell every broker."""
+        self._producers.remove(group)
+        await self._unregister(UnregisterClientRequest(client_id=self._client_id, producer_group=group))
+
+    async def remove_consumer(self, group: str) -> None:
+        """Name a consumer group no more and tell every broker."""
+        del self._consumers[group]
+        await self._unregister(UnregisterClientRequest(client_id=self._client_id, consumer_group=group))
+
+    # --- heartbeats ---------------------------------------------------------------------------------------------------
+
+    def heartbeat_now(self) -> None:
+        """Send heartbeats soon instead of at the end of the period, because they say something new."""
+        self._version += 1
+        self._due.set()
+
+    def broker_found(self) -> None:
+        """Send heartbeats soon, because there is a new broker."""
+        self._due.set()
+
+    async def run(self) -> None:
+        """Send heartbeats until cancelled."""
+        while True:
+            self._due.clear()
+            timer = self._clock.call_later(HEARTBEAT_S, self._due.set)
+            try:
+                await self.send_all()
+                await self._due.wait()
+            finally:
+                timer.cancel()
+
+    async def send_all(self) -> None:
+        """Send one heartbeat to every broker; a broker that does not answer is logged."""
+        await asyncio.gather(*(self._heartbeat(address) for address in self._addresses()))
+
+    async def known_at(self, address: str) -> None:
+        """Return once the broker at *address* has answered a heartbeat over its connection, which is opened if need be.
+
+        Returns at once if this client sends it none.
+
+        Raises:
+            ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
+            RequestMalformed: the address is none.
+        """
+        if address in self._known or not self._tells(address):
+            return
+        await self._rpc.connect(address)
+        problem = None if address in self._known else await self._answered(address, 0)
+        if problem is not None and not isinstance(problem, BrokerRefused):
+            raise problem
+
+    def end(self) -> None:
+        """Reconnect no more, and log nothing more; call it before the connections are closed."""
+        self._ended = True
+        for task in self._reconnects.values():
+            task.cancel()
+
+    async def ended(self) -> None:
+        """Wait for what was under way when the connections were closed."""
+        await asyncio.gather(
+            *self._reconnects.values(), *(task for _, task in self._sent.values()), return_exceptions=True
+        )
+
+    def _addresses(self) -> list[str]:
+        if not self._producers and not self._consumers:
+            return []
+        return self._routes.addresses(slaves=bool(self._consumers))
+
+    def _tells(self, address: str) -> bool:
+        return address in self._addresses()
+
+    async def _heartbeat(self, address: str) -> None:
+        try:
+            await self._rpc.connect(address)
+        except GantryError as problem:
+            self._log("HEART_BEAT", problem)
+        else:
+            await self._answered(address, self._version)
+
+    async def _answered(self, address: str, version: int) -> GantryError | None:
+        """What came of a heartbeat of *version* or newer, which is sent if none is under way."""
+        while (sent := self._sent.get(address)) is not None and sent[0] < version:
+            await asyncio.shield(sent[1])
+        return await asyncio.shield((sent or self._send(address))[1])
+
+    def _send(self, address: str) -> _Sent:
+        task = asyncio.ensure_future(self._exchange(address))
+        sent = self._sent[address] = self._version, task
+        task.add_done_callback(lambda _: self._sent.pop(address) if self._sent.get(address) is sent else None)
+        return sent
+
+    async def _exchange(self, address: str) -> GantryError | None:
+        body = heartbeat_body(self._client_id, self._producers, self._consumers.values())
+        try:
+            await self._rpc.ask(address, RequestCode.HEART_BEAT, HeartBeatRequest(), body, CALL_TIMEOUT_S)
+        except GantryError as problem:
+            self._log("HEART_BEAT", problem)
+            if not isinstance(problem, BrokerRefused):
+                return problem
+        if self._rpc.connected(address):
+            new, names = address not in self._known, self._routes.led_by(address)
+            self._known[address] = names or self._known.get(address, [])
+            if new:
+                for name in names:
+                    for watcher in list(self.watchers):
+                        watcher.broker_back(name)
+        return None
+
+    async def _unregister(self, header: UnregisterClientRequest) -> None:
+        """Tell all brokers at once; one that does not answer is logged."""
+
+        async def tell(address: str) -> None:
+            try:
+                await self._rpc.ask(address, RequestCode.UNREGISTER_CLIENT, header, None, CALL_TIMEOUT_S)
+            except GantryError as problem:
+                self._log("UNREGISTER_CLIENT", problem)
+
+        await asyncio.gather(*(tell(address) for address in self._routes.addresses(slaves=True)))
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def _opened(self, address: str) -> None:
+        self._forget(address)  # if it is made beside one that is to go away
+        if self._tells(address):
+            self._sent.pop(address, None)
+            self._send(address)
+
+    def _closed(self, address: str) -> None:
+        if self._ended or self._rpc.connected(address):
+            return
+        self._forget(address)
+        if self._tells(address) and address not in self._reconnects:
+            task = self._reconnects[address] = self._job(self._reconnect(address))
+            task.add_done_callback(lambda _: self._reconnects.pop(address, None))
+
+    def _forget(self, address: str) -> None:
+        for name in self._known.pop(address, ()):
+            for watcher in list(self.watchers):
+                watcher.broker_lost(name)
+
+    async def _reconnect(self, address: str) -> None:
+        while self._tells(address) and address not in self._known:
+            await self._clock.sleep(RECONNECT_S)
+            try:
+                await self.known_at(address)
+            except GantryError as problem:
+                self._log("HEART_BEAT", problem)
+
+    def _log(self, doing: str, problem: GantryError) -> None:
+        if not self._ended:
+            self._outages.failed(doing, problem)

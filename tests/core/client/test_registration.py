@@ -1,0 +1,213 @@
+"""What brokers are told of a client whenever a connection to them is new."""
+
+import json
+
+import pytest
+
+from gantrymq.client import Consumer, LitePullConsumer, Message, Producer, Reader
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.command import Command
+
+pytestmark = pytest.mark.usefixtures("strategy")
+
+BEAT, PULL, MEMBERS, SEND = (
+    RequestCode.HEART_BEAT,
+    RequestCode.PULL_MESSAGE,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.SEND_MESSAGE_V2,
+)
+NOTHING_NEW = Command(19, ext={"nextBeginOffset": "0", "minOffset": "0", "maxOffset": "0", "suggestWhichBrokerId": "0"})
+
+
+def serves_a_consumer(peer, consumer, offset=0):
+    """One that finds nothing, and sees itself as the only member."""
+
+    def members(request):
+        return Command(0, body=json.dumps({"consumerIdList": [consumer._started().client_id]}).encode())
+
+    def pulled(request):
+        return NOTHING_NEW if int(request.ext["sysFlag"]) & 2 == 0 else None  # a long poll is held
+
+    peer.answers.update(
+        {
+            MEMBERS: members,
+            PULL: pulled,
+            RequestCode.QUERY_CONSUMER_OFFSET: Command(0, ext={"offset": str(offset)}),
+            RequestCode.GET_MAX_OFFSET: Command(0, ext={"offset": str(offset)}),
+            RequestCode.UPDATE_CONSUMER_OFFSET: Command(0),
+            RequestCode.LOCK_BATCH_MQ: lambda request: Command(
+                0, body=json.dumps({"lockOKMQSet": json.loads(request.payload)["mqSet"]}).encode()
+            ),
+            RequestCode.UNLOCK_BATCH_MQ: Command(0),
+        }
+    )
+
+
+async def restarted(peer, world, away_s):
+    """The broker was away for *away_s* seconds; returns how much it had been asked before."""
+    await peer.stop()
+    peer.connections.clear()
+    await world.clock.sleep(away_s)
+    asked = len(peer.asked)
+    await peer.start()
+    return asked
+
+
+@pytest.mark.parametrize("away_s", [0.0, 5.0, 100.0])
+def test_an_idle_producer_is_known_again_a_second_after_its_broker_is_back(simulate, cluster, away_s):
+    async def work(world):
+        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+            await producer.queues("T")
+            await world.clock.sleep(1)
+            broker = c.brokers["a"]
+            before = await restarted(broker, world, away_s)
+            await world.clock.sleep(1)
+            (beat,) = broker.asked[before:]
+            assert beat.code == BEAT
+            assert json.loads(beat.payload)["producerDataSet"] == [{"groupName": "P"}]
+
+    simulate(work)
+
+
+@pytest.mark.parametrize("first", ["a send", "a request of the consumer"])
+def test_the_first_request_on_a_new_connection_is_a_heartbeat(simulate, cluster, first):
+    async def work(world):
+        async with (
+            cluster(world, "a") as c,
+            Producer("P", c.namesrv, world=world) as producer,
+            Consumer("G", "T", c.namesrv, world=world) as consumer,
+        ):
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer)
+            await producer.queues("T")
+            await world.clock.sleep(5)
+            assert broker.of(PULL)
+            before = await restarted(broker, world, 0.2)
+            if first == "a send":
+                await producer.send(Message("T", b"x"))
+            await world.clock.sleep(3)
+            codes = [request.code for request in broker.asked[before:]]
+            assert codes[0] == BEAT
+            assert codes.count(BEAT) == 2  # one of each client
+            assert codes.count(SEND) == (first == "a send")
+            assert codes.count(PULL) == 4
+
+    simulate(work)
+
+
+@pytest.mark.parametrize("kind", [Consumer, LitePullConsumer])
+@pytest.mark.parametrize("options", [{}, {"broadcasting": True}])
+def test_nothing_is_pulled_before_the_heartbeat_is_answered(simulate, cluster, tmp_path, kind, options):
+    async def work(world):
+        more = {"offsets_folder": str(tmp_path)} if options else {}
+        async with cluster(world, "a") as c, kind("G", "T", c.namesrv, world=world, **options, **more) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer)
+            await world.clock.sleep(3)
+            assert len(broker.of(PULL)) == 4
+            broker.answers[BEAT] = None
+            before = await restarted(broker, world, 0.5)
+            await world.clock.sleep(2)
+            asked = {request.code for request in broker.asked[before:]}
+            assert BEAT in asked and not asked & {PULL, MEMBERS}
+            broker.answers[BEAT] = Command(0)
+            await world.clock.sleep(6)
+            assert len(broker.of(PULL)) == 8
+
+    simulate(work)
+
+
+def test_a_broker_that_refuses_heartbeats_is_pulled_from(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer)
+            broker.answers[BEAT] = Command(1, remark="the group has another subscription")
+            await world.clock.sleep(3)
+            assert len(broker.of(PULL)) == 4
+            assert len(broker.of(BEAT)) < 4
+
+    simulate(work)
+
+
+def test_readers_and_assigned_queues_need_no_heartbeat(simulate, cluster):
+    async def work(world):
+        async with (
+            cluster(world, "a") as c,
+            Reader("T", c.namesrv, world=world) as reader,
+            LitePullConsumer("G", namesrv=c.namesrv, world=world) as assigned,
+        ):
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, assigned)
+            queue = MessageQueue("T", "a", 0)
+            await assigned.assign([queue])
+            await reader.pull(queue, 0)
+            await restarted(broker, world, 1.0)
+            await world.clock.sleep(5)
+            assert len(broker.of(PULL)) == 3
+            assert broker.of(BEAT) == []
+
+    simulate(work)
+
+
+def test_a_restarted_broker_is_told_the_progress_again(simulate, cluster, record):
+    """It may have lost what it was told last, although it did not move since."""
+
+    async def work(world):
+        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer, offset=7)
+            await world.clock.sleep(12)
+            before = len(broker.of(RequestCode.UPDATE_CONSUMER_OFFSET))
+            await world.clock.sleep(10)
+            assert len(broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)) == before
+            await restarted(broker, world, 1.0)
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(0, ext={"offset": "3"})
+            await world.clock.sleep(10)
+            told = broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)[before:]
+            assert sorted(request.ext["queueId"] for request in told) == ["0", "1", "2", "3"]
+            assert {request.ext["commitOffset"] for request in told} == {"7"}
+            assert {request.ext["queueOffset"] for request in broker.of(PULL)} == {"7"}
+
+    simulate(work)
+
+
+def test_what_another_member_stored_meanwhile_is_where_the_queue_goes_on(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer, offset=7)
+            await world.clock.sleep(3)
+            await restarted(broker, world, 1.0)
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(0, ext={"offset": "20"})
+            await world.clock.sleep(10)
+            pulls = [request.ext["queueOffset"] for request in broker.of(PULL)]
+            assert pulls == ["7"] * 4 + ["20"] * 4
+            assert {r.ext["commitOffset"] for r in broker.of(RequestCode.UPDATE_CONSUMER_OFFSET)} <= {"20"}
+
+    simulate(work)
+
+
+def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world, orderly=True) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer, offset=7)
+            await world.clock.sleep(12)
+            grant = broker.answers[RequestCode.LOCK_BATCH_MQ]
+            broker.answers[RequestCode.LOCK_BATCH_MQ] = Command(0, body=b'{"lockOKMQSet":[]}')  # another has them
+            before = await restarted(broker, world, 1.0)
+            await world.clock.sleep(40)
+            asked = {request.code for request in broker.asked[before:]}
+            assert RequestCode.LOCK_BATCH_MQ in asked
+            assert not asked & {PULL, RequestCode.UPDATE_CONSUMER_OFFSET}
+            broker.answers[RequestCode.LOCK_BATCH_MQ] = grant
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(0, ext={"offset": "20"})
+            before = len(broker.asked)
+            await world.clock.sleep(10)
+            later = broker.asked[before:]
+            assert [r.ext["queueOffset"] for r in later if r.code == PULL] == ["20"] * 4
+            assert {r.ext["commitOffset"] for r in later if r.code == RequestCode.UPDATE_CONSUMER_OFFSET} <= {"20"}
+
+    simulate(work)

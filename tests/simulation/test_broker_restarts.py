@@ -1,0 +1,160 @@
+"""Members of a group while their broker stops or is killed and starts again: each queue keeps its one member.
+
+Every member is a process of its own on a virtual clock; a seed decides how the broker ends, for how long, and how late
+each member notices. Nobody leaves, so a queue that two members consume, or a message that comes twice, is a fault.
+"""
+
+import asyncio
+from collections import Counter, defaultdict
+from importlib.util import find_spec
+
+import pytest
+from simulation_rig.machines import Machine, broker, name_server
+
+from gantrymq.broker import BrokerServer
+from gantrymq.client import Consumer, LitePullConsumer, Message, Producer
+from gantrymq.model.topic import TopicConfig
+from gantrymq_testing.simulated import SimulatedProcess, simulate
+
+pytestmark = [
+    pytest.mark.skipif(find_spec("gantrymq_allocate") is None, reason="needs gantrymq-allocate"),
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),  # of a process that was killed
+]
+
+BROKER, NAMESRV = "10.0.1.1", "10.0.0.1:9876"
+TOPIC, QUEUES, MEMBERS = "Orders", 8, 3
+RESTARTS = 3
+LIMIT_S = 3600.0
+SETTINGS = {"store": "mmap", "flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommitLog": 1 << 20}
+
+
+class Group:
+    """Who consumed what, message by message."""
+
+    def __init__(self, world, kind):
+        self.world, self.kind = world, kind
+        self.counts = Counter()  # by place: a message that the producer sent again is another one
+        self.bodies = set()
+        self.members_of = defaultdict(list)  # queue: members in the order in which they consumed it
+        self.members = []
+
+    def took(self, number, message):
+        self.counts[message.queue_id, message.queue_offset] += 1
+        self.bodies.add(message.body)
+        members = self.members_of[message.queue_id]
+        if not members or members[-1] != number:
+            members.append(number)
+
+    def start(self, number):
+        loop = asyncio.get_running_loop()
+        process = SimulatedProcess(self.world, loop, f"10.0.3.{number}", 100 + number)
+        given = {"world": process.world, "consume_from": "first"}
+        if self.kind == "lite pull":
+            member = LitePullConsumer("billing", TOPIC, NAMESRV, **given)
+        else:
+            member = Consumer("billing", TOPIC, NAMESRV, orderly=self.kind == "orderly", **given)
+        self.members.append((process, member, process.run(self._consume(number, process.world, member))))
+
+    async def _consume(self, number, world, member):
+        async def take(message):
+            await world.clock.sleep(world.random.choice((0.0, 0.01, 0.05)))
+            self.took(number, message)
+
+        async with member:
+            if self.kind != "lite pull":
+                await member.run(take, concurrency=4)
+                return
+            async for message in member:
+                await take(message)
+
+    async def shared_out(self):
+        """Wait until each queue has one member; returns whose each is."""
+        while True:
+            held = [(queue, number) for number, (_, each, _) in enumerate(self.members) for queue in each.assignment]
+            found = {queue: number for queue, number in held if queue.topic == TOPIC}
+            if len(found) == QUEUES == sum(queue.topic == TOPIC for queue, _ in held):
+                return found
+            await self.world.clock.sleep(0.1)
+
+    async def close(self):
+        for process, member, task in self.members:
+            await process.run(member.close())
+            await task
+            assert process.tasks() == []
+
+
+async def restart(world, machine: Machine):
+    """As the seed wants it."""
+    if world.random.random() < 0.5:
+        machine.crash()
+    else:
+        await machine.stop()
+    await world.clock.sleep(world.random.choice((0.0, 0.3, 2.0, 15.0, 40.0)))
+    machine.start()
+    await machine.ready()
+
+
+def run(seed, kind):
+    async def main(world):
+        servers = [name_server(world, "10.0.0.1"), broker(world, BROKER, NAMESRV, SETTINGS)]
+        for machine in servers:
+            machine.start()
+            await machine.ready()
+        assert isinstance(servers[1].server, BrokerServer)
+        servers[1].server.tables.topics.put(TopicConfig(TOPIC, read_queues=QUEUES, write_queues=QUEUES))
+        group = Group(world, kind)
+        for number in range(MEMBERS):
+            group.start(number)
+        producing = SimulatedProcess(world, asyncio.get_running_loop(), "10.0.2.1", 7)
+        sent, over = 0, False
+
+        async def produce():
+            nonlocal sent
+            async with Producer("P", NAMESRV, world=producing.world) as producer:
+                while not over:
+                    await producer.send(Message(TOPIC, f"{sent}".encode()), timeout_s=100.0)
+                    sent += 1
+                    await producing.world.clock.sleep(0.1)
+
+        await group.shared_out()
+        await world.clock.sleep(8.0)
+        sends = producing.run(produce())
+        await world.clock.sleep(5.0)
+        before = await group.shared_out()
+        for _ in range(RESTARTS):
+            await restart(world, servers[1])
+            await world.clock.sleep(world.random.uniform(0.5, 25.0))
+        over = True
+        await sends
+        for _ in range(100):
+            if len(group.bodies) >= sent:
+                break
+            await world.clock.sleep(1.0)
+        assert await group.shared_out() == before
+        await group.close()
+        for machine in reversed(servers):
+            await machine.stop()
+        return group, sent
+
+    return simulate(seed, main, limit_s=LIMIT_S)
+
+
+def check(seed, kind):
+    group, sent = run(seed, kind)
+    twice = sum(count - 1 for count in group.counts.values())
+    moved = {queue: members for queue, members in group.members_of.items() if len(members) > 1}
+    assert (twice, moved) == (0, {})
+    assert len(group.bodies) == sent > 100
+
+
+@pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite pull"])
+@pytest.mark.parametrize("seed", range(1, 3))
+def test_a_restart_of_the_broker_gives_no_queue_to_a_second_member(seed, kind):
+    check(seed, kind)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["concurrent", "orderly", "lite pull"])
+def test_twenty_seeds_of_restarts(kind):
+    for seed in range(20):
+        check(seed, kind)
