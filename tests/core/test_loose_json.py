@@ -1,6 +1,8 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from gantrymq.errors import FormatError
 from gantrymq.loose_json import (
@@ -14,6 +16,7 @@ from gantrymq.loose_json import (
     loads,
     loads_strict,
     object_key,
+    reader,
 )
 
 QUEUE = {"brokerName": "b", "queueId": 0, "topic": "T"}
@@ -217,6 +220,41 @@ def test_a_long_text_that_only_the_slow_reader_can_read_is_refused():
         loads(loose)
     assert loads(loose.replace("'", '"')) == {"a": "x" * MAX_LOOSE_CHARS}
     assert loads('{0:"' + "x" * MAX_LOOSE_CHARS + '"}') == {0: "x" * MAX_LOOSE_CHARS}
+
+
+_STRINGS = st.text(alphabet='ab"\\{}[]:, 1\n\u00e9\U0001f600', max_size=8)
+_INTEGERS = st.integers(-(2**63), 2**63 - 1)
+_FLAT = st.dictionaries(_STRINGS, _STRINGS | _INTEGERS | st.booleans(), min_size=1, max_size=3)
+_TABLES = st.recursive(
+    _STRINGS | _INTEGERS | st.booleans(),
+    lambda value: (
+        st.lists(value, max_size=3) | st.dictionaries(_STRINGS | _INTEGERS | _FLAT.map(ObjectKey), value, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=60)
+@given(_TABLES)
+def test_tables_with_objects_and_integers_as_keys_need_no_slow_reader(value):
+    text = dumps(value).decode()
+    assert reader._read_loose(text, False)[0] == value
+    assert reader._read_keys(text) == value
+
+
+@given(st.text(alphabet='{}[]:,"1a\\ ', max_size=30))
+def test_the_fast_reader_reads_as_the_slow_one_or_not_at_all(text):
+    found = reader._read_keys(text)
+    if found is not None:
+        assert found == reader._read_loose(text, False)[0]
+
+
+def test_a_long_table_with_objects_as_keys_is_read():
+    entries = ",".join(f'{{"brokerName":"a","queueId":{n % 8},"topic":"{n // 8:0100}"}}:{n}' for n in range(16_000))
+    assert len(entries) > MAX_LOOSE_CHARS
+    table = loads(f"{{{entries}}}")
+    assert len(table) == 16_000
+    assert table[ObjectKey({"topic": f"{7:0100}", "queueId": 3, "brokerName": "a"})] == 59
 
 
 @pytest.mark.parametrize("text", ["{1:2:3,4}", "{1,2:3:4}", "{1}", "{1:2,3}", "{1-2:3}", "{1:}", "{-:1}", "{1 2:3}"])

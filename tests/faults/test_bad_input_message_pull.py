@@ -97,3 +97,16 @@ def test_bi240_the_id_of_queues_of_several_brokers(running, message, row, tmp_pa
             assert printed == ""
     finally:
         other.close()
+
+
+def test_bi265_a_broker_s_address_for_a_name_server_s(running, row):
+    done = CliRunner().invoke(main, ["message", "pull", "-t", "T", "-n", running.broker_address])
+    said = done.stderr.removeprefix("gantrymq: ")
+    request = "GET_ROUTEINFO_BY_TOPIC (105)"
+    row.check(said, f"exit {done.exit_code}", address=running.broker_address, request=request)
+
+
+def test_bi266_a_name_server_s_address_for_a_broker_s(running, row):
+    done = CliRunner().invoke(main, ["broker", "config", "get", "-b", running.namesrv, "-n", running.namesrv])
+    said = done.stderr.removeprefix("gantrymq: ")
+    row.check(said, f"exit {done.exit_code}", address=running.namesrv, request="GET_BROKER_CONFIG (26)")

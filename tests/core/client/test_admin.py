@@ -1,6 +1,7 @@
 import pytest
 
-from gantrymq.client import Admin, QueueStats
+from gantrymq.client import Admin, Client, Message, QueueStats
+from gantrymq.client.admin import NotABroker, NotANameServer, RequestNotServed
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, FormatError, InvalidParameter, NoRoute
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
@@ -156,3 +157,115 @@ def test_refusals_and_garbled_replies_are_raised(ask):
 def test_admin_that_is_not_started_says_so():
     with pytest.raises(ClientError, match="async with"):
         Admin().name_servers  # noqa: B018
+
+
+REMARKS = ("request type {} not supported", " request type {} not supported", "")  # of Java's servers
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_a_broker_that_is_asked_for_what_name_servers_do_is_named(ask, remark):
+    async def work(admin, c):
+        for peer in (c.ns, c.brokers["a"]):
+            for code in RequestCode:
+                peer.answers[code] = Command(3, remark=remark.format(int(code)))
+        for asked in (
+            admin.topics(),
+            admin.clusters(),
+            admin.route("T"),
+            admin.masters(),
+            admin.delete_topic("T", "C"),
+            admin.wipe_write_permission("a"),
+            admin.name_server_settings(),
+            admin.clusters("a:10911"),
+        ):
+            with pytest.raises(NotANameServer, match=r"^a broker listens at (ns:9876|a:10911), not a name server") as e:
+                await asked
+            assert e.value.response_code == 3
+
+    ask(work)
+
+
+@pytest.mark.parametrize("remark", REMARKS)
+def test_a_name_server_that_is_asked_for_what_brokers_do_is_named(ask, remark):
+    async def work(admin, c):
+        for code in RequestCode:
+            c.ns.answers.setdefault(code, Command(3, remark=remark.format(int(code))))
+        for asked in (
+            admin.runtime_info("ns:9876"),
+            admin.groups("ns:9876"),
+            admin.group_config("ns:9876", "G"),
+            admin.topic_config("ns:9876", "T"),
+            admin.group_progress("ns:9876", "G"),
+        ):
+            with pytest.raises(NotABroker, match=r"^a name server listens at ns:9876, not a broker"):
+                await asked
+
+    ask(work)
+
+
+def test_a_broker_that_says_which_plugin_is_missing_is_repeated(ask):
+    async def work(admin, c):
+        remark = "request 200050 POP_MESSAGE needs a plugin; install it with: pip install gantrymq-pop"
+        c.brokers["a"].answers[RequestCode.GET_BROKER_RUNTIME_INFO] = Command(3, remark=remark)
+        with pytest.raises(RequestNotServed, match=f"does not serve .*: {remark}$"):
+            await admin.runtime_info("a:10911")
+
+    ask(work)
+
+
+@pytest.mark.parametrize("kind", ["producer", "reader", "consumer", "wait_ready"])
+def test_a_client_that_is_given_a_broker_for_a_name_server_says_so(simulate, cluster, strategy, caplog, kind):
+    async def work(world):
+        async with cluster(world, "a") as c, Client("a:10911", world=world) as client:
+            if kind == "consumer":
+                client.consumer("G", "T")
+                await world.clock.sleep(200)
+                texts = [text for text in caplog.messages if "a broker listens at a:10911" in text]
+                assert 1 <= len(texts) <= 8  # T and the retry topic, once a minute
+                return
+            asked = {
+                "producer": lambda: client.producer("P").send(Message("T", b"x")),
+                "reader": lambda: client.reader("T").queues(),
+                "wait_ready": lambda: client.wait_ready("T", 1.0),
+            }[kind]
+            with pytest.raises(ClientError, match="a broker listens at a:10911, not a name server"):
+                await asked()
+            assert c.brokers["a"].asked
+
+    simulate(work)
+
+
+def test_answers_about_five_thousand_topics_are_read(ask):
+    """Topics and groups of one broker, and a group's progress in all queues, which is 7 MB with objects as keys."""
+
+    async def work(admin, c):
+        broker = c.brokers["a"]
+        topics = ",".join(
+            f'"{name}":{{"attributes":{{}},"order":false,"perm":6,"readQueueNums":8,"topicFilterType":"SINGLE_TAG",'
+            f'"topicName":"{name}","topicSysFlag":0,"writeQueueNums":8}}'
+            for name in (f"A-topic-with-quite-a-long-name-{number}" for number in range(5000))
+        )
+        groups = ",".join(f'"G{number}":{{"groupName":"G{number}","retryQueueNums":1}}' for number in range(2000))
+        progress = ",".join(
+            f'{{"brokerName":"a","queueId":{number % 8},"topic":"A-topic-with-quite-a-long-name-{number // 8}"}}:'
+            f'{{"brokerOffset":{number + 10**7},"consumerOffset":{number},"lastTimestamp":1700000000000,'
+            f'"pullOffset":0}}'
+            for number in range(40_000)
+        )
+        broker.answers[RequestCode.GET_ALL_TOPIC_CONFIG] = Command(
+            0, body=b'{"topicConfigTable":{%s}}' % topics.encode()
+        )
+        broker.answers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = Command(
+            0, body=b'{"subscriptionGroupTable":{%s}}' % groups.encode()
+        )
+        body = b'{"consumeTps":0.5,"offsetTable":{%s}}' % progress.encode()
+        assert len(body) > 6_000_000
+        broker.answers[RequestCode.GET_CONSUME_STATS] = Command(0, body=body)
+        assert len(await admin.topic_configs("a:10911")) == 5000
+        assert len(await admin.groups("a:10911")) == 2000
+        found = await admin.group_progress("a:10911", "G")
+        assert len(found) == 40_000
+        at = found[MessageQueue("A-topic-with-quite-a-long-name-4999", "a", 7)]
+        assert (at.max_offset, at.committed) == (39_999 + 10**7, 39_999)
+
+    ask(work)

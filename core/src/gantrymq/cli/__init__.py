@@ -44,6 +44,8 @@ ADVICE: Final = {
     "HalfReset": ", run the command again",
     "NoNameServer": "; 'gantrymq start' starts one, -n names another",
     "NoRoute": "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
+    "NotABroker": "; -b names a broker, 'gantrymq status' lists them",
+    "NotANameServer": "; -n names the name server",
     "OffsetOutside": ". Pick a queue with -q, or use a time",
 }
 """By the class's name, as nothing is imported for it: what the client's errors cannot say, as they name no command."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gantrymq.errors import (
+    BrokerRefused,
     ClientError,
     ConfigError,
     ConnectFailed,
@@ -25,16 +26,19 @@ from gantrymq.errors import (
     PluginError,
     RemoteProtocolError,
 )
+from gantrymq.remoting.codes import ResponseCode, request_name
 
 __all__ = [
     "AnswerUnreadable",
     "FilterRaised",
     "NoNameServer",
+    "NotANameServer",
     "OptionUnusable",
     "PluginAbsent",
     "RequestMalformed",
     "client_error",
     "client_errors",
+    "shown_request",
 ]
 
 
@@ -54,12 +58,29 @@ class NoNameServer(ConnectFailed):
     """None of the name servers answers."""
 
 
+class NotANameServer(BrokerRefused):
+    """A broker was asked for what name servers do. Its code is 3."""
+
+    def __init__(self, code: int, address: str, remark: str) -> None:
+        super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
+        self.args = (
+            f"a broker listens at {address}, not a name server: it does not serve {shown_request(code)}; a name "
+            "server's port is usually 9876",
+        )
+
+
 class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
     """A server answered, or a message of a server's holds, what is not what it should be."""
 
 
 class FilterRaised(ClientError, FilterFailed):
     """The filter of a subscription raised for a message."""
+
+
+def shown_request(code: int) -> str:
+    """The name of a request and its code."""
+    name = request_name(code)
+    return name if name.startswith("request ") else f"{name} ({int(code)})"
 
 
 _OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (

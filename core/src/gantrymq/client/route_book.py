@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from gantrymq.client.nameservers import NameServerList
 from gantrymq.client.outages import UNREACHABLE, Outages
-from gantrymq.client.problems import NoNameServer
+from gantrymq.client.problems import NoNameServer, NotANameServer
 from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.errors import ClientError, GantryError, NoRoute
@@ -228,6 +228,8 @@ class RouteBook:
         reply, server = await self._ask_one(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_s)
         if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise NotANameServer(RequestCode.GET_ROUTEINFO_BY_TOPIC, server, reply.remark or "")
         if reply.code != ResponseCode.SUCCESS:
             raise refused(reply, server)
         return parse_route(reply.payload)

@@ -25,14 +25,14 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
         raw_numbers: numbers come back as the text they were written with (signatures cover that text).
     Raises:
         FormatError: not UTF-8, not JSON of either kind, trailing text, nested deeper than `MAX_DEPTH`, longer than
-            `MAX_LOOSE_CHARS` and neither strict nor strict but for integer keys, or a `$ref` that leads nowhere or into
-            itself; the message gives the position in characters.
+            `MAX_LOOSE_CHARS` and neither strict nor strict but for keys that are integers or flat objects, or a `$ref`
+            that leads nowhere or into itself; the message gives the position in characters.
     """
     try:
         value = _STRICT_RAW.decode(_text(data)) if raw_numbers else strict_json.loads(data)
     except (ValueError, RecursionError):
         text = _text(data)
-        value = None if raw_numbers else _read_integer_keys(text)
+        value = None if raw_numbers else _read_keys(text)
         if value is None:
             if len(text) > MAX_LOOSE_CHARS:
                 raise FormatError(
@@ -43,7 +43,7 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
 
 
 def loads_strict(data: bytes | str) -> Any:
-    """Read one JSON value that is strict but for bare integer keys; ``$ref`` stays as it is.
+    """Read one JSON value that is strict but for keys that are integers or flat objects; ``$ref`` stays as it is.
 
     For text whose length says nothing of what it cost to send, such as a compressed body's: it takes some 10 ns a byte,
     where looser text can take `loads` 1 us a byte and references can be many times as large as they are long.
@@ -54,7 +54,7 @@ def loads_strict(data: bytes | str) -> Any:
     try:
         return strict_json.loads(data)
     except (ValueError, RecursionError) as error:
-        value = _read_integer_keys(_text(data))
+        value = _read_keys(_text(data))
         if value is None:
             raise FormatError(f"JSON: {error}") from error
         return value
@@ -105,10 +105,15 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
     return b"$ref" in (data.tobytes() if isinstance(data, memoryview) else data)
 
 
-# Bare integer keys are by far the commonest looseness (offset tables of any size), so text with no other is made strict
-# and read by orjson: the keys are quoted behind a mark that the text does not contain, and turned back afterwards. With
-# integers as values too, the object becomes one list behind the mark: {0:5,1:6} is read as {"<mark>":[0,5,1,6]}.
+# Bare integer keys and flat objects as keys are by far the commonest looseness (offset tables of any size), so text
+# with no other is made strict and read by orjson: the keys are quoted behind a mark that the text does not contain, and
+# turned back afterwards. An object is quoted as its place in a list, behind two marks. With integers as values too, an
+# object with integer keys becomes one list behind the mark: {0:5,1:6} is read as {"<mark>":[0,5,1,6]}.
 _MARK: Final = "\ue000"
+_MARK_ESCAPED = re.compile(r"\\ue000", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\.", re.DOTALL)
+_MOST_PARTS: Final = 2_000_000  # of text cut at its quotes, or escapes in it: some 0.3 us each
+_END_OF_KEY = re.compile(r"[^}]*\}(?=[ \t\r\n]*:)")
 _PAIR = r"[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+:[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+"
 _INTEGERS = re.compile(rf"\{{({_PAIR}(?:,{_PAIR})*+)\}}")
 _ONLY_INTEGERS: Final = {int}
@@ -116,16 +121,38 @@ _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)", re.ASCII)
 _QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
 
 
-def _read_integer_keys(text: str) -> Any:
-    """Read text that is strict but for bare integer keys; None when it is not that."""
-    if "\\" in text or _MARK in text:
+def _read_keys(text: str) -> Any:
+    """Read text that is strict but for bare integer keys and flat objects as keys; None when it is not that."""
+    if _MARK in text or _MARK_ESCAPED.search(text) or max(text.count("\\"), text.count('"')) > _MOST_PARTS:
         return None
-    parts = text.split('"')  # without escapes every second part lies between quotes
-    parts[::2] = [_quote_keys(part) for part in parts[::2]]
+    if '\\"' in text:
+        text = _ESCAPE.sub(lambda found: "\\u0022" if found.group() == '\\"' else found.group(), text)
+    parts = text.split('"')  # without escaped quotes every second part lies between quotes
     try:
-        return _restore(strict_json.loads('"'.join(parts)))
-    except (ValueError, RecursionError):
+        parts, keys = _without_objects(parts)
+        parts[::2] = [_quote_keys(part) if part.rfind(":") > 0 else part for part in parts[::2]]
+        return _restore(strict_json.loads('"'.join(parts)), keys)
+    except (ValueError, RecursionError, IndexError):
         return None
+
+
+def _without_objects(parts: list[str]) -> tuple[list[str], list[ObjectKey]]:
+    """The parts with each object in key position quoted as its place in the list of keys that is returned."""
+    kept: list[str] = []
+    keys: list[ObjectKey] = []
+    opened, brace = -1, -1  # the part with the last opening brace, and where in it
+    for place, part in enumerate(parts):
+        if not place % 2:
+            found = _END_OF_KEY.match(part) if "}" in part else None
+            if found is not None and opened >= 0 and "{" not in found.group():
+                head, part = kept[opened], part[found.end() :]
+                key = '"'.join([head[brace:], *kept[opened + 1 :], found.group()])
+                keys.append(ObjectKey(strict_json.loads(key)))
+                kept[opened:] = [head[:brace], f"{_MARK}{_MARK}{len(keys) - 1}"]
+            if "{" in part:
+                opened, brace = len(kept), part.rindex("{")
+        kept.append(part)
+    return kept, keys
 
 
 def _quote_keys(part: str) -> str:
@@ -136,7 +163,7 @@ def _quote_keys(part: str) -> str:
     return "".join(pieces)
 
 
-def _restore(value: Any) -> Any:
+def _restore(value: Any, keys: list[ObjectKey]) -> Any:
     if isinstance(value, dict):
         if _MARK in value:
             integers = value[_MARK]
@@ -144,10 +171,16 @@ def _restore(value: Any) -> Any:
                 raise ValueError("an integer of more than 64 bits")
             return dict(zip(integers[::2], integers[1::2], strict=True))
         return {
-            int(key[1:]) if key[:1] == _MARK else key: _restore(member) if isinstance(member, dict | list) else member
+            _key(key, keys) if key[:1] == _MARK else key: (
+                _restore(member, keys) if isinstance(member, dict | list) else member
+            )
             for key, member in value.items()
         }
-    return [_restore(item) for item in value] if isinstance(value, list) else value
+    return [_restore(item, keys) for item in value] if isinstance(value, list) else value
+
+
+def _key(marked: str, keys: list[ObjectKey]) -> int | ObjectKey:
+    return keys[int(marked[2:])] if marked[1:2] == _MARK else int(marked[1:])
 
 
 def _resolved(value: Any, mentions_ref: bool) -> Any:

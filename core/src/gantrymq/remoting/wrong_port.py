@@ -12,9 +12,9 @@ from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["asked_a_broker"]
+__all__ = ["OF_NAME_SERVERS", "asked_a_broker"]
 
-_OF_NAME_SERVERS: Final = frozenset(
+OF_NAME_SERVERS: Final = frozenset(
     {
         RequestCode.PUT_KV_CONFIG,
         RequestCode.GET_KV_CONFIG,
@@ -38,7 +38,7 @@ _OF_NAME_SERVERS: Final = frozenset(
 
 def asked_a_broker(code: int) -> str | None:
     """The sentence for a request that a broker got and a name server serves; None for any other."""
-    if code not in _OF_NAME_SERVERS:
+    if code not in OF_NAME_SERVERS:
         return None
     name = f"request {code} {RequestCode(code).name}"
     return f"{name} is for a name server, and this port is a broker's; name servers are usually at port 9876"

@@ -6,20 +6,22 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
-from gantrymq.client.admin.problems import AnswerUnreadable, RequestNotServed, reading
+from gantrymq.client.admin.problems import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, reading
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connecting import ConnectOptions
 from gantrymq.client.rpc import refused
-from gantrymq.errors import BrokerRefused, NoRoute
+from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
+from gantrymq.remoting.wrong_port import OF_NAME_SERVERS
 
 __all__ = ["Asking", "each"]
 
 ADMIN_TIMEOUT_S: Final = 5.0
+LONG_BYTES: Final = 256 * 1024  # an answer from here on is read off the event loop
 AT_ONCE: Final = 64  # requests under way to one broker
 
 Given = TypeVar("Given")
@@ -52,13 +54,14 @@ class Asking(BaseClient):
 
         Raises:
             RequestNotServed: the server does not know the request.
+            NotABroker, NotANameServer: the address is that of a name server, or of a broker.
             BrokerRefused: the answer has another code.
             ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
         """
         try:
             return await self._started().rpc.ask(address, code, header, body, timeout_s=self._timeout_s)
         except BrokerRefused as refusal:
-            raise _clearer(refusal, code) from None
+            raise await self._clearer(refusal, code) from None
 
     async def ask_json(
         self,
@@ -75,7 +78,10 @@ class Asking(BaseClient):
             AnswerUnreadable: it is none.
             as `ask`: otherwise.
         """
-        return members_of(await self.ask(address, code, header, body), f"{what} of {address}")
+        reply, what = await self.ask(address, code, header, body), f"{what} of {address}"
+        if len(reply.payload) < LONG_BYTES:
+            return members_of(reply, what)
+        return await self._started().world.workers.run(members_of, reply, what)  # a second for 10 MB
 
     async def _ask_name_server(self, code: RequestCode, header: Header | None, server: str | None = None) -> Command:
         """The answer of *server*, or of the first name server that gives one."""
@@ -85,8 +91,24 @@ class Asking(BaseClient):
         if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
             raise NoRoute(f"no name server knows topic {header.topic}")
         if reply.code != ResponseCode.SUCCESS:
-            raise _clearer(refused(reply, server), code)
+            raise await self._clearer(refused(reply, server), code)
         return reply
+
+    async def _clearer(self, refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
+        """What to raise in place of *refusal*: a server that does not know the request may be of the other kind."""
+        if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return refusal
+        address = refusal.address
+        if code in OF_NAME_SERVERS:
+            return NotANameServer(code, address, refusal.remark)
+        try:
+            known = await self._started().rpc.exchange(
+                address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=self._timeout_s
+            )
+        except ClientError:
+            return RequestNotServed(code, address, refusal.remark)
+        served = known.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        return (NotABroker if served else RequestNotServed)(code, address, refusal.remark)
 
 
 def members_of(reply: Command, what: str) -> dict[Any, Any]:
@@ -96,12 +118,6 @@ def members_of(reply: Command, what: str) -> dict[Any, Any]:
     if not isinstance(data, dict):
         raise AnswerUnreadable(f"{what} are no JSON object: {bytes(reply.payload[:40])!r}")
     return data
-
-
-def _clearer(refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
-    if refusal.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-        return RequestNotServed(code, refusal.address, refusal.remark)
-    return refusal
 
 
 async def each(given: Sequence[Given], ask: Callable[[Given], Awaitable[Got]]) -> list[Got]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gantrymq.client.problems import AnswerUnreadable
+from gantrymq.client.problems import AnswerUnreadable, NotANameServer, shown_request
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError, InvalidParameter
-from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
+from gantrymq.remoting.codes import RequestCode, ResponseCode
 
 __all__ = [
     "AnswerUnreadable",
     "ClusterUnclear",
     "HalfReset",
+    "NotABroker",
+    "NotANameServer",
     "NothingCommitted",
     "OffsetOutside",
     "QueueUnknown",
@@ -52,16 +55,31 @@ class HalfReset(ClientError):
     """A server failed while offsets were set: some queues may be set already. The same call again does the rest."""
 
 
+_SAYS_NOTHING: Final = re.compile(r"request type \d+.* not supported|no reason given|not supported")
+
+
 class RequestNotServed(BrokerRefused):
     """The server does not know the request: it is older than that, or lacks a plugin. Its code is 3."""
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
-        name = request_name(code)
-        shown = name if name.startswith("request ") else f"{name} ({int(code)})"
-        why = "RocketMQ 4.9 does not, 5.x does" if code in _NOT_IN_4_9 else "it is too old, or lacks a plugin"
-        self.args = (f"{address} does not serve {shown}: {why}",)
+        if code in _NOT_IN_4_9:
+            why = "RocketMQ 4.9 does not, 5.x does"
+        else:
+            why = "it is too old, or lacks a plugin" if _SAYS_NOTHING.fullmatch(remark.strip()) else remark
+        self.args = (f"{address} does not serve {shown_request(code)}: {why}",)
         self.code = code
+
+
+class NotABroker(BrokerRefused):
+    """A name server was asked for what brokers do. Its code is 3."""
+
+    def __init__(self, code: int, address: str, remark: str) -> None:
+        super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
+        self.args = (
+            f"a name server listens at {address}, not a broker: it does not serve {shown_request(code)}; a broker's "
+            "port is usually 10911",
+        )
 
 
 @contextmanager

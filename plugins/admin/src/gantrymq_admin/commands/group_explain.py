@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import click
 
 from gantrymq.client import Admin
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith, to_install
@@ -88,13 +89,13 @@ async def _explain(
         for address in await brokers_of(admin, cluster, broker):
             try:
                 said = await admin.ask_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
+            except RequestNotServed as problem:
+                raise RefusedWith(
+                    3,
+                    f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
+                    f"{to_install('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
+                ) from problem
             except BrokerRefused as problem:
-                if problem.response_code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                    raise RefusedWith(
-                        3,
-                        f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
-                        f"{to_install('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
-                    ) from problem
                 if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
                 missing = f"there is no group {group}; 'gantrymq group list' shows those there are"

@@ -8,11 +8,12 @@ from typing import Any, Final, cast
 import click
 
 from gantrymq.client import Admin
+from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import BrokerRefused, RefusedWith, to_install
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.errors import RefusedWith, to_install
+from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 from gantrymq_admin.commands.options import brokers_of, where_options
 
@@ -104,9 +105,7 @@ async def _of_broker(
 async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, Any]:
     try:
         return await admin.ask_json(address, PENDING, header, what="pending messages")
-    except BrokerRefused as problem:
-        if problem.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            raise
+    except RequestNotServed as problem:
         raise RefusedWith(
             3,
             f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "

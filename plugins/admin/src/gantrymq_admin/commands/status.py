@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import click
 
 from gantrymq.client import Admin
+from gantrymq.client.admin import NotANameServer
 from gantrymq.client.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
@@ -91,6 +92,8 @@ async def _look_at_server(admin: Admin, server: str) -> tuple[dict[str, Any], Cl
     try:
         info, topics = await admin.clusters(server), await admin.topics(server)
     except GantryError as problem:
+        if isinstance(problem, NotANameServer) and len(admin.name_servers) == 1:
+            raise
         return {"address": server, "reachable": False, "topics": None, "problem": str(problem)}, None
     return {"address": server, "reachable": True, "topics": len(topics), "problem": None}, info
 
