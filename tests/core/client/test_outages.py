@@ -96,8 +96,9 @@ def test_a_route_that_is_gone_belongs_to_the_outage(outages, said, clock):
     assert len(said) == 3
 
 
-def test_what_is_remembered_is_bounded(outages, clock):
+@pytest.mark.parametrize("pause_s", [0, 1])
+def test_what_is_remembered_is_bounded(outages, clock, pause_s):
     for number in range(5000):
         outages.failed(f"pulling T{number}", BrokerRefused(1, "no", "a:1"))
-        clock.now += 1
+        clock.now += pause_s
     assert len(outages._told) <= 1000

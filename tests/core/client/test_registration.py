@@ -1,10 +1,13 @@
 """What brokers are told of a client whenever a connection to them is new."""
 
+import asyncio
 import json
 
 import pytest
 
 from gantrymq.client import Consumer, LitePullConsumer, Message, Producer, Reader
+from gantrymq.client.outages import Outages
+from gantrymq.client.registration import Registration
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -209,5 +212,90 @@ def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simul
             later = broker.asked[before:]
             assert [r.ext["queueOffset"] for r in later if r.code == PULL] == ["20"] * 4
             assert {r.ext["commitOffset"] for r in later if r.code == RequestCode.UPDATE_CONSUMER_OFFSET} <= {"20"}
+
+    simulate(work)
+
+
+class SlowPeer:
+    """What `Registration` needs of connections, routes and calls, for one broker whose answers the test gives."""
+
+    def __init__(self):
+        self.answer = asyncio.get_running_loop().create_future()
+        self.asked = asyncio.Semaphore(0)
+
+    def on_open(self, callback): ...
+
+    def on_close(self, callback): ...
+
+    async def connect(self, address): ...
+
+    def connected(self, address):
+        return True
+
+    def addresses(self, *, slaves):
+        return ["a:1"]
+
+    def led_by(self, address):
+        return ["a"]
+
+    async def ask(self, *_):
+        self.asked.release()
+        await self.answer
+
+
+def test_a_heartbeat_that_says_more_may_begin_in_the_step_that_ends_the_one_before():
+    """It must not wait for what has ended, which would never give the event loop back."""
+
+    async def work():
+        peer = SlowPeer()
+        registration = Registration("me", peer, peer, peer, None, asyncio.ensure_future, Outages(None))
+        registration.add_producer("P")
+
+        async def more():
+            await peer.answer
+            registration.heartbeat_now()
+            await registration.send_all()
+
+        later = asyncio.ensure_future(more())
+        await asyncio.sleep(0)  # it waits first, so it goes on first
+        first = asyncio.ensure_future(registration.send_all())
+        await peer.asked.acquire()
+        peer.answer.set_result(None)
+        await asyncio.gather(later, first)
+        assert not peer.asked.locked()  # asked once more
+
+    asyncio.run(work())
+
+
+def test_a_paused_member_that_awaits_others_rests_between_its_rounds(simulate, cluster, monkeypatch):
+    """Members that never come back are awaited no more, although nothing is shared out meanwhile."""
+
+    async def work(world):
+        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer)
+            alone = broker.answers[MEMBERS]
+            ids = [consumer._started().client_id, "another@1"]
+            broker.answers[MEMBERS] = Command(0, body=json.dumps({"consumerIdList": ids}).encode())
+            await world.clock.sleep(3)
+            broker.answers[MEMBERS] = alone
+            await restarted(broker, world, 1.0)
+            await world.clock.sleep(5)
+            sharing = consumer._run.sharing
+            rounds, balance = 0, sharing.balance
+
+            async def counted():
+                nonlocal rounds
+                rounds += 1
+                assert rounds < 100
+                return await balance()
+
+            monkeypatch.setattr(sharing, "balance", counted)
+            consumer.pause()
+            await world.clock.sleep(60)
+            assert rounds < 10
+            consumer.resume()
+            await world.clock.sleep(3)
+            assert len(consumer.assignment) == 4
 
     simulate(work)

@@ -21,7 +21,7 @@ logger = logging.getLogger("gantrymq.client")
 
 UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)
 AGAIN_S: Final = 60.0  # between two warnings about the same
-_MOST: Final = 1000  # failures remembered before those that are over are forgotten
+_MOST: Final = 1000  # failures remembered; the oldest is forgotten first
 
 
 class Outages:
@@ -35,7 +35,7 @@ class Outages:
         """*say* is given the warnings."""
         self._clock = clock
         self._say = say
-        self._told: dict[Hashable, float] = {}  # failures, and when each was logged last
+        self._told: dict[Hashable, float] = {}  # failures, and when each was logged last; oldest first
         self.away: dict[str, float] = {}
 
     def failed(self, doing: str, problem: GantryError) -> None:
@@ -59,9 +59,10 @@ class Outages:
         if now - self._told.get(key, -math.inf) < AGAIN_S:
             logger.debug("%s: %s", doing, problem)
             return
-        if len(self._told) >= _MOST:
-            self._told = {known: at for known, at in self._told.items() if now - at < AGAIN_S}
-        self._told[key] = now
+        self._told.pop(key, None)
+        self._told[key] = now  # the last one, so that the first one is the oldest
+        if len(self._told) > _MOST:
+            del self._told[next(iter(self._told))]
         self._say(f"{doing}: {problem} (repeated at most once a minute)")
 
     def answered(self, address: str) -> None:

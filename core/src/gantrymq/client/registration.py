@@ -197,10 +197,16 @@ class Registration:
         return await asyncio.shield((sent or self._send(address))[1])
 
     def _send(self, address: str) -> _Sent:
-        task = asyncio.ensure_future(self._exchange(address))
-        sent = self._sent[address] = self._version, task
-        task.add_done_callback(lambda _: self._sent.pop(address) if self._sent.get(address) is sent else None)
+        sent = self._sent[address] = self._version, asyncio.ensure_future(self._sending(address))
         return sent
+
+    async def _sending(self, address: str) -> GantryError | None:
+        try:
+            return await self._exchange(address)
+        finally:  # not in a callback, which runs later: until then the heartbeat would seem to be under way
+            sent = self._sent.get(address)
+            if sent is not None and sent[1] is asyncio.current_task():
+                del self._sent[address]
 
     async def _exchange(self, address: str) -> GantryError | None:
         body = heartbeat_body(self._client_id, self._producers, self._consumers.values())
@@ -243,8 +249,7 @@ class Registration:
             return
         self._forget(address)
         if self._tells(address) and address not in self._reconnects:
-            task = self._reconnects[address] = self._job(self._reconnect(address))
-            task.add_done_callback(lambda _: self._reconnects.pop(address, None))
+            self._reconnects[address] = self._job(self._reconnect(address))
 
     def _forget(self, address: str) -> None:
         for name in self._known.pop(address, ()):
@@ -252,12 +257,15 @@ class Registration:
                 watcher.broker_lost(name)
 
     async def _reconnect(self, address: str) -> None:
-        while self._tells(address) and address not in self._known:
-            await self._clock.sleep(RECONNECT_S)
-            try:
-                await self.known_at(address)
-            except GantryError as problem:
-                self._log("HEART_BEAT", problem)
+        try:
+            while self._tells(address) and address not in self._known:
+                await self._clock.sleep(RECONNECT_S)
+                try:
+                    await self.known_at(address)
+                except GantryError as problem:
+                    self._log("HEART_BEAT", problem)
+        finally:
+            self._reconnects.pop(address, None)
 
     def _log(self, doing: str, problem: GantryError) -> None:
         if not self._ended:

@@ -148,13 +148,13 @@ class Sharing:
 
     async def balance(self) -> bool:
         """One round. False where a topic has no route, or queues could not be had yet."""
+        now = self._member.instance.world.clock.monotonic()
+        for name in [name for name, until in self._until.items() if now >= until]:
+            self._await_no_more(name)
         if self._member.paused:
             return True
         self._lost = False
         member, taken, gone = self._member, list[MessageQueue](), list[MessageQueue]()
-        now = member.instance.world.clock.monotonic()
-        for name in [name for name, until in self._until.items() if now >= until]:
-            self._await_no_more(name)
         found = await asyncio.gather(*(self._tried(topic, self._share(topic, gone)) for topic in member.subscriptions))
         stale = [queue for queue in member.held if queue.topic not in member.subscriptions]
         for queue in stale:
