@@ -36,6 +36,21 @@ def test_a_table_in_a_pipe_folds_and_cuts_nothing(capsys, length):
     assert max(map(len, lines)) < length + 20
 
 
+def test_a_long_table_looks_as_a_short_one(capsys, monkeypatch):
+    rows = [(f"Topic-{number}", number, "" if number % 2 else "some words [and] {braces}") for number in range(600)]
+    print_table(("Topic", "Queue", "Remark"), rows)
+    long = capsys.readouterr().out
+    monkeypatch.setattr("gantrymq.commands.output.LONG_ROWS", 1000)
+    print_table(("Topic", "Queue", "Remark"), rows)
+    assert long == capsys.readouterr().out
+
+
+def test_a_long_table_of_wide_characters_is_aligned(capsys):
+    print_table(("Key", "Value"), [("\u4e2d\u6587", "a"), ("long", "b")] * 300)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3].index("a") == lines[4].index("b") - 2  # each of the two takes two columns
+
+
 @pytest.fixture
 def terminal(monkeypatch, capsys):
     """Lines of a table at a terminal of so many columns."""

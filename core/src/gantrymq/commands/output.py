@@ -20,6 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 PAGE_COLUMNS = 100_000  # of a table that goes to a file or a pipe
 LAST_COLUMNS = 40  # of a table's last column, at least
+LONG_ROWS = 500  # of a table that is not laid out by rich, which takes 1 ms a row
 
 
 def output_option(command: Command) -> Command:
@@ -112,13 +113,20 @@ def warn(sentence: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table for people on stdout. Nothing is folded; at a terminal the last column is, between words."""
+    """Write a table for people on stdout.
+
+    Nothing is folded; at a terminal the last column is, between words, unless the table is long.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
+    if len(cells) > LONG_ROWS and all(cell.isascii() and cell.isprintable() for row in cells for cell in row):
+        _print_long_table(columns, cells)
+        return
+
     from rich import box
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
-    cells = [[str(cell) for cell in row] for row in rows]
     table = Table(*(Column(name, no_wrap=True) for name in columns), box=box.SIMPLE_HEAD, pad_edge=False)
     for row in cells:
         table.add_row(*map(Text, row))
@@ -131,3 +139,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     else:
         console.width = PAGE_COLUMNS
     console.print(table)
+
+
+def _print_long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Write what rich would write to a pipe; no character takes two columns."""
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    line = " " + "   ".join(f"{{:{width}}}" for width in widths) + " "
+    full = sum(widths) + 3 * len(widths) - 1
+    head = (" " * full, line.format(*columns), " " + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (full - 2) + " ")
+    sys.stdout.writelines(f"{each}\n" for each in (*head, *(line.format(*row) for row in cells), " " * full))
