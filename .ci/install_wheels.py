@@ -6,7 +6,7 @@
 
 Core and its companions are always installed, with the plugins that those depend on, but the compiled functions
 (``speedups``) only when they are named: those are built when the first Python asks for them, and their wheel fits every
-other. With a plugin come the plugins that it depends on or may import.
+other. With a plugin come the plugins that it may import.
 
 Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
 that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
@@ -56,14 +56,14 @@ def main() -> int:
 
 
 def chosen(words: list[str], tree: Workspace) -> list[Distribution]:
-    """Core, its companions in Python and the plugins of *words*, each with the plugins it depends on or may import."""
+    """Core, its companions in Python with the plugins they need, and those of *words* with what those may import."""
     if missing := [word for word in words if word not in tree.plugins]:
         raise SystemExit(f"no such plugin in this tree: {', '.join(missing)}")
     companions = [each for each in tree.companions.values() if each.word != COMPILED]
     needed = [plugin for companion in companions for plugin in tree.needed_by(companion)]
     always = [tree.core, *companions, *needed]
     named = [tree.plugins[word] for word in words]
-    brought = [other for plugin in named for other in (*tree.imported_by(plugin), *tree.needed_by(plugin))]
+    brought = [other for plugin in named for other in tree.imported_by(plugin)]
     return list({each.word: each for each in [*always, *named, *brought]}.values())
 
 

@@ -106,9 +106,9 @@ class Workspace:
         """Core, its companions, the plugins."""
         return [self.core, *self.companions.values(), *self.plugins.values()]
 
-    def needed_by(self, distribution: Distribution) -> list[Distribution]:
-        """Plugins that *distribution* depends on: they are installed with it."""
-        needs = {re.split(r"[^a-z0-9-]", need)[0] for need in distribution.settings["project"].get("dependencies", ())}
+    def needed_by(self, companion: Distribution) -> list[Distribution]:
+        """Plugins that *companion* depends on: they are wherever it is."""
+        needs = {re.split(r"[^a-z0-9-]", need)[0] for need in companion.settings["project"].get("dependencies", ())}
         return [plugin for plugin in self.plugins.values() if plugin.name in needs]
 
     def imported_by(self, plugin: Distribution) -> list[Distribution]:

@@ -91,7 +91,6 @@ DIFFERENT = (
     Named(5, "GET_BROKER_RUNTIME_INFO", "*.pullRequestsHeld", "a figure of ours", java="(absent)"),
     Named(5, "GET_BROKER_RUNTIME_INFO", "*.commitLogDiskRatio_store/*", "another folder", ours="(absent)"),
     Named(5, "GET_BROKER_RUNTIME_INFO", "*.commitLogDiskRatio_/store/*", "another folder", java="(absent)"),
-    Named(7, "GET_BROKER_RUNTIME_INFO", "*", FIGURE, ours="(absent)"),
     Named(1, "GET_BROKER_RUNTIME_INFO", "*.timerReadBehind", FIGURE, java="1", ours="0"),
     Named(3, "GET_BROKER_CONFIG", "ext.version", "times"),
     Named(3, "GET_BROKER_CONFIG", "body", "ours lists the settings it has, which are fewer"),

@@ -225,13 +225,6 @@ def test_with_a_plugin_come_those_that_it_may_import(tree):
     assert "no such plugin in this tree: missing" in installed(tree, "missing")
 
 
-def test_with_a_plugin_come_those_that_it_depends_on(tree):
-    tree.add_plugin("ground")
-    tree.add_plugin("ground_floor")
-    tree.add_plugin("fresh", needs=["gantrymq-ground>=0.1", "faststream>=0.7"])
-    assert installed(tree, "fresh") == ["gantrymq", "gantrymq-fresh", "gantrymq-ground"]
-
-
 def test_a_distribution_beside_core_comes_with_every_plugin(tree):
     tree.add_plugin("fresh")
     tree.write("proving/pyproject.toml", '[project]\nname = "gantrymq-proving"\n')
