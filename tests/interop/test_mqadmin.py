@@ -4,6 +4,7 @@ The commands are those of a golden run, in its order, beside the same clients an
 in the table of mqadmin_differences.py. Commands that need the controller or access control are not among them.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,24 @@ GROUPS = ("CG_live", "CG_live_orderly")
 GOLDEN = golden()
 NAMES = [command["name"] for command in GOLDEN["commands"]]
 CONSUMED_S = 60.0
+EXPORTED_SETTINGS = {
+    "autoCreateSubscriptionGroup",
+    "autoCreateTopicEnable",
+    "brokerClusterName",
+    "brokerId",
+    "brokerName",
+    "brokerRole",
+    "fileReservedTime",
+    "flushDiskType",
+    "maxMessageSize",
+    "messageDelayLevel",
+    "msgTraceTopicName",
+    "slaveReadEnable",
+    "traceOn",
+    "traceTopicEnable",
+    "useTLS",
+}
+EXPORTED_FIGURES = {"diskRatio", "groupSize", "messageAverageSize", "oneDayNum", "topicSize", "tps"}
 PINNED = {"30-sendMessage": ("-b", "broker-a", "-i", "2")}  # the tool begins at any queue; the golden run met this one
 
 
@@ -114,12 +133,26 @@ def values(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def test_exported_files_are_there(
+def test_exported_files_hold_what_they_hold_for_java(
     outputs: dict[str, tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """The keys are those that a broker 5.3.3 gave, and each has a value."""
     folders = list(Path(tmp_path_factory.getbasetemp()).glob("mqadmin*/mqadmin/export"))
-    assert {file.name for folder in folders for file in folder.iterdir()} == {
-        "configs.json",
-        "metadata.json",
-        "metrics.json",
-    }
+    files = {file.name: json.loads(file.read_text()) for folder in folders for file in folder.iterdir()}
+    assert files.keys() == {"configs.json", "metadata.json", "metrics.json"}
+    assert files["configs.json"]["clusterScale"] == {"namesrvSize": 1, "slaveBrokerSize": 0, "masterBrokerSize": 1}
+    config = files["configs.json"]["brokerConfigs"]["broker-a"]
+    assert config.keys() == EXPORTED_SETTINGS
+    assert all(config.values())
+    assert files["metadata.json"].keys() == {"exportTime", "topicConfigTable", "subscriptionGroupTable"}
+    assert TOPIC in files["metadata.json"]["topicConfigTable"]
+    assert set(GROUPS) <= files["metadata.json"]["subscriptionGroupTable"].keys()
+    report = files["metrics.json"]["evaluateReport"]["broker-a"]
+    assert report["runtimeEnv"].keys() == {"cpuNum"}
+    assert int(report["runtimeEnv"]["cpuNum"]) > 0
+    quota = report["runtimeQuota"]
+    assert quota.keys() == EXPORTED_FIGURES
+    assert all(0 < float(ratio) < 1 for ratio in quota["diskRatio"].values())
+    assert quota["diskRatio"].keys() == {"commitLogDiskRatio", "consumeQueueDiskRatio"}
+    assert report["runtimeVersion"]["rocketmqVersion"] == "V5_3_3"
+    assert files["metrics.json"]["totalData"].keys() == {"totalOneDayNum", "totalTps"}
