@@ -213,6 +213,29 @@ def test_a_broker_that_says_which_plugin_is_missing_is_repeated(ask):
     ask(work)
 
 
+def test_a_name_server_that_lacks_a_request_is_not_called_a_broker(ask):
+    async def work(admin, c):
+        c.ns.answers[RequestCode.WIPE_WRITE_PERM_OF_BROKER] = Command(3, remark="request type 205 not supported")
+        c.ns.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = Command(0, body=b"{}")
+        with pytest.raises(RequestNotServed, match="^ns:9876 does not serve .*: it is too old"):
+            await admin.wipe_write_permission("a")
+
+    ask(work)
+
+
+def test_a_broker_that_denies_what_is_not_its_own_is_not_called_a_name_server(ask):
+    """With access control a broker may say NO_PERMISSION to what it does not know."""
+
+    async def work(admin, c):
+        broker = c.brokers["a"]
+        broker.answers[RequestCode.GET_BROKER_RUNTIME_INFO] = Command(3, remark="request type 28 not supported")
+        broker.answers[RequestCode.GET_BROKER_CLUSTER_INFO] = Command(16, remark="denied")
+        with pytest.raises(RequestNotServed):
+            await admin.runtime_info("a:10911")
+
+    ask(work)
+
+
 @pytest.mark.parametrize("kind", ["producer", "reader", "consumer", "wait_ready"])
 def test_a_client_that_is_given_a_broker_for_a_name_server_says_so(simulate, cluster, strategy, caplog, kind):
     async def work(world):

@@ -98,17 +98,17 @@ class Asking(BaseClient):
         """What to raise in place of *refusal*: a server that does not know the request may be of the other kind."""
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return refusal
-        address = refusal.address
-        if code in OF_NAME_SERVERS:
-            return NotANameServer(code, address, refusal.remark)
+        for_name_servers, address = code in OF_NAME_SERVERS, refusal.address
+        kind: type[NotABroker | NotANameServer | RequestNotServed] = RequestNotServed
         try:
-            known = await self._started().rpc.exchange(
+            reply = await self._started().rpc.exchange(
                 address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=self._timeout_s
             )
         except ClientError:
-            return RequestNotServed(code, address, refusal.remark)
-        served = known.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        return (NotABroker if served else RequestNotServed)(code, address, refusal.remark)
+            return kind(code, address, refusal.remark)
+        if for_name_servers != (reply.code == ResponseCode.SUCCESS):  # every name server serves that
+            kind = NotANameServer if for_name_servers else NotABroker
+        return kind(code, address, refusal.remark)
 
 
 def members_of(reply: Command, what: str) -> dict[Any, Any]:
