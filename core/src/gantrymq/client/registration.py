@@ -7,7 +7,7 @@
     every 0.5 s after a connection was lost           that broker, until it answers or no route has it any more
 
 A broker forgets its clients when it stops, and a client when its connection closes. So nothing is pulled over a new
-connection before its heartbeat is answered, and watchers hear of both.
+connection before its heartbeat is answered, and watchers are told of lost and of new connections.
 
 Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (sendHeartbeatToAllBrokerWithLock,
 unregisterClient), client/.../impl/MQClientAPIImpl.java (ChannelEventListener, onChannelActive).
@@ -35,11 +35,11 @@ HEARTBEAT_S: Final = 30.0
 RECONNECT_S: Final = 0.5
 
 Job = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-_Sent = tuple[int, asyncio.Future[GantryError | None]]  # version of what a heartbeat says, and what came of it
+_Sent = tuple[int, asyncio.Future[GantryError | None]]  # the version of a heartbeat, and its error
 
 
 class BrokerWatcher(Protocol):
-    """Hears of connections to masters."""
+    """Is told of connections to masters that are lost and made."""
 
     def broker_lost(self, broker_name: str) -> None:
         """The connection is gone: the broker may have stopped, and knows no client of ours any more."""
@@ -71,10 +71,10 @@ class Registration:
         self._outages = outages
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
-        self._version = 0  # of what heartbeats say
+        self._version = 0  # counts changes of what heartbeats say
         self._due = asyncio.Event()
         self._known: dict[str, list[str]] = {}  # answered over the present connection; broker names led by the address
-        self._sent: dict[str, _Sent] = {}  # heartbeats under way
+        self._sent: dict[str, _Sent] = {}  # heartbeats under way, by address
         self._reconnects: dict[str, asyncio.Task[None]] = {}
         self._ended = False
         remoting.on_open(self._opened)
@@ -83,10 +83,10 @@ class Registration:
     # --- groups -------------------------------------------------------------------------------------------------------
 
     def add_producer(self, group: str) -> None:
-        """Name a producer group from now on.
+        """Add a producer group to the heartbeats.
 
         Raises:
-            ClientError: it is named already.
+            ClientError: this client has a member of that group already.
         """
         if group in self._producers:
             raise ClientError(
@@ -97,10 +97,10 @@ class Registration:
         self.heartbeat_now()
 
     def add_consumer(self, consumer: ConsumerInfo) -> None:
-        """Name a consumer group and what it subscribes to from now on.
+        """Add a consumer group and its subscriptions to the heartbeats.
 
         Raises:
-            ClientError: it is named already.
+            ClientError: this client has a member of that group already.
         """
         if consumer.group in self._consumers:
             raise ClientError(
@@ -111,19 +111,19 @@ class Registration:
         self.heartbeat_now()
 
     async def remove_producer(self, group: str) -> None:
-        """Name a producer group no more and tell every broker."""
+        """Remove a producer group from the heartbeats and tell every broker."""
         self._producers.remove(group)
         await self._unregister(UnregisterClientRequest(client_id=self._client_id, producer_group=group))
 
     async def remove_consumer(self, group: str) -> None:
-        """Name a consumer group no more and tell every broker."""
+        """Remove a consumer group from the heartbeats and tell every broker."""
         del self._consumers[group]
         await self._unregister(UnregisterClientRequest(client_id=self._client_id, consumer_group=group))
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
     def heartbeat_now(self) -> None:
-        """Send heartbeats soon instead of at the end of the period, because they say something new."""
+        """Send heartbeats soon instead of at the end of the period: what they say has changed."""
         self._version += 1
         self._due.set()
 
@@ -153,9 +153,9 @@ class Registration:
 
         Raises:
             ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
-            RequestMalformed: the address is none.
+            RequestMalformed: the address is malformed.
         """
-        if address in self._known or not self._tells(address):
+        if address in self._known or not self._beats_to(address):
             return
         await self._rpc.connect(address)
         problem = None if address in self._known else await self._answered(address, 0)
@@ -163,7 +163,7 @@ class Registration:
             raise problem
 
     def end(self) -> None:
-        """Reconnect no more, and log nothing more; call it before the connections are closed."""
+        """Stop reconnecting and logging; call it before the connections are closed."""
         self._ended = True
         for task in self._reconnects.values():
             task.cancel()
@@ -179,7 +179,7 @@ class Registration:
             return []
         return self._routes.addresses(slaves=bool(self._consumers))
 
-    def _tells(self, address: str) -> bool:
+    def _beats_to(self, address: str) -> bool:
         return address in self._addresses()
 
     async def _heartbeat(self, address: str) -> None:
@@ -191,7 +191,7 @@ class Registration:
             await self._answered(address, self._version)
 
     async def _answered(self, address: str, version: int) -> GantryError | None:
-        """What came of a heartbeat of *version* or newer, which is sent if none is under way."""
+        """Return the error of a heartbeat of *version* or newer, None for success; one is sent if none is under way."""
         while (sent := self._sent.get(address)) is not None and sent[0] < version:
             await asyncio.shield(sent[1])
         return await asyncio.shield((sent or self._send(address))[1])
@@ -240,7 +240,7 @@ class Registration:
 
     def _opened(self, address: str) -> None:
         self._forget(address)  # if it is made beside one that is to go away
-        if self._tells(address):
+        if self._beats_to(address):
             self._sent.pop(address, None)
             self._send(address)
 
@@ -248,7 +248,7 @@ class Registration:
         if self._ended or self._rpc.connected(address):
             return
         self._forget(address)
-        if self._tells(address) and address not in self._reconnects:
+        if self._beats_to(address) and address not in self._reconnects:
             self._reconnects[address] = self._job(self._reconnect(address))
 
     def _forget(self, address: str) -> None:
@@ -258,7 +258,7 @@ class Registration:
 
     async def _reconnect(self, address: str) -> None:
         try:
-            while self._tells(address) and address not in self._known:
+            while self._beats_to(address) and address not in self._known:
                 await self._clock.sleep(RECONNECT_S)
                 try:
                     await self.known_at(address)
