@@ -192,6 +192,46 @@ def test_what_another_member_stored_meanwhile_is_where_the_queue_goes_on(simulat
     simulate(work)
 
 
+def test_what_a_lite_pull_committed_itself_is_not_taken_for_another_members(simulate, cluster):
+    async def work(world):
+        async with (
+            cluster(world, "a") as c,
+            LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
+        ):
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer, offset=7)
+            broker.answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "30"})
+            await world.clock.sleep(3)
+            await consumer.commit(dict.fromkeys(consumer.assignment, 9))
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(0, ext={"offset": "9"})
+            await restarted(broker, world, 1.0)
+            await world.clock.sleep(10)
+            assert [request.ext["queueOffset"] for request in broker.of(PULL)] == ["7"] * 8
+
+    simulate(work)
+
+
+@pytest.mark.parametrize(("stored", "told"), [("20", []), ("7", ["7"] * 4)])
+def test_a_commit_of_a_queue_that_another_member_may_have_does_not_set_it_back(simulate, cluster, stored, told):
+    async def work(world):
+        async with (
+            cluster(world, "a") as c,
+            LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
+        ):
+            broker = c.brokers["a"]
+            serves_a_consumer(broker, consumer, offset=7)
+            await world.clock.sleep(3)
+            broker.answers[MEMBERS] = Command(0, body=b'{"consumerIdList":["another@1"]}')
+            before = await restarted(broker, world, 1.0)
+            broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = Command(0, ext={"offset": stored})
+            await world.clock.sleep(2)
+            await consumer.commit()
+            later = broker.asked[before:]
+            assert [r.ext["commitOffset"] for r in later if r.code == RequestCode.UPDATE_CONSUMER_OFFSET] == told
+
+    simulate(work)
+
+
 def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world, orderly=True) as consumer:

@@ -346,7 +346,7 @@ class LitePullConsumer(BaseClient):
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's stored offset in *queue*, None when it has none."""
-        return await self._running().member.progress.read(queue)
+        return await self._running().committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Store the progress; done when the brokers have it.
@@ -363,7 +363,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if offsets is None:
             run.done()
-            await run.commit(run.member.reached())
+            await run.commit_reached()
             return
         for queue, offset in offsets.items():
             run.assigned(queue)

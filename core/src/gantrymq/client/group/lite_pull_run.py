@@ -161,10 +161,25 @@ class LitePullRun(MemberRun):
             if problem is not None:
                 raise problem
 
+    async def commit_reached(self) -> None:
+        """Store the progress of all queues held, except those that another member went on with. Errors as `commit`."""
+        member = self.member
+        gone = []
+        for queue, held in list(member.held.items()):
+            if held.cut_off and await member.progress.taken_over(queue) is not None:
+                gone.append(queue)
+        await self.commit({queue: offset for queue, offset in member.reached().items() if queue not in gone})
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's stored offset in *queue*, None when it has none. Raises ClientError: it cannot be asked for."""
+        member = self.member
+        return await (member.progress.read if member.settings.broadcasting else member.offsets.committed)(queue)
+
     async def _store(self, queue: MessageQueue, offset: int) -> None:
         held = self.member.held.get(queue)
         if self._stored.get(queue) == (held, offset):
             return
+        self.member.progress.sending(queue, offset)
         await self.member.offsets.commit(queue, offset)
         if held is not None:
             self._stored[queue] = held, offset
