@@ -398,6 +398,22 @@ def test_request_45_tells_the_progress(gantrymq_simulation):
     gantrymq_simulation(main)
 
 
+def test_request_28_has_a_row_for_each_level_that_was_used(gantrymq_simulation):
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        for level in (1, 3, 3):
+            await cluster.send(**delayed(b"m", level))
+        await cluster.world.clock.sleep(2)
+        client = RemotingClient(cluster.world)
+        answer = await client.call(cluster.broker_address, request(RequestCode.GET_BROKER_RUNTIME_INFO))
+        await client.close()
+        table = json.loads(answer.payload)["table"]
+        rows = {name: row for name, row in table.items() if name.startswith("scheduleMessageOffset_")}
+        assert rows == {"scheduleMessageOffset_1": "1,1", "scheduleMessageOffset_3": "0,2"}
+
+    gantrymq_simulation(main)
+
+
 def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_simulation, monkeypatch):
     async def main(cluster):
         clock, store, broker = cluster.world.clock, cluster.store, cluster.broker
