@@ -11,11 +11,18 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["INTERFACE", "compiled", "said"]
+__all__ = ["INTERFACE", "compiled", "ignored_switch", "said"]
 
 INTERFACE: Final = 6  # grows when a twin's arguments or results change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
+
+
+def ignored_switch(switch: str) -> str:
+    """A sentence if *switch*, the value of ``GANTRYMQ_SPEEDUPS``, is neither on nor off; "" otherwise."""
+    if switch.strip().lower() in ("", "on", "off"):
+        return ""
+    return f"{SWITCH}={switch[:40]} is ignored: it is neither on nor off"
 
 
 def find(switch: str = "") -> tuple[ModuleType | None, str]:
@@ -26,9 +33,9 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     """
     if switch.strip().lower() == "off":
         return None, f"pure Python, {SWITCH}=off"
-    if switch.strip().lower() not in ("", "on"):
+    if ignored := ignored_switch(switch):
         module, said = find()
-        return module, f"{said}; {SWITCH}={switch} is ignored: it is neither on nor off"
+        return module, f"{said}; {ignored}"
     try:
         found = import_module(f"{_PACKAGE}._compiled")
     except ImportError as error:

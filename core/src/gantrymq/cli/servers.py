@@ -11,6 +11,7 @@ import click
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
 from gantrymq.commands.output import output_option, print_json, warn
 from gantrymq.commands.run import run
+from gantrymq.speedups import SWITCH, ignored_switch
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
@@ -187,8 +188,9 @@ def _serve(servers: Servers, output: str) -> None:
     """Run *servers* until a signal; says on stderr what the settings made worth saying."""
     from gantrymq.cli.serving import serve
 
-    for note in servers.notes:
-        warn(note)
+    for note in (*servers.notes, ignored_switch(servers.world.environ.get(SWITCH, ""))):
+        if note:
+            warn(note)
     raise_descriptor_limit()
     run(serve(servers, lambda ready: _announce(ready.ready_line(), output)))
 
