@@ -90,7 +90,7 @@ TABLE = (
     Deviation(
         "retry topics of a group that is deleted together with its offsets (207)",
         "they stay; mqadmin's deleteSubGroup deletes one of them afterwards when it is given a cluster",
-        "the broker deletes them; dead letters stay",
+        "the broker deletes them if no member is online; dead letters stay",
         "tests/core/broker/test_wire_groups.py::test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets",
     ),
     Deviation(

@@ -141,3 +141,51 @@ def test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets(broker, c
         assert not gone & set(saved["topicConfigTable"])
 
     broker(main)
+
+
+def test_retry_topics_and_locks_of_a_deleted_group_stay_while_it_has_members(broker):
+    """Their next heartbeat makes the group again, and what they sent back waits there."""
+
+    async def main(desk):
+        await desk.send("T")
+        await desk.heartbeat("CG", "T")
+        desk.tables.topics.create_retry("%RETRY%CG_T", 1)
+        await desk.ask(15, {"consumerGroup": "CG", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        lock = {"consumerGroup": "CG", "clientId": "c1", "mqSet": [{"brokerName": "b", "topic": "T", "queueId": 0}]}
+        await desk.ask(41, None, dumps(lock))
+        assert desk.tables.locks.any_held("CG")
+        assert (await desk.ask(207, {"groupName": "CG", "cleanOffset": "true"})).code == 0
+        assert desk.tables.groups.known("CG") is None
+        assert not desk.tables.offsets.topics_of("CG")
+        assert {"%RETRY%CG", "%RETRY%CG_T"} <= set(desk.tables.topics.view)
+        assert desk.tables.locks.any_held("CG")
+
+    broker(main)
+
+
+@pytest.mark.parametrize("request_", [(207, {"groupName": "a_b", "cleanOffset": "true"}), (215, {"topic": "c"})])
+def test_a_retry_topic_that_another_group_has_too_stays(broker, request_):
+    """Group a_b pops topic c, and group a pops topic b_c: both have %RETRY%a_b_c."""
+
+    async def main(desk):
+        for group, topic in (("a_b", "c"), ("a", "b_c"), ("a_b", "d")):
+            await desk.send(topic)
+            await desk.ask(200, None, dumps({"groupName": group}))
+            await desk.ask(15, {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "1"})
+            desk.tables.topics.create_retry(f"%RETRY%{group}_{topic}", 1)
+        assert (await desk.ask(*request_)).code == 0
+        assert "%RETRY%a_b_c" in desk.tables.topics.view
+        assert ("%RETRY%a_b_d" in desk.tables.topics.view) == (request_[0] == 215)
+
+    broker(main)
+
+
+def test_nothing_goes_with_a_topic_that_must_not_be_deleted(broker):
+    async def main(desk):
+        await desk.ask(200, None, dumps({"groupName": "CG"}))
+        await desk.ask(15, {"consumerGroup": "CG", "topic": "SELF_TEST_TOPIC", "queueId": "0", "commitOffset": "0"})
+        desk.tables.topics.create_retry("%RETRY%CG_SELF_TEST_TOPIC", 1)
+        assert (await desk.ask(215, {"topic": "SELF_TEST_TOPIC"})).code != 0
+        assert "%RETRY%CG_SELF_TEST_TOPIC" in desk.tables.topics.view
+
+    broker(main)

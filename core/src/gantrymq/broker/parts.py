@@ -136,6 +136,7 @@ class Parts:
             InvalidParameter: blank, or one of the broker's own topics.
             StoreError: topic or queues are forgotten, but not durably so.
         """
+        self.topics.check_own(name, "deleted")  # or only the retry topics would go
         groups = self.offsets.groups_of(name) if self.settings.flag("clearRetryTopicWhenDeleteTopic") else ()
         retries = [each for group in groups for each in self._retry_topics(group, [name])]
         await asyncio.gather(*map(self._deletions.delete, (name, *retries)))
@@ -143,14 +144,21 @@ class Parts:
     async def delete_group(self, name: str, *, clean_offsets: bool) -> None:
         """Forget a group; with *clean_offsets* what it committed and its retry topics too. Its dead letters stay.
 
+        A group with members online is made again by their next heartbeat, so its retry topics and locks stay: messages
+        that its members sent back wait there.
+
         Raises:
             StoreError: it is forgotten, but not durably so.
         """
         self.groups.delete(name)
-        self.locks.forget(name)
+        members = self.clients.consumer_group(name)
+        online = members is not None and bool(members.members)
+        if not online:
+            self.locks.forget(name)
         deleted: list[Awaitable[None]] = []
         if clean_offsets:
-            retries = [names.retry_topic(name), *self._retry_topics(name, self.offsets.topics_of(name))]
+            own = [names.retry_topic(name), *self._retry_topics(name, self.offsets.topics_of(name))]
+            retries = [] if online else own
             deleted = [self._deletions.delete(each) for each in retries if self.topics.get(each) is not None]
             self.offsets.forget_group(name)
             self.state.offsets_due()
@@ -161,8 +169,15 @@ class Parts:
     def _retry_topics(self, group: str, topics: Iterable[str]) -> list[str]:
         """Those in which messages of *topics* that *group* popped come back; another group's own may be named alike."""
         found = [each for topic in topics for each in names.pop_retry_topics(group, topic)]
-        own = len(names.RETRY_PREFIX)
-        return [each for each in found if self.topics.get(each) is not None and self.groups.known(each[own:]) is None]
+        return [each for each in found if self.topics.get(each) is not None and not self._shared(each, group)]
+
+    def _shared(self, retry_topic: str, group: str) -> bool:
+        """Whether a pop retry topic of *group* is another group's too: its own, or for a topic that it popped."""
+        parts = retry_topic.removeprefix(names.RETRY_PREFIX).split("_")
+        pairs = [("_".join(parts[:cut]), "_".join(parts[cut:])) for cut in range(1, len(parts))]
+        return self.groups.known("_".join(parts)) is not None or any(
+            other != group and other in self.offsets.groups_of(topic) for other, topic in pairs
+        )
 
     def _tell_deleted(self, topic: str, group: str) -> None:
         for listener in self.deleted:
