@@ -1,13 +1,14 @@
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq_store_files.dropped_topics import pack_dropped_topics, read_dropped_topics
+from gantrymq_store_files.dropped_topics import pack_dropped_topic, read_dropped_topics
 
 
 def test_what_is_packed_is_read():
-    before = {"T": 0, "%RETRY%G": 1 << 40, "Thema-ä": 7}
-    assert pack_dropped_topics(before).decode("utf-8").splitlines()[1] == '"T": 0,'
-    assert read_dropped_topics(pack_dropped_topics(before)) == before
+    before = {"T": 0, "%RETRY%G": 1 << 40, "Thema-ä": 7, "\ud800": 8, '", ': 9}
+    lines = b"".join(pack_dropped_topic(*each) for each in before.items())
+    assert lines.splitlines()[0] == b'"T": 0,'
+    assert read_dropped_topics(b"{\n" + lines[:-2] + b"\n}") == before
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"7", b'{"T": "x"}', b'{"T": null}', b'{"T": 1e400}', b"\xff"])

@@ -17,7 +17,7 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.java import hash_units, units_of
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
-__all__ = ["hash_entries", "index_hash", "index_hashes", "index_keys"]
+__all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys"]
 
 _UNIQUE, _KEYS = (f"{name}\x01".encode() for name in (property_text.UNIQ_KEY, property_text.KEYS))
 _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
@@ -48,6 +48,11 @@ def _hash(topic: str, key: bytes) -> int:
 def _front(topic: str) -> int:
     """The hash of what stands before a topic's keys."""
     return hash_units(units_of(f"{topic}#"))
+
+
+def forget_topics() -> None:
+    """Keep nothing of topics, some of which were deleted."""
+    _front.cache_clear()
 
 
 def _made_positive(found: int) -> int:

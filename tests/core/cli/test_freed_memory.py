@@ -1,6 +1,11 @@
 """Freed memory is given back, and only where there is enough of it."""
 
-from gantrymq.cli.freed_memory import WORTH_BYTES, FreedMemory
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from gantrymq.cli.freed_memory import LOOK_S, WORTH_BYTES, FreedMemory, _look_again_and_again
 
 
 class Process:
@@ -39,3 +44,30 @@ def test_what_cannot_be_given_back_is_tried_once():
     for _ in range(3):
         freed.look()
     assert process.trims == 1
+
+
+def test_looking_goes_on_after_a_failure_and_each_reason_is_told_once(caplog):
+    process, looks = Process(), 0
+
+    def unused():
+        nonlocal looks
+        looks += 1
+        if looks in (1, 2, 4, 5):
+            raise OSError(24, "Too many open files", "/proc/self/statm")
+        return process.unused()
+
+    async def run(work, *args):
+        return work(*args)
+
+    async def sleep(seconds):
+        assert seconds == LOOK_S
+        process.free += WORTH_BYTES
+        if process.trims == 2:
+            raise asyncio.CancelledError
+
+    world = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), workers=SimpleNamespace(run=run))
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(_look_again_and_again(world, unused, process.trim))
+    assert looks > 6
+    (told,) = caplog.messages
+    assert told.startswith("freed memory cannot be given back to the system: [Errno 24] Too many open files")

@@ -47,7 +47,7 @@ class Churn:
                 gone = {"groupName": name, "cleanOffset": "true"}
                 await self._ask(operator, Code.DELETE_SUBSCRIPTIONGROUP, gone)
             await self._ask(operator, Code.DELETE_TOPIC_IN_BROKER, {"topic": topic})
-            for name in (topic, f"%RETRY%{group}", f"%RETRY%{popping}"):
+            for name in (topic, f"%RETRY%{group}", f"%RETRY%{popping}", f"%RETRY%{popping}_{topic}"):
                 await self._ask(operator, Code.DELETE_TOPIC_IN_NAMESRV, {"topic": name}, to=self.name_server)
         finally:
             await operator.close()

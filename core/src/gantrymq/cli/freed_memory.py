@@ -10,6 +10,7 @@ Source: glibc's malloc/malloc.c (M_MMAP_THRESHOLD, systrim, mtrim), mallinfo(3);
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Final
 from gantrymq.world import World
 
 __all__ = ["FreedMemory", "give_freed_memory_back"]
+
+log = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0
 WORTH_BYTES: Final = 4 * 1024**2  # less is not given back
@@ -55,10 +58,24 @@ async def give_freed_memory_back(world: World) -> None:
         found = ask()
         return (int(resident) - int(of_files)) * os.sysconf("SC_PAGE_SIZE") - int(found.uordblks + found.hblkhd)
 
-    freed = FreedMemory(unused_bytes, lambda: trim(0))
+    await _look_again_and_again(world, unused_bytes, lambda: trim(0))
+
+
+async def _look_again_and_again(world: World, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
+    """Go on also when memory cannot be looked at, for example with too many open files; a new reason is logged."""
+    freed: FreedMemory | None = None
+    told = ""
     while True:
+        try:
+            if freed is None:
+                freed = await world.workers.run(FreedMemory, unused_bytes, trim)
+            else:
+                await world.workers.run(freed.look)
+        except Exception as error:
+            if told != str(error):
+                told = str(error)
+                log.warning("freed memory cannot be given back to the system: %s; it is tried again", error)
         await world.clock.sleep(LOOK_S)
-        await world.workers.run(freed.look)
 
 
 class _MallInfo(ctypes.Structure):

@@ -272,7 +272,7 @@ def host_bits(born_host: bytes, store_host: bytes) -> int:
     return (BORN_HOST_V6 if len(born_host) == 20 else 0) | (STORE_HOST_V6 if len(store_host) == 20 else 0)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=1024)
 def topic_part(topic: str) -> tuple[int, bytes]:
     """Magic of the record version that *topic* needs, and the topic with its length in front.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=1024)
 def string_hash(text: str) -> int:
     """Return Java's ``String.hashCode``: ``h = 31 * h + unit`` over UTF-16 units, wrapped to signed 32 bits.
 

@@ -146,7 +146,7 @@ def tried_later(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
     return Checkpoint(key, now_ms + wait_s * 1000 - key.pop_time, (offset,), checkpoint.tries + 1, again=True)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _quoted(text: str) -> str:
     """A text as fastjson writes it."""
     return dumps(text).decode()

@@ -34,6 +34,7 @@ from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromHot, FromMem
 from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_storage_mmap.retention.rules import Refusal
+from gantrymq_store_files.index_hash import forget_topics
 
 __all__ = ["MmapStore"]
 
@@ -252,6 +253,7 @@ class MmapStore(StoreOpening):
         try:
             dropped = self._dropping.drop(topic, self._log.end, self._log.min_offset)
             self._read_ahead.forget(topic)
+            forget_topics()
             return dropped
         except OSError as error:
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error

@@ -2,17 +2,26 @@
 
 They are noted in ``<store>/droppedTopics.json``, see `gantrymq_store_files.dropped_topics`. RocketMQ keeps no such note
 (it ignores the file) and brings queues of deleted topics back after a crash.
+
+Thousands of topics may be deleted for each gigabyte of the log. In memory they are the text of the file, and 16 bytes
+each to find a topic in it: a third of what a dict takes, and no text has to be made on the event loop.
 """
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from pathlib import Path
+from typing import Final
 
 from gantrymq.errors import FormatError, StoreDamaged
 from gantrymq.world import Files
-from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topics, read_dropped_topics
+from gantrymq_store_files.dropped_topics import DROPPED_TOPICS, pack_dropped_topic, read_dropped_topics
 
 __all__ = ["DroppedTopics"]
+
+_FORGOTTEN_AT_ONCE: Final = 4096  # lines: 3 ms
+_LEAST_BLANK: Final = 4096  # bytes
 
 
 class DroppedTopics:
@@ -22,8 +31,11 @@ class DroppedTopics:
         """Nothing is read before `load`."""
         self._files = files
         self._path = root / DROPPED_TOPICS
-        self._before: dict[str, int] = {}
-        self._log_min = 0  # when topics were forgotten last
+        # A line for each topic, by log offset; spaces in place of one whose topic was deleted again.
+        self._lines = bytearray()
+        self._blank = 0  # bytes of such lines
+        self._hashes = array("q")  # of the topics, sorted
+        self._places = array("q")  # in the same order, where in `_lines` the topic's line begins
 
     def load(self, log_min: int) -> None:
         """Read the file; topics whose records have left the log are forgotten.
@@ -39,21 +51,32 @@ class DroppedTopics:
             raise StoreDamaged(
                 f"{self._path} is {problem}; remove it, and the queues of deleted topics may come back"
             ) from problem
-        self._before = {topic: offset for topic, offset in found.items() if offset > log_min}
+        self._fill({topic: offset for topic, offset in found.items() if offset > log_min})
 
     def note(self, topic: str, log_end: int, log_min: int) -> None:
         """Every record of *topic* before *log_end* is of a deleted one; `save` makes that durable.
 
-        Topics whose records have left the log, which begins at *log_min*, are forgotten.
+        Topics whose records have left the log, which begins at *log_min*, are forgotten, some at a time.
         """
-        if log_min > self._log_min:
-            self._log_min = log_min
-            self._before = {each: offset for each, offset in self._before.items() if offset > log_min}
-        self._before[topic] = log_end
+        self._forget(log_min)
+        line = pack_dropped_topic(topic, log_end)
+        at, there = self._find(topic)
+        if there:
+            begin = self._places[at]
+            end = self._lines.index(b"\n", begin)
+            self._lines[begin:end] = b" " * (end - begin)
+            self._blank += end - begin
+            self._places[at] = len(self._lines)
+        else:
+            self._hashes.insert(at, hash(topic))
+            self._places.insert(at, len(self._lines))
+        self._lines += line
+        if self._blank > max(len(self._lines) // 2, _LEAST_BLANK):
+            self._fill(read_dropped_topics(self.text()))
 
     def text(self) -> bytes:
         """What the file is to hold."""
-        return pack_dropped_topics(self._before)
+        return b"".join((b"{\n", memoryview(self._lines)[:-2], b"\n}"))
 
     def save(self, text: bytes) -> None:
         """Replace the file by *text*, made on the event loop; for a thread. Raises OSError."""
@@ -64,14 +87,66 @@ class DroppedTopics:
 
         What comes to stand behind the end is of a topic that was made anew, not of the deleted one.
         """
-        if any(offset > log_end for offset in self._before.values()):
-            self._before = {topic: min(offset, log_end) for topic, offset in self._before.items()}
+        before = read_dropped_topics(self.text())
+        if any(offset > log_end for offset in before.values()):
+            self._fill({topic: min(offset, log_end) for topic, offset in before.items()})
             self.save(self.text())
 
     def before(self, topic: str) -> int:
         """Every record of *topic* before this log offset is of a deleted one; 0 when none is."""
-        return self._before.get(topic, 0)
+        at, there = self._find(topic)
+        return self._offset(self._places[at])[0] if there else 0
 
     def holds(self, topic: str, log_offset: int) -> bool:
         """Whether the record at *log_offset* is of a deleted topic."""
-        return log_offset < self._before.get(topic, 0)
+        return log_offset < self.before(topic)
+
+    # --- lines ------------------------------------------------------------------------------------------------------
+
+    def _fill(self, before: dict[str, int]) -> None:
+        """Hold *before* and nothing else."""
+        ordered = sorted(before.items(), key=lambda each: each[1])
+        self._lines, self._blank = bytearray(), 0
+        found = []
+        for topic, offset in ordered:
+            found.append((hash(topic), len(self._lines)))
+            self._lines += pack_dropped_topic(topic, offset)
+        found.sort()
+        self._hashes = array("q", [each for each, _ in found])
+        self._places = array("q", [place for _, place in found])
+
+    def _find(self, topic: str) -> tuple[int, bool]:
+        """Where *topic* stands in `_hashes`, or belongs, and whether it is there."""
+        mark = hash(topic)
+        at = bisect_left(self._hashes, mark)
+        head = b""
+        while at < len(self._hashes) and self._hashes[at] == mark:
+            head = head or pack_dropped_topic(topic, 0).rpartition(b" ")[0]
+            if self._lines.startswith(head, self._places[at]):
+                return at, True
+            at += 1
+        return at, False
+
+    def _offset(self, begin: int) -> tuple[int, int]:
+        """What the line at *begin* says, -1 for a blank one, and where the next line begins."""
+        end = self._lines.index(b"\n", begin) + 1
+        told = self._lines[begin : end - 2].rpartition(b" ")[2]
+        return (int(told) if told else -1), end
+
+    def _forget(self, log_min: int) -> None:
+        begin = 0
+        for _ in range(_FORGOTTEN_AT_ONCE):
+            if begin >= len(self._lines):
+                break
+            offset, end = self._offset(begin)
+            if offset > log_min:
+                break
+            self._blank -= end - 1 - begin if offset < 0 else 0
+            begin = end
+        if begin:
+            del self._lines[:begin]
+            kept = [
+                (mark, place - begin) for mark, place in zip(self._hashes, self._places, strict=True) if place >= begin
+            ]
+            self._hashes = array("q", [mark for mark, _ in kept])
+            self._places = array("q", [place for _, place in kept])
