@@ -9,6 +9,7 @@ from gantrymq.errors import StoreError
 from gantrymq.interfaces import PutResult, PutStatus
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import MAX_BYTES
+from gantrymq_pop.revive_log import ReviveLog
 
 
 @pytest.fixture
@@ -125,5 +126,28 @@ def test_any_error_is_tried_again(popped, put_all):
         await client.clock.sleep(4)
         put_all(None)
         assert (await client.pop(poll=3000)).bodies == [b"1"]
+
+    popped(main)
+
+
+@pytest.mark.parametrize("target", ["topic", "group"])
+def test_what_is_deleted_while_its_messages_are_read_is_not_made_again(popped, monkeypatch, target):
+    async def main(client):
+        read = ReviveLog._message
+
+        async def deleted_meanwhile(self, queue, offset):
+            record = await read(self, queue, offset)
+            if target == "topic":
+                await client.ask(215, {"topic": "T"})
+            else:
+                await client.ask(207, {"groupName": "CG", "cleanOffset": "true"})
+            return record
+
+        monkeypatch.setattr(ReviveLog, "_message", deleted_meanwhile)
+        await client.send(b"1")
+        assert (await client.pop(invisible=2000)).bodies == [b"1"]
+        await client.clock.sleep(5)
+        assert not [name for name in client.cluster.broker.topics() if name.startswith("%RETRY%CG")]
+        assert not [queue for queue in client.cluster.store.queues() if queue.topic.startswith("%RETRY%CG")]
 
     popped(main)

@@ -24,6 +24,7 @@ class Failing:
 
     def __init__(self, broker):
         self.inner, self.store, self.world = broker, broker.store, broker.world
+        self.topic = broker.topic
         self.failures = []
 
     async def put_all(self, messages, *, seen=False):
@@ -50,12 +51,12 @@ def run(work):
 
 def test_a_put_that_fails_does_not_forget_what_the_last_life_delivered():
     async def work(rig, delivery, broker):
-        await delivery.put([timed("1"), timed("2")])
+        await delivery.put([timed("1"), timed("2")], 0)
         again = Delivery(broker)
         await again.recall_from(0)
         broker.failures.append("before")
-        await again.put([timed("3")])
-        await again.put([timed("1"), timed("2"), timed("4")])
+        await again.put([timed("3")], 0)
+        await again.put([timed("1"), timed("2"), timed("4")], 0)
 
     assert run(work) == ["1", "2", "3", "4"]
 
@@ -71,6 +72,17 @@ def test_nothing_is_put_again_before_the_look_at_the_log_succeeded():
             await flushed(log_offset)
 
         rig.log.flushed = fails_once
-        await delivery.put([timed("1"), timed("2")])
+        await delivery.put([timed("1"), timed("2")], 0)
 
     assert run(work) == ["1", "2"]
+
+
+@pytest.mark.parametrize("deleted_at", [99, 100, 200])
+def test_messages_whose_topic_is_deleted_once_they_are_made_are_left_out(deleted_at):
+    async def work(rig, delivery, broker):
+        rig.log.dropped_at = lambda topic: deleted_at if broker.failures else 0
+        await delivery.put([timed("1")], 100)
+        broker.failures.append("before")
+        await delivery.put([timed("2")], 100)
+
+    assert run(work) == (["1", "2"] if deleted_at < 100 else ["1"])

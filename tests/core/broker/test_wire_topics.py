@@ -8,9 +8,11 @@ import pytest
 from broker_desk import START_MS, body_of, pull_ext
 
 from gantrymq.errors import StoreError
+from gantrymq.interfaces import StoreMessage
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model import names
 from gantrymq.model.topic import TopicConfig
+from gantrymq_testing.simulation import simulate_cluster
 
 
 def topic_ext(name, **fields):
@@ -215,3 +217,16 @@ def test_retry_topics_of_groups_that_popped_a_topic_go_with_it(broker, wanted):
         assert left == {"%RETRY%CG_U", "%RETRY%CG", *(() if wanted else ("%RETRY%CG_T", "%RETRY%CG+T"))}
 
     broker(main, clearRetryTopicWhenDeleteTopic=wanted)
+
+
+def test_a_message_that_was_taken_before_its_topic_is_deleted_makes_no_queue_of_it():
+    async def main(cluster):
+        await cluster.create_topic("T", 1)
+        stored = asyncio.ensure_future(cluster.broker.put_all([StoreMessage("T", 0, b"body", b"")]))
+        await asyncio.sleep(0)  # taken, but not appended before the next turn
+        dropped = cluster.broker._parts._forget_topic("T")
+        assert len(await stored) == 1
+        await dropped
+        assert not [queue for queue in cluster.store.queues() if queue.topic == "T"]
+
+    simulate_cluster(main)

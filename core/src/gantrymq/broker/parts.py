@@ -185,6 +185,7 @@ class Parts:
 
     def _forget_topic(self, name: str) -> Awaitable[None]:
         """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
+        self.pipeline.append_now()  # or messages that were taken before would make queues of a topic that is gone
         self.topics.delete(name)
         self.state.topics_changed(name)
         dropped = self.store.drop(name)

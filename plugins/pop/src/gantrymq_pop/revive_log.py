@@ -325,8 +325,7 @@ class ReviveLog:
         topic = normal_topic(key.topic, key.group)
         done = False
         try:
-            known = self._broker.topic(topic) is not None and self._broker.group(key.group) is not None
-            if pending.left and known:
+            if pending.left and self._knows(topic, key.group):
                 done = await self._give_back(revive_queue, pending, topic)
             else:
                 done = True  # acknowledged meanwhile, or deleted, and nobody misses them
@@ -343,6 +342,9 @@ class ReviveLog:
             self._logs[revive_queue].again(pending)
         self._given_back(topic, key.group)
         return done
+
+    def _knows(self, topic: str, group: str) -> bool:
+        return self._broker.topic(topic) is not None and self._broker.group(group) is not None
 
     async def _give_back(self, revive_queue: int, pending: Pending, topic: str) -> bool:
         """Copy messages into the group's retry topic.
@@ -365,6 +367,8 @@ class ReviveLog:
             if record is not None and (pending.log_offset is None or record.log_offset < pending.log_offset):
                 copies.append(retried(record, target, key.pop_time, self._broker.store_host))
                 offsets.append(offset)
+        if not self._knows(topic, key.group):
+            return True  # deleted while they were read
         if copies:
             make_retry_topic(self._broker, target, key.group)
         *copied, acknowledged = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)

@@ -127,6 +127,10 @@ class Pipeline:
         else:
             self._schedule()
 
+    def append_now(self) -> None:
+        """Append what was submitted, before the caller changes what it is checked against."""
+        self._append()
+
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True

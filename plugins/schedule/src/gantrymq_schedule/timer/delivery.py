@@ -48,14 +48,18 @@ class Delivery:
         await store.flushed(store.state().max_log_offset)
         return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
-    async def put(self, messages: Sequence[StoreMessage]) -> None:
-        """Put *messages* in their order; returns when each is stored, or was before.
+    async def put(self, messages: Sequence[StoreMessage], made_at: int) -> None:
+        """Put *messages* in their order; returns when each is stored, or was before, or its topic is deleted.
+
+        Args:
+            messages: topics that were deleted are left out already.
+            made_at: end of the commit log when they were; what is deleted later is left out here.
 
         Raises:
             StoreError: one could not be stored, and the broker stops.
         """
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
-        while waiting:
+        while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
             began = self._broker.store.state().max_log_offset
             try:
                 results = await self._stored(waiting)

@@ -129,11 +129,12 @@ class Emptying:
                 entries, part = entries[:number], part[:number]
                 break
         now_ms = world.clock.now_ms()
+        made_at = self._state.broker.store.state().max_log_offset
         made, changes = await self._made(due, entries, now_ms)
         await self.stored()
         late_ms = max(0, now_ms - (due.tick + 1) * self._state.clock.precision_ms)
         self._lateness.delivered(len(made), late_ms * len(made), late_ms, world.clock.monotonic())
-        self._putting = asyncio.get_running_loop().create_task(self._state.delivery.put(made))
+        self._putting = asyncio.get_running_loop().create_task(self._state.delivery.put(made, made_at))
         self._state.count(changes, now_ms)
         due.done += len(part)
 

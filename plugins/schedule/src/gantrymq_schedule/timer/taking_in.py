@@ -118,12 +118,12 @@ class TakingIn:
     async def _deliver_at_once(self, past: _Past, now_ms: int) -> None:
         slices = TimeSlices(self._state.broker.world.clock, WITHOUT_A_PAUSE)
         for start in range(0, len(past), PUT_TOGETHER):
-            made = []
+            made, made_at = [], self._state.broker.store.state().max_log_offset
             for record, waiting in past[start : start + PUT_TOGETHER]:
                 if not self._state.delivery.deleted.has(waiting.topic, record.log_offset):
                     made.append(returned(record, waiting, NEVER_WAITED, now_ms))
                 await slices.item_done()
-            await self._state.delivery.put(made)
+            await self._state.delivery.put(made, made_at)
 
     def _appended(self, entries: Sequence[NewEntry]) -> None:
         state = self._state
