@@ -19,7 +19,7 @@ from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.errors import GantryError, RefusedWith, StoreError
+from gantrymq.errors import GantryError, RefusedWith, StoreError, TopicNotExist
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import into
@@ -122,7 +122,11 @@ class Sends:
         return SendAnswer(queue_id, unique_id, batch_id, results, error, fields)
 
     def _store_when_saved(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        def saved(problem: StoreError | None) -> None:
+        there = {message.topic for message in messages if self._topics.get(message.topic) is not None}
+
+        def saved(problem: GantryError | None) -> None:
+            if deleted := next((topic for topic in there if self._topics.get(topic) is None), ""):
+                problem = TopicNotExist(f"topic {deleted} was deleted before the message was stored")
             if problem is not None:
                 done((), problem)
                 return
