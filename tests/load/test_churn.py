@@ -32,7 +32,7 @@ LONG_S, AT_ONCE = 1200.0, 5
 WARM_ROUNDS = 1000
 SETTLED_S = 90.0  # until the last checkpoint, and what is given back after it
 GROWTH = 1.1
-CACHES_BYTES = 4 * 1024 * 1024  # names and texts that were met: bounded, and full only after thousands of them
+CACHES_BYTES = 8 * 1024 * 1024  # names and texts that were met, and what the C library keeps of writing them: bounded
 NOTES_BYTES = 3 * 80  # of each round's topic and its retry topics, until their messages have left the log
 
 

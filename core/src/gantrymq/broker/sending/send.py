@@ -19,7 +19,7 @@ from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.errors import GantryError, RefusedWith, StoreError, TopicNotExist
+from gantrymq.errors import GantryError, RefusedWith, TopicNotExist
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
 from gantrymq.world.workers import into
