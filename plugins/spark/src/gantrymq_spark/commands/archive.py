@@ -8,6 +8,7 @@ from gantrymq.commands.output import output_option, print_json, say
 from gantrymq_spark.commands.inputs import input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.report.texts import counted
 
 SHOWN = 10  # queues with losses
 
@@ -30,11 +31,16 @@ def archive(folder: str, given: Input, master: str | None, conf: dict[str, str],
     if output == "json":
         print_json(report.to_json())
         return
-    click.echo(f"{folder}: {report.messages} messages added, {report.files} files with {report.bytes} bytes")
+    click.echo(
+        f"{folder}: {counted(report.messages, 'message')} added, {counted(report.files, 'file')} with "
+        f"{counted(report.bytes, 'byte')}"
+    )
     for broker, topic, queue, first, end in report.lost[:SHOWN]:
         say(f"lost: queue {queue} of {topic} at {broker}: offsets {first} to {end - 1} were deleted before this run")
     if len(report.lost) > SHOWN:
-        say(f"and {len(report.lost) - SHOWN} queues more; --output json names them")
+        say(f"and {counted(len(report.lost) - SHOWN, 'queue')} more; --output json names them")
     if report.missing:
-        say(f"{report.missing} messages were not there to be read; `gantrymq pipeline audit` says more")
-    say(f"{len(report.archived)} queues are archived up to where they ended; their brokers may delete that")
+        were = "was" if report.missing == 1 else "were"
+        say(f"{counted(report.missing, 'message')} {were} not there to be read; `gantrymq pipeline audit` says more")
+    are = "is archived up to where it" if len(report.archived) == 1 else "are archived up to where they"
+    say(f"{counted(len(report.archived), 'queue')} {are} ended; their brokers may delete that")

@@ -12,6 +12,7 @@ from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq_spark.commands.inputs import input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.report.texts import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -75,7 +76,7 @@ def query(
             found = session.sql(statement)
         if target is not None:
             found.write.mode("errorifexists").parquet(target)
-            click.echo(f"{target}: {session.read.parquet(target).count()} rows")
+            click.echo(f"{target}: {counted(session.read.parquet(target).count(), 'row')}")
             return
         _show(found, limit, output)
 

@@ -9,6 +9,7 @@ import click
 
 from gantrymq.commands.output import output_option, print_json, say
 from gantrymq_spark.commands.spark import job_session, spark_options
+from gantrymq_spark.report.texts import counted
 from gantrymq_store_tools.commands.findings_table import show_findings
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
 from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
@@ -82,9 +83,11 @@ def rebuild(
             continue
         show_findings(report.findings)
         click.echo(
-            f"{report.target}: {report.files} {what} files with {report.entries} entries from {report.records} records"
+            f"{report.target}: {counted(report.files, f'{what} file')} with {report.entries:,} "
+            f"{'entry' if report.entries == 1 else 'entries'} from {counted(report.records, 'record')}"
         )
         say(f"{report.same_files} of them are the same as in {report.root}")
         if report.lost:
-            say(f"{report.lost} queue offsets have no record in the log; their entries repeat others")
+            have = "has" if report.lost == 1 else "have"
+            say(f"{counted(report.lost, 'queue offset')} {have} no record in the log; their entries repeat others")
     ctx.exit(1 if done.damaged else 0)

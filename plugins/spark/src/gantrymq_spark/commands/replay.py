@@ -15,6 +15,7 @@ from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.replay_pace import read_speed
 from gantrymq_spark.jobs.replay_send import Sent
+from gantrymq_spark.report.texts import counted
 
 TELL_S = 10.0
 
@@ -59,8 +60,8 @@ def replay(
             return
         lasts = "" if plan.lasts_s is None else f", in {plan.lasts_s:.1f} s"
         click.echo(
-            f"{plan.messages} messages with {plan.body_bytes} bytes of bodies, stored {_moment(plan.first_ms)} to "
-            f"{_moment(plan.last_ms)}, would be sent to {to_topic}{lasts}"
+            f"{_amount(plan.messages, plan.body_bytes)}, stored {_moment(plan.first_ms)} to {_moment(plan.last_ms)}, "
+            f"would be sent to {to_topic}{lasts}"
         )
         if plan.queues:
             print_table(("Broker", "Queue", "Messages"), [(q.broker_name, q.queue_id, n) for q, n in plan.queues])
@@ -78,8 +79,8 @@ def replay(
                 _tell_rest(sent, times)
     if output != "json":
         click.echo(
-            f"{sent.messages} messages with {sent.body_bytes} bytes of bodies, stored {_moment(sent.first_ms)} to "
-            f"{_moment(sent.last_ms)}, were sent to {to_topic}"
+            f"{_amount(sent.messages, sent.body_bytes)}, stored {_moment(sent.first_ms)} to {_moment(sent.last_ms)}, "
+            f"{'was' if sent.messages == 1 else 'were'} sent to {to_topic}"
         )
 
 
@@ -92,7 +93,7 @@ class _Telling:
     def __call__(self, sent: Sent) -> None:
         if RealClock().monotonic() >= self._next_s:
             self._next_s = RealClock().monotonic() + TELL_S
-            say(f"{sent.messages} messages sent, stored up to {_moment(sent.last_ms)}")
+            say(f"{counted(sent.messages, 'message')} sent, stored up to {_moment(sent.last_ms)}")
 
 
 def _tell_rest(sent: Sent, times: float | None) -> None:
@@ -102,9 +103,13 @@ def _tell_rest(sent: Sent, times: float | None) -> None:
         say("stopped; nothing was sent for certain")
     else:
         say(
-            f"stopped after {sent.messages} messages, stored up to {_moment(sent.last_ms)}; --since {sent.last_ms} "
-            "goes on there, and what is sent twice has the same id"
+            f"stopped after {counted(sent.messages, 'message')}, stored up to {_moment(sent.last_ms)}; --since "
+            f"{sent.last_ms} goes on there, and what is sent twice has the same id"
         )
+
+
+def _amount(messages: int, body_bytes: int) -> str:
+    return f"{counted(messages, 'message')} with {counted(body_bytes, 'byte')} of bodies"
 
 
 def _moment(at_ms: int | None) -> str:

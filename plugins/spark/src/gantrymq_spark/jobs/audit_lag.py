@@ -20,6 +20,7 @@ from gantrymq.model.names import DLQ_PREFIX, is_system_group, is_system_topic
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_messages import dead_letter
+from gantrymq_spark.report.texts import counted
 
 __all__ = ["GroupLag", "LiveGroups", "lag_finding", "lags", "lags_of_store", "live_groups"]
 
@@ -73,7 +74,8 @@ def lag_finding(lag: GroupLag, most: int) -> AuditFinding | None:
     if lag.behind <= most:
         return None
     place = f"{lag.topic}/{lag.queue_id}"
-    text = f"group {lag.group} is {lag.behind} messages behind in {place}; {most} are allowed"
+    allowed = "1 is allowed" if most == 1 else f"{most:,} are allowed"
+    text = f"group {lag.group} is {counted(lag.behind, 'message')} behind in {place}; {allowed}"
     return AuditFinding("lag", text, lag.broker_name, lag.topic, lag.queue_id, lag.offset, count=lag.behind)
 
 

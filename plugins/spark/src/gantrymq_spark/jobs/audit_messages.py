@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.report.texts import counted
 
 __all__ = [
     "CRC_COLUMNS",
@@ -124,7 +125,8 @@ def dead_letters(messages: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
 
 def dead_letter(broker_name: str | None, topic: str, queue_id: int, first: int, count: int) -> AuditFinding:
     """One queue of dead letters: *count* messages from queue offset *first* on."""
-    text = f"group {topic[len(DLQ_PREFIX) :]} gave up {count} messages; they are in {topic}"
+    where = "it is" if count == 1 else "they are"
+    text = f"group {topic[len(DLQ_PREFIX) :]} gave up {counted(count, 'message')}; {where} in {topic}"
     return AuditFinding("dead_letter", text, broker_name or "", topic, queue_id, first, count=count)
 
 

@@ -33,6 +33,7 @@ from gantrymq.model.properties import INNER_BASE, INNER_NUM
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
+from gantrymq_spark.report.texts import counted
 
 __all__ = ["COST", "RUN_COLUMNS", "RUN_ORDER", "RUN_SCHEMA", "damage_finding", "queue_findings", "queue_runs", "walked"]
 
@@ -150,7 +151,9 @@ def damage_finding(damage: Damage, costs: Sequence[str], count: int | None = Non
     count = len(costs) if count is None else count
     more = f", and {count - COSTS_SHOWN} more" if count > COSTS_SHOWN else ""
     lost = f"; it cost queue offset {', '.join(costs[:COSTS_SHOWN])}{more}" if costs else ""
-    text = f"{damage.size} bytes at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
+    text = (
+        f"{counted(damage.size, 'byte')} at log offset {damage.log_offset} hold no sound record: {damage.problem}{lost}"
+    )
     return AuditFinding("log.damaged", text, log_offset=damage.log_offset, count=count, fault=damage.damage)
 
 

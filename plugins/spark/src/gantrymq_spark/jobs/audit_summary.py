@@ -39,7 +39,8 @@ ADVICE = {
     "transaction.orphan": "the half message that it names is not there: look for damage of the log before it",
     "delay.late": "the broker was down or too slow when it was due",
     "delay.lost": "it is due: if the broker runs, look at its log and at delayOffset.json",
-    "dead_letter": "read them, mend the consumer, and send them again (gantrymq pipeline replay)",
+    "dead_letter": "read them (gantrymq group dlq list GROUP), mend the consumer, and send them again "
+    "(gantrymq group dlq resend GROUP)",
     "lag": "add consumers, or see whether the group still lives",
 }
 

@@ -14,6 +14,7 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq.model.queue import MessageQueue
+from gantrymq_spark.report.texts import counted
 
 __all__ = ["DataLost", "Loss", "LossKind", "settle"]
 
@@ -64,7 +65,7 @@ def settle(losses: Sequence[Loss], *, fail: bool) -> None:
         return
     lines = [str(loss) for loss in losses[:_MOST_LINES]]
     if len(losses) > _MOST_LINES:
-        lines.append(f"and {len(losses) - _MOST_LINES} queues more")
+        lines.append(f"and {counted(len(losses) - _MOST_LINES, 'queue')} more")
     raise DataLost(
         "messages cannot be read any more; set failOnDataLoss to false to go on without them: " + "; ".join(lines)
     )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from gantrymq_spark.jobs.audit import Limits
 from gantrymq_spark.jobs.audit_summary import ADVICE, PER_CHECK, Summary
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.report.charts import MAX_BARS, bars, lines
+from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import moment, source_of, verdict_of
+from gantrymq_spark.report.texts import counted, moment, source_of, verdict_of
 
 __all__ = ["audit_page"]
 
 
 def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
     """Of one audit."""
-    amount = f"{found.messages:,} in {found.queues:,} queues of {found.topics:,} topics, {found.bytes:,} bytes"
+    queues, topics = counted(found.queues, "queue"), counted(found.topics, "topic")
+    amount = f"{found.messages:,} in {queues} of {topics}, {counted(found.bytes, 'byte')}"
     facts = [
         ("Looked at", source_of(given)),
         ("Judged as of", moment(limits.now_ms * 1000)),
@@ -22,8 +23,8 @@ def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
         ("Stored", f"{moment(found.first_us)} to {moment(found.last_us)} (hours)" if found.first_us else "at no time"),
         (
             "Limits",
-            f"lag {limits.lag:,} messages of a queue; delayed messages {limits.late_ms:,} ms late; half messages "
-            f"{limits.open_ms:,} ms old",
+            f"lag {counted(limits.lag, 'message')} of a queue; delayed messages {limits.late_ms:,} ms late; half "
+            f"messages {limits.open_ms:,} ms old",
         ),
     ]
     checks = Table(
@@ -53,15 +54,17 @@ def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
     behind = [lag for lag in found.lags if lag.behind]
     if found.lags:
         names = [f"{lag.group}: {lag.topic}/{lag.queue_id}" for lag in behind]
+        are = "is" if len(behind) == 1 else "are"
         sentence = (
-            f"{len(behind):,} of {len(found.lags):,} pairs of a group and a queue are behind; the chart has at most "
-            f"{MAX_BARS}."
+            f"{len(behind):,} of {counted(len(found.lags), 'pair')} of a group and a queue {are} behind; the chart "
+            f"has at most {MAX_BARS}."
         )
         sections.append(Section("Lag", (sentence,), bars(names, [lag.behind for lag in behind], "messages behind")))
     if found.messages:
         title = f"Messages by {found.step}, of the largest topics"
-        sections.append(Section(title, chart=lines(found.per_step, f"messages in a {found.step}")))
-        queues = [name for name, _ in found.largest]
+        unit = f"messages in {'an hour' if found.step == 'hour' else 'a day'}"
+        sections.append(Section(title, chart=lines(found.per_step, unit, STEP_SECONDS[found.step])))
+        names = [name for name, _ in found.largest]
         numbers = [number for _, number in found.largest]
-        sections.append(Section("The largest queues", chart=bars(queues, numbers, "messages")))
+        sections.append(Section("The largest queues", chart=bars(names, numbers, "messages")))
     return Page("Audit of messages", verdict_of(found), not found.faults, facts, sections)

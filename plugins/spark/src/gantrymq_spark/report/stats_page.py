@@ -7,13 +7,11 @@ from typing import Any
 
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats_summary import StatsSummary
-from gantrymq_spark.report.charts import bars, lines
+from gantrymq_spark.report.charts import STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import moment, source_of
+from gantrymq_spark.report.texts import counted, moment, source_of
 
 __all__ = ["stats_page", "tables_of"]
-
-_SECONDS = {"minute": 60, "hour": 3600, "day": 86_400}
 
 
 def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str, Table]]:
@@ -26,7 +24,7 @@ def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str,
 
     amount = {"messages": "messages", "bytes": "bytes"}
     sizes = {"mean": "mean size", "p50": "50 %", "p90": "90 %", "p99": "99 %", "largest": "largest"}
-    rates = {"perSecond": "messages/s", "bytesPerSecond": "bytes/s"}
+    rates = {"perSecond": "messages/s, first to last", "bytesPerSecond": "bytes/s, first to last"}
     tables = [
         ("All messages", table([found.total], {**amount, "first": "first", "last": "last", **sizes})),
         (
@@ -58,10 +56,14 @@ def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str,
 
 def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> Page:
     """Of one run."""
-    seconds = _SECONDS[found.step]
+    seconds = STEP_SECONDS[found.step]
     by_messages = {topic: [(at * 1000, n / seconds) for at, n, _ in points] for topic, points in found.rates.items()}
     by_bytes = {topic: [(at * 1000, n / seconds) for at, _, n in points] for topic, points in found.rates.items()}
-    mean = f"mean of a {found.step}"
+    step = f"{'an' if found.step == 'hour' else 'a'} {found.step}"
+    over = (
+        f"Each point is the mean over {step} that has messages; a line ends where one has none. The rates in the table "
+        "of topics are means from a topic's first message to its last, pauses included."
+    )
     charts = {
         "Topics": bars([row["topic"] for row in found.topics], [row["bytes"] for row in found.topics], "bytes"),
         "Queues": bars(
@@ -81,12 +83,13 @@ def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> 
         ),
     }
     sections = [
-        Section("Messages a second", chart=lines(by_messages, f"messages a second, {mean}")),
-        Section("Bytes a second", chart=lines(by_bytes, f"bytes a second, {mean}")),
+        Section("Messages a second", (over,), lines(by_messages, f"messages a second, mean of {step}", seconds)),
+        Section("Bytes a second", (over,), lines(by_bytes, f"bytes a second, mean of {step}", seconds)),
         *(Section(title, (), charts.get(title, ""), table) for title, table in tables_of(found, property_name)),
     ]
     total = found.total
-    text = f"{total['messages']:,} messages, {total['bytes']:,} bytes, {found.counts['topics']:,} topics"
+    kinds = (total["messages"], "message"), (total["bytes"], "byte"), (found.counts["topics"], "topic")
+    text = ", ".join(counted(number, noun) for number, noun in kinds)
     return Page("Statistics of messages", text, True, [("Looked at", source_of(given))], sections)
 
 

@@ -1,4 +1,4 @@
-"""Sentences that reports and commands share."""
+"""Sentences that reports, commands and findings share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["moment", "source_of", "verdict_of"]
+__all__ = ["counted", "moment", "source_of", "verdict_of"]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def moment(time_us: int) -> str:
@@ -43,10 +48,10 @@ def source_of(given: Input) -> str:
 
 def verdict_of(found: Summary) -> str:
     """In one sentence."""
-    looked = f"{found.messages:,} messages in {found.queues:,} queues"
+    looked = f"{counted(found.messages, 'message')} in {counted(found.queues, 'queue')}"
     if not found.faults:
         return f"nothing is wrong with {looked}" + (
-            f"; {len(found.unknown)} things cannot be known from this input" if found.unknown else ""
+            f"; {counted(len(found.unknown), 'thing')} cannot be known from this input" if found.unknown else ""
         )
     checks = sorted({check for check, fault, _, _ in found.counts if fault})
-    return f"{found.faults:,} faults in {looked}: {', '.join(checks)}"
+    return f"{counted(found.faults, 'fault')} in {looked}: {', '.join(checks)}"
