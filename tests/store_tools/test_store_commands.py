@@ -82,7 +82,7 @@ def test_queues_and_index_are_rebuilt_beside_the_store(small):
     assert index["entries"] == 63
     assert sorted(path.name for path in target.iterdir()) == ["consumequeue", "index"]
     small.spoil_log(small.records[7][0] + 100, b"?")
-    assert "1 queue offsets have no record" in run("rebuild-queues", small.root, "--to", target / "a", code=1).stderr
+    assert "1 queue offset has no record" in run("rebuild-queues", small.root, "--to", target / "a", code=1).stderr
     assert "--slots and --entries" in run("rebuild-index", small.root, "--slots", 5, code=2).stderr
 
 

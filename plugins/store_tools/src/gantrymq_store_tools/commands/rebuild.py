@@ -110,5 +110,6 @@ def _show(ctx: click.Context, report: RebuildReport, what: str, output: str) -> 
         )
         say(f"{report.same_files} of them are the same as in {report.root}")
         if report.lost:
-            say(f"{report.lost} queue offsets have no record in the log; their entries repeat others")
+            have = "1 queue offset has" if report.lost == 1 else f"{report.lost} queue offsets have"
+            say(f"{have} no record in the log; their entries repeat others")
     ctx.exit(1 if report.damaged else 0)
