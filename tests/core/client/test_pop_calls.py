@@ -291,6 +291,28 @@ def test_what_came_and_nobody_asked_for_comes_again_after_a_close(simulate, clus
     simulate(work)
 
 
+def test_a_task_that_goes_on_popping_does_not_disturb_a_close(simulate, cluster):
+    async def work(world):
+        async with cluster(world, "a") as c:
+            broker = c.brokers["a"]
+            broker.answers[POP] = None
+            pops = consumer(c, world)
+            await pops.start()
+
+            async def pop_on():
+                while True:
+                    await pops.pop()
+
+            task = asyncio.create_task(pop_on())
+            await world.clock.sleep(1)
+            await pops.close()
+            assert len(broker.of(POP)) == 1
+            with pytest.raises(ClientError, match="is being closed"):
+                await task
+
+    simulate(work)
+
+
 def test_one_broker_that_is_away_hides_no_messages(simulate, cluster, record):
     async def work(world):
         async with cluster(world, "ab") as c, consumer(c, world) as pops:

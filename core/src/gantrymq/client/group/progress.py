@@ -59,13 +59,14 @@ class BrokerProgress:
         self._offsets = offsets
         self._outages = outages
         self._stored: dict[MessageQueue, int] = {}
-        self._own: dict[MessageQueue, int] = {}  # the highest offset that was read, or sent by this member
+        # The highest offset that was read, or sent by this member; 0 if there is none, which a broker may answer too.
+        self._own: dict[MessageQueue, int] = {}
 
     async def read(self, queue: MessageQueue) -> int | None:
         """As `Progress.read`."""
         self._stored.pop(queue, None)
         stored = await self._offsets.committed(queue)
-        self._own[queue] = -1 if stored is None else stored
+        self._own[queue] = 0 if stored is None else stored
         return stored
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
@@ -83,7 +84,7 @@ class BrokerProgress:
 
     def sending(self, queue: MessageQueue, offset: int) -> None:
         """As `Progress.sending`."""
-        if offset > self._own.get(queue, -1):
+        if offset > self._own.get(queue, 0):
             self._own[queue] = offset
 
     def forget(self, broker_name: str) -> None:
@@ -93,7 +94,7 @@ class BrokerProgress:
     async def taken_over(self, queue: MessageQueue) -> int | None:
         """As `Progress.taken_over`."""
         stored = await self._offsets.committed(queue)
-        return stored if stored is not None and stored > self._own.get(queue, -1) else None
+        return stored if stored is not None and stored > self._own.get(queue, 0) else None
 
 
 class FileProgress:

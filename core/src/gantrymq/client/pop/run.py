@@ -73,7 +73,10 @@ class PopRun:
         Of several brokers, what others bring meanwhile is there at the next call. Raises ClientError: no broker that
         was asked could be, or one says that it will not.
         """
-        for name in await self._brokers_now():
+        names = await self._brokers_now()
+        if self.closing:  # `finish` has to know every pop that is under way
+            raise ClientError("this PopConsumer is being closed")
+        for name in names:
             if name not in self._under_way:
                 self._under_way[name] = asyncio.ensure_future(self._pop_at(name, asked))
         found, full = list[Taken](), False
@@ -188,7 +191,7 @@ class PopRun:
 
     async def finish(self) -> None:
         """Pop no more, tell what is acknowledged, let come again at once what nobody took."""
-        self.closing = True
+        self.closing = True  # `pop` begins nothing more
         for task in self._under_way.values():
             task.cancel()
         await asyncio.gather(*self._under_way.values(), return_exceptions=True)
