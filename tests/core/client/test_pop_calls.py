@@ -313,6 +313,34 @@ def test_a_task_that_goes_on_popping_does_not_disturb_a_close(simulate, cluster)
     simulate(work)
 
 
+def test_a_loop_that_asks_for_the_route_while_its_consumer_closes_ends(simulate, cluster, record):
+    async def work(world):
+        async with cluster(world, "a") as c:
+            broker, route = c.brokers["a"], RequestCode.GET_ROUTEINFO_BY_TOPIC
+            found = answer(record(queue_offset=1), startOffsetInfo="0 0 1", msgOffsetInfo="0 0 1")
+            broker.answers.update({POP: found, ACK: None})
+            pops = consumer(c, world)
+            await pops.start()
+            known = c.ns.answers[route]
+
+            async def loop():
+                async for _ in pops:
+                    broker.answers[POP] = Command(209, ext=NOTHING.ext)  # one pop a second
+                    c.ns.answers[route] = None
+
+            task = asyncio.create_task(loop())
+            await world.clock.sleep(0.5)
+            while not task.done() and len(c.ns.of(route)) < 2:
+                await world.clock.sleep(0.5)
+            closing = asyncio.create_task(pops.close())  # waits for the acknowledgement
+            await world.clock.sleep(0.1)
+            c.ns.connections[0].reply(c.ns.of(route)[-1], known(c.ns.of(route)[-1]) if callable(known) else known)
+            await closing
+            await task
+
+    simulate(work)
+
+
 def test_one_broker_that_is_away_hides_no_messages(simulate, cluster, record):
     async def work(world):
         async with cluster(world, "ab") as c, consumer(c, world) as pops:

@@ -179,6 +179,7 @@ class PopConsumer(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: no broker gives an answer.
         """
         run, asked = self._running(), self._asked
+        self._check_not_closing()
         if max_count is not None:
             asked = attrs.evolve(asked, max_count=_within("max_count", max_count, 1, _MOST))
         if poll_s is not None:

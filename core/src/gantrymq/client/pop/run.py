@@ -75,7 +75,7 @@ class PopRun:
         """
         names = await self._brokers_now()
         if self.closing:  # `finish` has to know every pop that is under way
-            raise ClientError("this PopConsumer is being closed")
+            return [], False
         for name in names:
             if name not in self._under_way:
                 self._under_way[name] = asyncio.ensure_future(self._pop_at(name, asked))
