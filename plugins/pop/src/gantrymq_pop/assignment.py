@@ -112,6 +112,8 @@ class Assignment:
 
     async def tidy(self) -> None:
         """Forget the modes of what was deleted; what cannot be saved is tried again the next time."""
+        if not self._deleted:
+            return
         deleted, self._deleted = self._deleted, []
 
         def forget(modes: RequestModes) -> None:
