@@ -157,9 +157,9 @@ class Parts:
             self.locks.forget(name)
         deleted: list[Awaitable[None]] = []
         if clean_offsets:
-            own = [names.retry_topic(name), *self._retry_topics(name, self.offsets.topics_of(name))]
-            retries = [] if online else own
-            deleted = [self._deletions.delete(each) for each in retries if self.topics.get(each) is not None]
+            if not online:
+                retries = [names.retry_topic(name), *self._retry_topics(name, self.offsets.topics_of(name))]
+                deleted = [self._deletions.delete(each) for each in retries if self.topics.get(each) is not None]
             self.offsets.forget_group(name)
             self.state.offsets_due()
             self.stats.forget_group(name)
@@ -173,9 +173,10 @@ class Parts:
 
     def _shared(self, retry_topic: str, group: str) -> bool:
         """Whether a pop retry topic of *group* is another group's too: its own, or for a topic that it popped."""
-        parts = retry_topic.removeprefix(names.RETRY_PREFIX).split("_")
+        own = retry_topic.removeprefix(names.RETRY_PREFIX)
+        parts = own.split("_")
         pairs = [("_".join(parts[:cut]), "_".join(parts[cut:])) for cut in range(1, len(parts))]
-        return self.groups.known("_".join(parts)) is not None or any(
+        return self.groups.known(own) is not None or any(
             other != group and other in self.offsets.groups_of(topic) for other, topic in pairs
         )
 

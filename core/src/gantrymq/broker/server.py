@@ -237,7 +237,7 @@ class BrokerServer:
         self.tables.stats.today(local_day(self.world.clock))
 
     def _close_silent(self) -> None:
-        """Close clients that stopped sending heartbeats, and forget locks that nobody renewed."""
+        """Close clients that stopped sending heartbeats, and forget locks that were not renewed."""
         self.tables.locks.forget_lapsed()
         for connection in self.tables.clients.silent(self.settings.number("channelExpiredTimeout")):
             log.warning("%s:%d sent no heartbeat for too long and is closed", *connection.peer)
