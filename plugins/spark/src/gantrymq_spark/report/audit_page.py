@@ -7,7 +7,7 @@ from gantrymq_spark.jobs.audit_summary import ADVICE, PER_CHECK, Summary
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import counted, moment, source_of, verdict_of
+from gantrymq_spark.report.texts import counted, moment, source_of, verdict_of, with_article
 
 __all__ = ["audit_page"]
 
@@ -62,7 +62,7 @@ def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
         sections.append(Section("Lag", (sentence,), bars(names, [lag.behind for lag in behind], "messages behind")))
     if found.messages:
         title = f"Messages by {found.step}, of the largest topics"
-        unit = f"messages in {'an hour' if found.step == 'hour' else 'a day'}"
+        unit = f"messages in {with_article(found.step)}"
         sections.append(Section(title, chart=lines(found.per_step, unit, STEP_SECONDS[found.step])))
         names = [name for name, _ in found.largest]
         numbers = [number for _, number in found.largest]

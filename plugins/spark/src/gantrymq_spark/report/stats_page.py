@@ -9,7 +9,7 @@ from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats_summary import StatsSummary
 from gantrymq_spark.report.charts import STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import counted, moment, source_of
+from gantrymq_spark.report.texts import counted, moment, source_of, with_article
 
 __all__ = ["stats_page", "tables_of"]
 
@@ -59,7 +59,7 @@ def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> 
     seconds = STEP_SECONDS[found.step]
     by_messages = {topic: [(at * 1000, n / seconds) for at, n, _ in points] for topic, points in found.rates.items()}
     by_bytes = {topic: [(at * 1000, n / seconds) for at, _, n in points] for topic, points in found.rates.items()}
-    step = f"{'an' if found.step == 'hour' else 'a'} {found.step}"
+    step = with_article(found.step)
     over = (
         f"Each point is the mean over {step} that has messages; a line ends where one has none. The rates in the table "
         "of topics are means from a topic's first message to its last, pauses included."

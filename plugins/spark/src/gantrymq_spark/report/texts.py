@@ -9,12 +9,17 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["counted", "moment", "source_of", "verdict_of"]
+__all__ = ["counted", "moment", "source_of", "verdict_of", "with_article"]
 
 
 def counted(number: int, noun: str) -> str:
     """A number and its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def with_article(step: str) -> str:
+    """Return *step*, such as hour or day, with its article."""
+    return f"{'an' if step == 'hour' else 'a'} {step}"
 
 
 def moment(time_us: int) -> str:
