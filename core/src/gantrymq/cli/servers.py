@@ -188,9 +188,10 @@ def _serve(servers: Servers, output: str) -> None:
     """Run *servers* until a signal; says on stderr what the settings made worth saying."""
     from gantrymq.cli.serving import serve
 
-    for note in (*servers.notes, ignored_switch(servers.world.environ.get(SWITCH, ""))):
-        if note:
-            warn(note)
+    for note in servers.notes:
+        warn(note)
+    if ignored := ignored_switch(servers.world.environ.get(SWITCH, "")):
+        warn(ignored)
     raise_descriptor_limit()
     run(serve(servers, lambda ready: _announce(ready.ready_line(), output)))
 
