@@ -35,6 +35,13 @@ class Log:
         return Command(code, ext=ext, body=body)
 
 
+def followed(consumer, start, told, outages=None):
+    """Messages of QUEUE from *start* on; *told* gets what is said of problems, and of outages unless they are given."""
+    clock = consumer._started().world.clock
+    outages = outages or Outages(clock, told.append)
+    return follow(consumer, QUEUE, start, clock=clock, outages=outages, problem=told.append)
+
+
 @pytest.mark.parametrize(
     ("first", "last", "start", "expected"),
     [(0, 7, 0, range(8)), (0, 7, 5, range(5, 8)), (4, 7, 0, range(4, 8)), (0, -1, 0, range(0)), (0, 7, 99, range(0))],
@@ -61,9 +68,7 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
             if stream == "read":
                 messages = read(consumer, QUEUE, 0)
             else:
-                messages = follow(
-                    consumer, QUEUE, 0, clock=world.clock, outages=Outages(world.clock), problem=told.append
-                )
+                messages = followed(consumer, 0, told, outages=Outages(world.clock))
             found = []
             async with aclosing(messages):
                 async for message in messages:
@@ -99,14 +104,7 @@ def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record)
                 log.last = 4
                 await c.brokers["a"].start()
 
-            stream = follow(
-                consumer,
-                QUEUE,
-                0,
-                clock=world.clock,
-                outages=Outages(world.clock, problems.append),
-                problem=problems.append,
-            )
+            stream = followed(consumer, 0, problems)
             async with aclosing(stream) as messages:
                 assert [(await anext(messages)).queue_offset for _ in range(4)] == [0, 1, 2, 3]
                 outage = asyncio.get_running_loop().create_task(away())
@@ -124,14 +122,7 @@ def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
         problems: list[str] = []
         async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
             c.brokers["a"].answers[PULL] = Log(record, 10, 12)
-            stream = follow(
-                consumer,
-                QUEUE,
-                2,
-                clock=world.clock,
-                outages=Outages(world.clock, problems.append),
-                problem=problems.append,
-            )
+            stream = followed(consumer, 2, problems)
             async with aclosing(stream) as messages:
                 assert (await anext(messages)).queue_offset == 10
         assert problems == ["a queue 0 has no offset 2 (it has 10 to 13); going on at 10"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -45,6 +46,18 @@ def serves_a_consumer(peer, consumer, offset=0):
             RequestCode.UNLOCK_BATCH_MQ: Command(0),
         }
     )
+
+
+@asynccontextmanager
+async def lite_pull(cluster, world):
+    """A broker, and a lite pull of its queues from offset 7 on that commits only when it is told to."""
+    async with (
+        cluster(world, "a") as c,
+        LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
+    ):
+        broker = c.brokers["a"]
+        serves_a_consumer(broker, consumer, offset=7)
+        yield broker, consumer
 
 
 async def restarted(peer, world, away_s):
@@ -194,12 +207,7 @@ def test_what_another_member_stored_meanwhile_is_where_the_queue_goes_on(simulat
 
 def test_what_a_lite_pull_committed_itself_is_not_taken_for_another_members(simulate, cluster):
     async def work(world):
-        async with (
-            cluster(world, "a") as c,
-            LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
-        ):
-            broker = c.brokers["a"]
-            serves_a_consumer(broker, consumer, offset=7)
+        async with lite_pull(cluster, world) as (broker, consumer):
             broker.answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "30"})
             await world.clock.sleep(3)
             await consumer.commit(dict.fromkeys(consumer.assignment, 9))
@@ -214,12 +222,7 @@ def test_what_a_lite_pull_committed_itself_is_not_taken_for_another_members(simu
 @pytest.mark.parametrize(("stored", "told"), [("20", []), ("7", ["7"] * 4)])
 def test_a_commit_of_a_queue_that_another_member_may_have_does_not_set_it_back(simulate, cluster, stored, told):
     async def work(world):
-        async with (
-            cluster(world, "a") as c,
-            LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
-        ):
-            broker = c.brokers["a"]
-            serves_a_consumer(broker, consumer, offset=7)
+        async with lite_pull(cluster, world) as (broker, consumer):
             await world.clock.sleep(3)
             broker.answers[MEMBERS] = Command(0, body=b'{"consumerIdList":["another@1"]}')
             before = await restarted(broker, world, 1.0)
