@@ -48,6 +48,7 @@ def _other_than(*allowed: str) -> Test:
 _REPLICATION = "replication is not built in this version; a broker here is the only one of its name"
 _CONTROLLER = "the controller is not built in this version"
 _ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
+_ROCKSDB = "the RocksDB store is not built in this version"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
 _POP = "pop consumption needs a plugin that is not installed; install it with: " + to_install("gantrymq-pop")
 
@@ -72,7 +73,10 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableControllerInNamesrv": (_true, _CONTROLLER),
     "controllerAddr": (_any, _CONTROLLER),
     "storeType": (_other_than("default"), "the RocksDB store is not built in this version; use storeType=default"),
-    "rocksdbCQDoubleWriteEnable": (_true, "the RocksDB store is not built in this version"),
+    "rocksdbCQDoubleWriteEnable": (_true, _ROCKSDB),
+    "indexRocksDBEnable": (_true, _ROCKSDB),
+    "timerRocksDBEnable": (_true, _ROCKSDB),
+    "transRocksDBEnable": (_true, _ROCKSDB),
     "aclEnable": (_true, _ACCESS),
     "authenticationEnabled": (_true, _ACCESS),
     "authorizationEnabled": (_true, _ACCESS),
