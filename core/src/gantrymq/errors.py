@@ -25,6 +25,14 @@ def to_install(distribution: str) -> str:
     return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
 
 
+def shown_seconds(seconds: float) -> str:
+    """A time limit as sentences print it: tenths from one second on, below that two digits.
+
+    What a call has left of its caller's limit, 4.99976 s after connecting, reads ``5 s``.
+    """
+    return f"{round(seconds, 1):g} s" if seconds >= 1 else f"{seconds:.2g} s"
+
+
 # --- settings and plugins -------------------------------------------------------------------------------------------
 
 

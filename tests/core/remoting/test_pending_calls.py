@@ -74,6 +74,18 @@ async def test_a_call_that_takes_too_long_says_who_did_not_answer(calls, clock):
     assert not calls.answer(Command(0, opaque=0))
 
 
+@pytest.mark.parametrize(
+    ("timeout_s", "said"), [(4.99976, "5 s"), (4.97, "5 s"), (2.3741, "2.4 s"), (0.0312, "0.031 s")]
+)
+@in_loop
+async def test_the_time_in_the_sentence_is_rounded(calls, clock, timeout_s, said):
+    waiting = calls.wait(0, 11, timeout_s)  # what connecting has left of the caller's 5 s
+    calls.begin(0)
+    clock.advance(5.1)
+    with pytest.raises(CallTimeout, match=f" within {said}$"):
+        await waiting
+
+
 @in_loop
 async def test_all_calls_fail_with_the_connection_and_their_timers_go(calls, clock):
     waiting = [calls.wait(calls.number(), 11, 5.0) for _ in range(3)]

@@ -12,7 +12,7 @@ import math
 from collections import deque
 from typing import Final
 
-from gantrymq.errors import CallTimeout
+from gantrymq.errors import CallTimeout, shown_seconds
 from gantrymq.world import Clock, Timer
 
 __all__ = ["SendWindow"]
@@ -148,8 +148,8 @@ class SendWindow:
             if not waiter.turn.done():
                 waiter.turn.set_exception(
                     CallTimeout(
-                        f"broker {self._name} finished none of {self.sends} sends within {waiter.timeout_s:g} s, "
-                        "and this one waited for them"
+                        f"broker {self._name} finished none of {self.sends} sends within "
+                        f"{shown_seconds(waiter.timeout_s)}, and this one waited for them"
                     )
                 )
         if late:

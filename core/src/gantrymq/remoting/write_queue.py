@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gantrymq.errors import CallTimeout
+from gantrymq.errors import CallTimeout, shown_seconds
 from gantrymq.world import Clock
 
 __all__ = ["WriteQueue"]
@@ -69,4 +69,6 @@ class WriteQueue:
             if self._unwritten() < before or self._clock.monotonic() - began < timeout_s:
                 return
             self._stuck = before
-        raise CallTimeout(f"{self._peer()}: nothing could be written for {timeout_s:g} s, {before} bytes wait")
+        raise CallTimeout(
+            f"{self._peer()}: nothing could be written for {shown_seconds(timeout_s)}, {before} bytes wait"
+        )
