@@ -219,9 +219,9 @@ def test_a_log_without_one_sound_record_is_refused(small):
 
 
 def test_progress_reaches_the_log_s_length(small):
-    from gantrymq_store_tools.findings import Progress
+    from gantrymq_store_tools.findings import ProgressListener
 
-    class Told(Progress):
+    class Told(ProgressListener):
         total = read = 0
 
         def begin(self, what, total_bytes):

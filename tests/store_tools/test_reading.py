@@ -7,7 +7,7 @@ from gantrymq.errors import InvalidParameter, QueryNotFound
 from gantrymq.model.ids import offset_id
 from gantrymq.model.queue import Queue
 from gantrymq_store_tools import dump
-from gantrymq_store_tools.extract import Wanted, described, extract, record_at
+from gantrymq_store_tools.extract import ExtractQuery, describe_record, extract, record_at
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
@@ -18,7 +18,7 @@ def numbers(small, **wanted):
     """Which of the store's records are extracted, and how many damages were told."""
     damages = []
     reader = LogReader(small.files, find_layout(small.files, small.root).log)
-    found = [record.log_offset for record in extract(reader, Wanted(**wanted), damages.append)]
+    found = [record.log_offset for record in extract(reader, ExtractQuery(**wanted), damages.append)]
     places = [place for place, _ in small.records]
     return [places.index(place) for place in found], len(damages)
 
@@ -62,7 +62,7 @@ def test_a_record_with_a_wrong_crc_can_still_be_looked_at(small):
     place, _ = small.records[7]
     small.spoil_log(place + 100, b"?")
     reader = LogReader(small.files, find_layout(small.files, small.root).log)
-    document = described(record_at(reader, place))
+    document = describe_record(record_at(reader, place))
     assert (document["topic"], document["keys"], document["log_offset"]) == ("Orders", "key-7 all", place)
 
 

@@ -138,8 +138,8 @@ def odd_store(tmp_path):
 @pytest.mark.parametrize("least", [1, 32])
 def test_numpy_says_what_the_record_by_record_way_says(tmp_path, monkeypatch, least):
     store = odd_store(tmp_path)
-    monkeypatch.setattr(numpy_records, "LEAST_RECORDS", least)
-    monkeypatch.setattr(module, "TRY_AGAIN", 0)
+    monkeypatch.setattr(numpy_records, "MIN_RECORDS", least)
+    monkeypatch.setattr(module, "RETRY_AFTER_RECORDS", 0)
     taken = []
     take = numpy_records.NumpyRecords.take
 
@@ -161,7 +161,7 @@ def test_numpy_says_what_the_record_by_record_way_says(tmp_path, monkeypatch, le
 @numpy_only
 @pytest.mark.parametrize("at", [1, 4, 9, 29, 46, 84, 89, 95])
 def test_columns_leave_damage_to_the_other_way(small, at, monkeypatch):
-    monkeypatch.setattr(numpy_records, "LEAST_RECORDS", 1)
+    monkeypatch.setattr(numpy_records, "MIN_RECORDS", 1)
     small.spoil_log(small.records[9][0] + at, b"\x3e")
     reader = reader_of(small)
     pure = rebuild_range(reader, 0, reader.log.end, EntryRules(), pure=True)

@@ -13,7 +13,7 @@ from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.range_part import IndexKeys
-from gantrymq_store_tools.rebuild_store import beside, rebuild_index, rebuild_queues
+from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues, sibling_folder
 
 
 def part(contents, name):
@@ -38,7 +38,7 @@ def test_nothing_is_written_over(small, tmp_path):
 
 
 def test_the_folder_lies_beside_the_store(tmp_path):
-    assert beside(tmp_path / "store", "rebuilt") == tmp_path / "store.rebuilt"
+    assert sibling_folder(tmp_path / "store", "rebuilt") == tmp_path / "store.rebuilt"
 
 
 def test_a_queue_without_a_record_keeps_its_entries_for_records_that_left_the_log(small, tmp_path):

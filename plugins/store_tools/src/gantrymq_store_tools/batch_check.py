@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
-from gantrymq_store_tools.checkpointed import EVERYTHING
+from gantrymq_store_tools.checkpointed import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles
@@ -46,9 +46,9 @@ class _Cursor:
 
 
 class BatchCheck:
-    """Compare the batch queues of one store. `see` each part, then `finish`."""
+    """Compare the batch queues of one store. `check_part` each part, then `finish`."""
 
-    def __init__(self, layout: Layout, open_files: OpenFiles, vouched_to: int = EVERYTHING) -> None:
+    def __init__(self, layout: Layout, open_files: OpenFiles, vouched_to: int = NO_LIMIT) -> None:
         """Reads nothing yet. *vouched_to*: see `vouched.vouched_to`."""
         self.findings: list[Finding] = []
         self.entries = 0
@@ -57,7 +57,7 @@ class BatchCheck:
         self._cursors = {queue: _Cursor(series, open_files) for queue, series in layout.batch.items()}
         self._nothing = _Cursor(Series(), open_files)
 
-    def see(self, part: RangePart) -> None:
+    def check_part(self, part: RangePart) -> None:
         """Compare the entries of *part*."""
         for queue, runs in part.batches.items():
             cursor = self._cursors.get(queue, self._nothing)

@@ -22,10 +22,10 @@ from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.batch_check import BatchCheck
-from gantrymq_store_tools.checkpointed import EVERYTHING, vouched_to
+from gantrymq_store_tools.checkpointed import NO_LIMIT, vouched_to
 from gantrymq_store_tools.config_check import check_checkpoint, check_configs, read_checkpoint
 from gantrymq_store_tools.ext_check import check_ext
-from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 from gantrymq_store_tools.index_check import IndexCheck
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.layout import Layout, find_layout
@@ -91,7 +91,7 @@ def check_store(
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     check_crc: bool = True,
     in_use: bool = False,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> CheckReport:
     """Examine everything below *root*. Nothing is written.
 
@@ -129,13 +129,13 @@ def _check(
     report: CheckReport,
     delay_levels: str,
     check_crc: bool,
-    progress: Progress,
+    progress: ProgressListener,
 ) -> None:
     rules = attrs.evolve(rules_of(files, layout, delay_levels), tag_keys=True)
     index_layout = None
     if layout.index:
         index_layout = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
-    bound, vouched_ms = EVERYTHING, EVERYTHING
+    bound, vouched_ms = NO_LIMIT, NO_LIMIT
     if report.vouched_to is not None:
         bound, vouched_ms = report.vouched_to, read_checkpoint(files, layout).index_timestamp
     end = min(bound, layout.log.end) if report.in_use else layout.log.end
@@ -149,9 +149,9 @@ def _check(
     for part in ranges(reader, rules, end=end, check_crc=check_crc, progress=progress, index=bool(layout.index)):
         damages += part.damages
         last_end = max(last_end, part.records_end)
-        queues.see(part)
-        batches.see(part)
-        index.see(part)
+        queues.check_part(part)
+        batches.check_part(part)
+        index.check_part(part)
         report.records += part.records
         first_timestamp = first_timestamp or part.first_timestamp
         last_timestamp = max(last_timestamp, part.last_timestamp)
@@ -161,7 +161,7 @@ def _check(
     of_log = log_findings(layout, reader, damages)
     if report.vouched_to is not None:
         tail_from = end if report.in_use else last_end
-        of_log = [_of_the_end(each) if (each.place or 0) >= tail_from else each for each in of_log]
+        of_log = [_left_by_kill(each) if (each.place or 0) >= tail_from else each for each in of_log]
     report.findings += of_log + queues.finish() + batches.finish() + index.finish()
     report.findings += check_ext(layout, open_files)
     if not report.in_use:
@@ -181,7 +181,7 @@ def _check(
         report.findings = [finding for finding in report.findings if not finding.recovery]
 
 
-def _of_the_end(finding: Finding) -> Finding:
+def _left_by_kill(finding: Finding) -> Finding:
     """What the last write leaves when its broker is killed: no sound record follows, and the next start cuts it off."""
     return finding.for_recovery() if finding.kind in TAIL else finding
 
@@ -195,7 +195,7 @@ def ranges(
     queues: bool = True,
     index: bool = True,
     pure: bool = False,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> Iterator[RangePart]:
     """The log up to *end* in parts of 64 MB, one after the other, zeros between two of them told as damage.
 

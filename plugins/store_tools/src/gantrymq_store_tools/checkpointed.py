@@ -20,9 +20,9 @@ from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = ["EVERYTHING", "vouched_to"]
+__all__ = ["NO_LIMIT", "vouched_to"]
 
-EVERYTHING = 1 << 62  # behind every log offset, and every time
+NO_LIMIT = 1 << 62  # behind every log offset, and every time
 FIRST_BYTES = 64 * 1024  # read of a file for its first record
 
 

@@ -19,16 +19,16 @@ from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_store_files.check import check_place
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
-from gantrymq_store_tools.findings import Progress, no_progress
+from gantrymq_store_tools.findings import ProgressListener, no_progress
 from gantrymq_store_tools.log_reader import LogReader
 
-__all__ = ["Wanted", "described", "extract", "record_at"]
+__all__ = ["ExtractQuery", "describe_record", "extract", "record_at"]
 
-TOLD_BYTES = 8 * 1024 * 1024
+PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 
 @attrs.frozen
-class Wanted:
+class ExtractQuery:
     """Which records; None means any. Bounds are first and last, both included."""
 
     topic: str | None = None
@@ -61,10 +61,10 @@ class Wanted:
 
 def extract(
     reader: LogReader,
-    wanted: Wanted,
+    wanted: ExtractQuery,
     damage: Callable[[LogDamage], object],
     *,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> Iterator[RecordView]:
     """Yield the records that are *wanted*, in the order of the log; *damage* is told what could not be read.
 
@@ -85,7 +85,7 @@ def extract(
     told = reader.log.start
     progress.begin("log", reader.log.end - reader.log.start)
     for found in walk:
-        if walk.position - told >= TOLD_BYTES:
+        if walk.position - told >= PROGRESS_STEP_BYTES:
             progress.advance(walk.position - told)
             told = walk.position
         if isinstance(found, LogDamage):
@@ -117,7 +117,7 @@ def record_at(reader: LogReader, log_offset: int) -> RecordView:
         raise QueryNotFound(f"no record starts at log offset {log_offset}: {what}") from None
 
 
-def described(record: RecordView) -> dict[str, Any]:
+def describe_record(record: RecordView) -> dict[str, Any]:
     """Everything of a record but its body."""
     properties = record.properties
     place = offset_id(bytes(record.store_host), record.log_offset)

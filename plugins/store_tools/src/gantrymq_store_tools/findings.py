@@ -10,10 +10,10 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Finding", "Progress", "no_progress"]
+__all__ = ["Finding", "ProgressListener", "no_progress"]
 
 
-class Progress:
+class ProgressListener:
     """How far a long run is; the base shows nothing."""
 
     def begin(self, what: str, total_bytes: int) -> None:
@@ -26,7 +26,7 @@ class Progress:
         """The part that began last is done."""
 
 
-no_progress = Progress()
+no_progress = ProgressListener()
 
 
 @attrs.frozen

@@ -34,7 +34,7 @@ from gantrymq_store_files.index import (
     entry_seconds,
     read_header,
 )
-from gantrymq_store_tools.checkpointed import EVERYTHING
+from gantrymq_store_tools.checkpointed import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, StoreFile
 from gantrymq_store_tools.open_files import OpenFiles
@@ -57,15 +57,15 @@ class _Entry(NamedTuple):
 
 
 class IndexCheck:
-    """Check the index of one store. `see` each part of the log, then `finish`."""
+    """Check the index of one store. `check_part` each part of the log, then `finish`."""
 
     def __init__(
         self,
         layout: Layout,
         index_layout: IndexLayout | None,
         open_files: OpenFiles,
-        vouched_until_ms: int = EVERYTHING,
-        vouched_to: int = EVERYTHING,
+        vouched_until_ms: int = NO_LIMIT,
+        vouched_to: int = NO_LIMIT,
     ) -> None:
         """Reads nothing yet.
 
@@ -89,7 +89,7 @@ class IndexCheck:
         self._missing_before = 0  # keys of records older than the index
         self._missing: tuple[int, int, int, bool] | None = None  # first and last log offset, keys, vouched for
 
-    def see(self, part: RangePart) -> None:
+    def check_part(self, part: RangePart) -> None:
         """Compare the keys of *part*."""
         if self._index_layout is None or not self._layout.index:
             return
@@ -180,7 +180,7 @@ class IndexCheck:
                 text = "no index file tells how many slots it has: they are empty, or their headers are damaged"
                 empty = all(self._header(file).index_count <= 1 for file in self._layout.index)
                 finding = Finding("index.header", "index", text, damage=not empty)
-                self._tell(finding, vouched=empty or self._vouched_until_ms == EVERYTHING)
+                self._tell(finding, vouched=empty or self._vouched_until_ms == NO_LIMIT)
             return
         for file in self._layout.index:
             if file.size == self._index_layout.file_bytes:

@@ -36,7 +36,7 @@ from gantrymq_store_tools.findings import Finding
 
 __all__ = ["Layout", "Series", "StoreFile", "find_layout"]
 
-_Shown = Callable[[Path], str]
+_PathText = Callable[[Path], str]
 QUEUE_FOLDERS = (QUEUES, EXT_QUEUES, BATCH_QUEUES)
 
 
@@ -105,7 +105,7 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     Raises:
         StoreLayoutError: no store, or one of a kind that is not read here; says which and what can be done.
     """
-    _refuse_what_is_no_store(files, root, log_folders)
+    _refuse_non_store(files, root, log_folders)
     findings: list[Finding] = []
 
     def shown(path: Path) -> str:
@@ -136,7 +136,7 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
     )
 
 
-def _refuse_what_is_no_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
+def _refuse_non_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
     stat = files.stat(root)
     if stat is None or not stat.is_dir:
         raise StoreLayoutError(f"{root} is no folder; give the store's folder, the broker's storePathRootDir")
@@ -171,7 +171,7 @@ def _is_rocksdb(names: Iterable[str]) -> bool:
     return "CURRENT" in found and any(name.startswith("MANIFEST-") or name.endswith(".sst") for name in found)
 
 
-def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: _Shown) -> Series:
+def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: _PathText) -> Series:
     found: list[StoreFile] = []
     for folder in folders:
         for name in files.list(folder):
@@ -192,11 +192,11 @@ def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: 
     size = _usual_size(found, pairwise_steps=True)
     if len(found) == 1 and size and found[0].start % size:  # it was cut: the whole size divides its place in the log
         size = next(found[0].start // n for n in range(found[0].start // size, 0, -1) if found[0].start % n == 0)
-    _note_sizes(found, size, "layout.log_size", "mappedFileSizeCommitLog", findings, shown)
+    _check_sizes(found, size, "layout.log_size", "mappedFileSizeCommitLog", findings, shown)
     return Series(tuple(found), size)
 
 
-def _queues(files: Files, folder: Path, findings: list[Finding], shown: _Shown) -> dict[Queue, Series]:
+def _queues(files: Files, folder: Path, findings: list[Finding], shown: _PathText) -> dict[Queue, Series]:
     found: dict[Queue, list[StoreFile]] = {}
     for topic in files.list(folder):
         for name in files.list(folder / topic):
@@ -215,11 +215,11 @@ def _queues(files: Files, folder: Path, findings: list[Finding], shown: _Shown) 
                     found.setdefault(Queue(topic, int(name)), []).append(StoreFile(path, start, stat.size))
     size = _usual_size([file for each in found.values() for file in each])
     for each in found.values():
-        _note_sizes(each, size, "layout.queue_size", "the size of the other files", findings, shown)
+        _check_sizes(each, size, "layout.queue_size", "the size of the other files", findings, shown)
     return {queue: Series(tuple(each), size) for queue, each in found.items()}
 
 
-def _index(files: Files, folder: Path, findings: list[Finding], shown: _Shown) -> tuple[StoreFile, ...]:
+def _index(files: Files, folder: Path, findings: list[Finding], shown: _PathText) -> tuple[StoreFile, ...]:
     found = []
     for name in files.list(folder):
         stat = files.stat(folder / name)
@@ -231,7 +231,7 @@ def _index(files: Files, folder: Path, findings: list[Finding], shown: _Shown) -
             text = f"{shown(folder / name)} is no index file: their names are times of 17 digits"
             findings.append(Finding("layout.stray", shown(folder / name), text))
     size = _usual_size(found)
-    _note_sizes(found, size, "layout.index_size", "the size of the other files", findings, shown)
+    _check_sizes(found, size, "layout.index_size", "the size of the other files", findings, shown)
     return tuple(found)
 
 
@@ -246,8 +246,8 @@ def _usual_size(found: Sequence[StoreFile], *, pairwise_steps: bool = False) -> 
     return max((size for size, count in votes.items() if count == most), default=0)
 
 
-def _note_sizes(
-    found: Sequence[StoreFile], size: int, kind: str, key: str, findings: list[Finding], shown: _Shown
+def _check_sizes(
+    found: Sequence[StoreFile], size: int, kind: str, key: str, findings: list[Finding], shown: _PathText
 ) -> None:
     for file in found:
         if file.size != size:

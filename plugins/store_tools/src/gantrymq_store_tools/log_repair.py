@@ -27,7 +27,7 @@ from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.target_files import TargetFiles, copy_file
 
-__all__ = ["copy_log", "mend_log"]
+__all__ = ["copy_log", "repair_log"]
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -39,7 +39,7 @@ def copy_log(files: Files, layout: Layout, target: Path) -> None:
         copy_file(files, file.path, target / file_name(file.start), layout.log.file_bytes)
 
 
-def mend_log(
+def repair_log(
     files: Files,
     reader: LogReader,
     damages: Sequence[LogDamage],
@@ -77,7 +77,7 @@ def mend_log(
             done.append(f"log offset {start}: the log ends here now{note}")
             continue
         file_end = start - start % size + size
-        last = end >= file_end or not _sound_behind(reader, end, file_end)
+        last = end >= file_end or not _sound_after(reader, end, file_end)
         _fill(copies, target, start, min(end, file_end))
         if last and file_end - start >= BLANK_BYTES:
             copies.write(target, start, encode_blank(file_end - start))
@@ -102,7 +102,7 @@ def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
         yield damage._replace(log_offset=start + at, size=length)
 
 
-def _sound_behind(reader: LogReader, place: int, file_end: int) -> bool:
+def _sound_after(reader: LogReader, place: int, file_end: int) -> bool:
     """Whether the walk went on inside the file: damage ends at a sound place, or where only zeros follow."""
     if file_end - place < BLANK_BYTES:
         return False

@@ -28,8 +28,8 @@ from gantrymq_store_tools.record_entries import EntryRules
 
 __all__ = ["NumpyRecords", "uses_numpy"]
 
-LEAST_RECORDS = 32  # fewer are not worth the overhead
-LONGEST_VALUE = 255  # of a key or tag; longer ones go the other way
+MIN_RECORDS = 32  # fewer are not worth the overhead
+MAX_VALUE_BYTES = 255  # of a key or tag; longer ones go the other way
 _START = struct.Struct(">iI")
 _HEAD_BYTES = HEAD_V4.size
 _HEAD = [(name, "V8" if letters == "8s" else f">{letters}") for name, letters in HEAD_FIELDS]
@@ -70,7 +70,7 @@ class NumpyRecords:
             Bytes that were taken.
         """
         starts = _chain(view, min(end - base, len(view)))
-        if len(starts) < LEAST_RECORDS:
+        if len(starts) < MIN_RECORDS:
             return 0
         np = self._np
         data = np.frombuffer(view, dtype=np.uint8)
@@ -87,14 +87,14 @@ class NumpyRecords:
         text_length = data[length_at].astype(np.int64) << 8 | data[length_at + 1]
         good &= length_at + 2 + text_length == at + size
         count = _first_false(np, good)
-        if count >= LEAST_RECORDS and self._check_crc:
+        if count >= MIN_RECORDS and self._check_crc:
             count = self._right_crcs(view, starts, head["body_crc"], body, count)
-        if count < LEAST_RECORDS:
+        if count < MIN_RECORDS:
             return 0
         texts = _Texts(np, view, (length_at + 2)[:count], text_length[:count])
         topics = _Topics(np, data, (topic_at + 1)[:count], topic_length[:count])
         count = min(texts.well_formed(self._rules), topics.usable(self._odd_topics))
-        if count < LEAST_RECORDS:
+        if count < MIN_RECORDS:
             return 0
         self._add(part, head[:count], topics, texts, count)
         return starts[count - 1] + int(size[count - 1])
@@ -219,7 +219,7 @@ class _Texts:
         pairs = min(len(equals), len(end))
         start = np.concatenate(([0], end[: max(pairs - 1, 0)] + 1))[:pairs]
         equals_of, end_of = equals[:pairs], end[:pairs]
-        fine = (equals_of > start) & (end_of > equals_of + 1) & (end_of - equals_of <= LONGEST_VALUE)
+        fine = (equals_of > start) & (end_of > equals_of + 1) & (end_of - equals_of <= MAX_VALUE_BYTES)
         if pairs:
             following = np.append(equals[1 : pairs + 1], len(text) + 1)[:pairs]
             fine &= following > end_of  # one that comes earlier is a second separator in this pair

@@ -13,11 +13,11 @@ from gantrymq.errors import StoreError
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 from gantrymq.world.files import Files
 from gantrymq_store_tools.check import CheckReport, check_store
-from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 
 __all__ = ["check_open_store"]
 
-LOOKS = 3  # at most, where files that were to be read are gone
+MAX_ATTEMPTS = 3  # at most, where files that were to be read are gone
 
 
 def check_open_store(
@@ -27,7 +27,7 @@ def check_open_store(
     log_folders: Sequence[Path] = (),
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     check_crc: bool = True,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> CheckReport:
     """As `check_store`, up to `CheckReport.vouched_to`; a second look follows where the first finds damage.
 
@@ -37,7 +37,7 @@ def check_open_store(
     """
 
     def look() -> CheckReport:
-        for _ in range(LOOKS):
+        for _ in range(MAX_ATTEMPTS):
             try:
                 return check_store(
                     files,

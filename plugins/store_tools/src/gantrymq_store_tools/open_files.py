@@ -10,7 +10,7 @@ from gantrymq_store_tools.layout import Series
 
 __all__ = ["OpenFiles"]
 
-MOST_OPEN = 64
+MAX_OPEN = 64
 
 
 class OpenFiles:
@@ -25,7 +25,7 @@ class OpenFiles:
         """Up to *length* bytes of one file; shorter at its end. Raises OSError."""
         file = self._open.get(path)
         if file is None:
-            if len(self._open) >= MOST_OPEN:
+            if len(self._open) >= MAX_OPEN:
                 self._open.popitem(last=False)[1].close()
             file = self._open[path] = self._files.open(path, read_only=True)
         else:

@@ -28,11 +28,11 @@ from gantrymq.errors import FormatError
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ExtUnit, ext_position, read_ext_unit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
-from gantrymq_store_tools.checkpointed import EVERYTHING
+from gantrymq_store_tools.checkpointed import NO_LIMIT
 from gantrymq_store_tools.findings import Finding
 from gantrymq_store_tools.layout import Layout, Series
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.queue_order import InOrder, QueueOrder, name_problem
+from gantrymq_store_tools.queue_order import QueueOrder, SettledRun, name_problem
 from gantrymq_store_tools.range_part import RangePart, Run
 
 __all__ = ["QueueCheck"]
@@ -43,14 +43,14 @@ _ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
 
 
 class QueueCheck:
-    """Compare the ordinary queues of one store. `see` each part, then `finish`."""
+    """Compare the ordinary queues of one store. `check_part` each part, then `finish`."""
 
     def __init__(
         self,
         layout: Layout,
         open_files: OpenFiles,
         known_topics: frozenset[str] | None = None,
-        vouched_to: int = EVERYTHING,
+        vouched_to: int = NO_LIMIT,
     ) -> None:
         """Reads nothing yet.
 
@@ -72,7 +72,7 @@ class QueueCheck:
         # kind, path and damage of the newest finding, and the place behind it
         self._last: tuple[str, str, bool, int] | None = None
 
-    def see(self, part: RangePart) -> None:
+    def check_part(self, part: RangePart) -> None:
         """Compare the entries of *part*."""
         for queue, runs in part.queues.items():
             series = self._layout.queues.get(queue, _EMPTY)
@@ -117,7 +117,7 @@ class QueueCheck:
             self.findings.append(Finding("queue.deleted", f"consumequeue/{topic}", text, damage=False))
         return self.findings
 
-    def _settled(self, queue: Queue, series: Series, settled: InOrder, end: int, last: tuple[int, int]) -> None:
+    def _settled(self, queue: Queue, series: Series, settled: SettledRun, end: int, last: tuple[int, int]) -> None:
         """Compare a run; *end* is where the one before it ended, -1 for the first, *last* its last record."""
         run = settled.run
         if settled.stated != run.start:

@@ -21,13 +21,13 @@ from gantrymq.model.queue import Queue
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 from gantrymq_store_tools.range_part import Run
 
-__all__ = ["InOrder", "QueueOrder", "name_problem"]
+__all__ = ["QueueOrder", "SettledRun", "name_problem"]
 
-MOST_OFFSETS = 1 << 48
+MAX_OFFSET = 1 << 48
 MAX_NAME_BYTES = 255  # of a folder
 
 
-class InOrder(NamedTuple):
+class SettledRun(NamedTuple):
     """A run in its place."""
 
     run: Run  # with the queue offset that belongs to it
@@ -45,33 +45,33 @@ class QueueOrder:
         self.last = (0, 0)  # log offset and size of the last record
         self._waiting: Run | None = None
 
-    def feed(self, run: Run) -> list[InOrder]:
+    def feed(self, run: Run) -> list[SettledRun]:
         """Take *run*; returns what is settled by it, in the order of the log."""
         settled = []
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             settled.append(self._place(waiting, self._settle(waiting, run.start)))
-        usable = 0 <= run.start <= MOST_OFFSETS
+        usable = 0 <= run.start <= MAX_OFFSET
         if usable and (run.start == self.end or run.end - run.start > 1):
             settled.append(self._place(run, run.start))
         else:
             self._waiting = run
         return settled
 
-    def finish(self) -> list[InOrder]:
+    def finish(self) -> list[SettledRun]:
         """Settle what still waits for a next one."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return []
         start = waiting.start
         if self.end < 0:
-            return [self._place(waiting, start if 0 <= start <= MOST_OFFSETS else 0)]
+            return [self._place(waiting, start if 0 <= start <= MAX_OFFSET else 0)]
         return [self._place(waiting, start if start == 0 or self._room(waiting) else self.end)]
 
     def _settle(self, waiting: Run, following: int) -> int:
         """Where *waiting* belongs when the next record states *following*."""
         start = waiting.start
-        if not 0 <= start <= MOST_OFFSETS:
+        if not 0 <= start <= MAX_OFFSET:
             return max(self.end if self.end >= 0 else following - 1, 0)
         if following == waiting.end:
             return start
@@ -88,13 +88,13 @@ class QueueOrder:
         place: int = ENTRY.unpack_from(run.entries)[0]
         return 0 <= run.start - self.end <= (place - sum(self.last)) // MIN_RECORD_BYTES
 
-    def _place(self, run: Run, start: int) -> InOrder:
+    def _place(self, run: Run, start: int) -> SettledRun:
         placed = run if start == run.start else Run(start, run.entries, start + run.end - run.start)
         self.first = placed.start if self.first < 0 else min(self.first, placed.start)
         self.end = placed.end
         place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
         self.last = (place, size)
-        return InOrder(placed, run.start)
+        return SettledRun(placed, run.start)
 
 
 def name_problem(queue: Queue) -> str | None:

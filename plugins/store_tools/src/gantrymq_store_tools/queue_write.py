@@ -28,13 +28,13 @@ from gantrymq_store_files.ext_unit import MAX_UNIT_BYTES, ext_position, read_ext
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.open_files import OpenFiles
-from gantrymq_store_tools.queue_order import InOrder, QueueOrder, name_problem
+from gantrymq_store_tools.queue_order import QueueOrder, SettledRun, name_problem
 from gantrymq_store_tools.range_part import RangePart, Run
 from gantrymq_store_tools.target_files import TargetFiles
 
 __all__ = ["QueueWriter"]
 
-MOST_LOST = 16_000_000  # entries between two others
+MAX_LOST = 16_000_000  # entries between two others
 DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
 
 
@@ -123,7 +123,7 @@ class QueueWriter:
             self.refused[queue] = problem
         return problem is None
 
-    def _settled(self, queue: Queue, settled: InOrder) -> None:
+    def _settled(self, queue: Queue, settled: SettledRun) -> None:
         run = settled.run
         if settled.stated != run.start:
             self.moved.append((queue, ENTRY.unpack_from(run.entries)[0], settled.stated, run.start))
@@ -141,10 +141,10 @@ class QueueWriter:
                 self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
         elif run.start > end:
             self.lost += run.start - end
-            first = max(end, run.start - MOST_LOST)  # offsets that far away no damage explains
+            first = max(end, run.start - MAX_LOST)  # offsets that far away no damage explains
             self._queues.write(folder, first * ENTRY_BYTES, bytes(entries[:ENTRY_BYTES]) * (run.start - first))
         elif run.end < end:
-            last = min(end, run.end + MOST_LOST)
+            last = min(end, run.end + MAX_LOST)
             self._queues.write(folder, run.end * ENTRY_BYTES, bytes((last - run.end) * ENTRY_BYTES))
         self._queues.write(folder, position, entries)
         self._ends[queue] = run.end

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 KEYS_AT_ONCE = 4096
-TRY_AGAIN = 64  # records after one that was unusual
+RETRY_AFTER_RECORDS = 64  # records after one that was unusual
 
 
 def rebuild_range(
@@ -69,7 +69,7 @@ def rebuild_range(
         if isinstance(found, LogDamage):
             part.damages.append(found)
             continue
-        see_record(part, found)
+        count_record(part, found)
         if queues:
             add_entries(part, found, rules)
         if index:
@@ -79,7 +79,7 @@ def rebuild_range(
             waiting.flush()
             while taken := many.take(part, walk.window(), walk.position, end):
                 walk.skip(taken, many.last_timestamp)
-            alone = TRY_AGAIN
+            alone = RETRY_AFTER_RECORDS
     waiting.flush()
     part.end, part.zeros_from = walk.position, walk.zeros_from
     return part
@@ -112,7 +112,7 @@ class _Keys:
             self._topics, self._keys = [], []
 
 
-def see_record(part: RangePart, record: RecordView) -> None:
+def count_record(part: RangePart, record: RecordView) -> None:
     """Count *record*; a filler is none."""
     part.records += not is_filler(record)
     part.record_bytes += record.total_size

@@ -14,7 +14,7 @@ from gantrymq.world.files import Files
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import log_findings, ranges
-from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 from gantrymq_store_tools.index_layout import find_index_layout, usual_layout
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import Layout, find_layout
@@ -24,7 +24,7 @@ from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import new_folder, same_bytes
 
-__all__ = ["RebuildReport", "beside", "rebuild_index", "rebuild_queues"]
+__all__ = ["RebuildReport", "rebuild_index", "rebuild_queues", "sibling_folder"]
 
 
 @attrs.define
@@ -57,7 +57,7 @@ class RebuildReport:
         }
 
 
-def beside(root: Path, what: str) -> Path:
+def sibling_folder(root: Path, what: str) -> Path:
     """Where something made from *root* goes unless a place is named: ``store`` -> ``store.rebuilt``."""
     whole = root.absolute()
     return whole.with_name(f"{whole.name}.{what}")
@@ -70,7 +70,7 @@ def rebuild_queues(
     *,
     log_folders: Sequence[Path] = (),
     delay_levels: str = DEFAULT_DELAY_LEVELS,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> RebuildReport:
     """Write ``consumequeue`` and ``batchconsumequeue`` of the store *root* into the folder *target*.
 
@@ -126,7 +126,7 @@ def rebuild_index(
     log_folders: Sequence[Path] = (),
     index_layout: IndexLayout | None = None,
     tag_keys: bool | None = None,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> RebuildReport:
     """Write ``index`` of the store *root* into the folder *target*.
 

@@ -29,11 +29,11 @@ from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_tools.check import CheckReport, check_store, ranges
 from gantrymq_store_tools.config_check import NO_JSON, json_problem, read_checkpoint
-from gantrymq_store_tools.findings import Progress, no_progress
+from gantrymq_store_tools.findings import ProgressListener, no_progress
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.log_repair import copy_log, mend_log
+from gantrymq_store_tools.log_repair import copy_log, repair_log
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.rebuild_store import present_index_layout
@@ -43,7 +43,7 @@ from gantrymq_store_tools.target_files import copy_file, new_folder
 __all__ = ["RepairReport", "repair_store"]
 
 QUEUE_OFFSET_AT = 20  # in a record, see `formats.record`
-MADE_HERE = frozenset({QUEUES, BATCH_QUEUES, INDEX, "checkpoint", "config", "abort", "lock"})
+REWRITTEN = frozenset({QUEUES, BATCH_QUEUES, INDEX, "checkpoint", "config", "abort", "lock"})
 
 
 @attrs.define
@@ -82,7 +82,7 @@ def repair_store(
     *,
     log_folders: Sequence[Path] = (),
     delay_levels: str = DEFAULT_DELAY_LEVELS,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> RepairReport:
     """Check *root*, make a repaired copy in the folder *target* when something is wrong, and check that.
 
@@ -121,7 +121,7 @@ def _make_from_log(
     report: RepairReport,
     utc_offset_ms: Callable[[int], int],
     delay_levels: str,
-    progress: Progress,
+    progress: ProgressListener,
 ) -> dict[str, int]:
     """Mend the copied log, write queues, index and checkpoint; returns how many queues each topic needs."""
     reader, open_files = LogReader(files, layout.log), OpenFiles(files)
@@ -153,7 +153,7 @@ def _make_from_log(
             records_end = max(records_end, part.records_end)
         queue_files, index_files = queues.finish(), index.finish()
         progress.end()
-        report.done += mend_log(files, reader, damages, records_end, target / COMMIT_LOG, aside / COMMIT_LOG)
+        report.done += repair_log(files, reader, damages, records_end, target / COMMIT_LOG, aside / COMMIT_LOG)
         report.done += _correct_offsets(files, layout, queues, target / COMMIT_LOG)
     finally:
         reader.close()
@@ -213,7 +213,7 @@ def _copy_rest(files: Files, layout: Layout, target: Path) -> None:
     def copy(source: Path, to: Path) -> None:
         for name in files.list(source):
             path, stat = source / name, files.stat(source / name)
-            if stat is None or path in log_folders or (source == layout.root and name in MADE_HERE):
+            if stat is None or path in log_folders or (source == layout.root and name in REWRITTEN):
                 continue
             if (
                 path.is_relative_to(ext_root)

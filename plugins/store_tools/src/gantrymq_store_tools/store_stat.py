@@ -13,14 +13,14 @@ from gantrymq.world.files import Files
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.index import HEADER_BYTES, read_header
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
-from gantrymq_store_tools.findings import Progress, no_progress
+from gantrymq_store_tools.findings import ProgressListener, no_progress
 from gantrymq_store_tools.layout import Layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
 
 __all__ = ["QueueStat", "StoreStat", "stat_store"]
 
-TOLD_BYTES = 8 * 1024 * 1024
+PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 
 @attrs.define
@@ -89,7 +89,7 @@ class StoreStat:
         }
 
 
-def stat_store(files: Files, layout: Layout, *, progress: Progress = no_progress) -> StoreStat:
+def stat_store(files: Files, layout: Layout, *, progress: ProgressListener = no_progress) -> StoreStat:
     """Read the whole log, and the headers of the index. Raises OSError."""
     log = layout.log
     found = StoreStat(layout.root, log.start, log_files=len(log.files), log_file_bytes=log.file_bytes)
@@ -98,7 +98,7 @@ def stat_store(files: Files, layout: Layout, *, progress: Progress = no_progress
     progress.begin("log", log.end - log.start)
     try:
         for each in walk:
-            if walk.position - told >= TOLD_BYTES:
+            if walk.position - told >= PROGRESS_STEP_BYTES:
                 progress.advance(walk.position - told)
                 told = walk.position
             if isinstance(each, LogDamage):

@@ -12,7 +12,7 @@ from gantrymq_store_files.file_names import file_name, pieces
 
 __all__ = ["TargetFiles", "copy_file", "new_folder", "same_bytes"]
 
-MOST_OPEN = 64
+MAX_OPEN = 64
 CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
 
@@ -50,7 +50,7 @@ class TargetFiles:
         if found is not None:
             self._open.move_to_end(path)
             return found
-        if len(self._open) >= MOST_OPEN:
+        if len(self._open) >= MAX_OPEN:
             self._open.popitem(last=False)[1].close()
         if path.parent not in self._folders:
             self._files.make_dirs(path.parent)

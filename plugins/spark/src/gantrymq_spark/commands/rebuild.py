@@ -54,7 +54,7 @@ def rebuild(
     from gantrymq_spark.jobs.rebuild import over_spark
     from gantrymq_spark.jobs.rebuild import rebuild as work
     from gantrymq_store_files.index import IndexLayout
-    from gantrymq_store_tools.rebuild_store import beside
+    from gantrymq_store_tools.rebuild_store import sibling_folder
 
     if (slots is None) != (entries is None):
         raise click.UsageError("give --slots and --entries together")
@@ -65,7 +65,7 @@ def rebuild(
         done = work(
             RealFiles(),
             root,
-            target if target is not None else beside(root, "rebuilt"),
+            target if target is not None else sibling_folder(root, "rebuilt"),
             RealClock().utc_offset_ms,
             queues=queues,
             index=index,

@@ -35,7 +35,7 @@ from gantrymq_spark.jobs.rebuild_plan import (
 from gantrymq_spark.jobs.rebuild_steps import edge_keys, remove_folder, work_range, write_index_file, write_queues
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.check import log_findings, refuse_no_log
-from gantrymq_store_tools.findings import Finding, Progress, no_progress
+from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 from gantrymq_store_tools.layout import Layout, find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.open_files import OpenFiles
@@ -109,7 +109,7 @@ def rebuild(
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     index_layout: IndexLayout | None = None,
     tag_keys: bool | None = None,
-    progress: Progress = no_progress,
+    progress: ProgressListener = no_progress,
 ) -> Rebuilt:
     """Write queues and index of the store *root* into the folder *target*, which every worker has to see.
 
@@ -195,7 +195,7 @@ def _prepare(files: Files, plan: RebuildPlan) -> None:
 
 
 def _ranges(
-    files: Files, plan: RebuildPlan, run: Run, range_bytes: int, bound: dict[str, Any], progress: Progress
+    files: Files, plan: RebuildPlan, run: Run, range_bytes: int, bound: dict[str, Any], progress: ProgressListener
 ) -> list[PartHead]:
     steps = again = cut_ranges(plan.layout.log, range_bytes)
     heads: dict[Path, PartHead] = {}

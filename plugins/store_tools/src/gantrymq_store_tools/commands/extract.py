@@ -61,7 +61,7 @@ def extract(
     """
     from gantrymq.errors import StoreError
     from gantrymq.world.real import RealFiles
-    from gantrymq_store_tools.extract import Wanted
+    from gantrymq_store_tools.extract import ExtractQuery
     from gantrymq_store_tools.extract import extract as find
     from gantrymq_store_tools.layout import find_layout
     from gantrymq_store_tools.log_reader import LogReader
@@ -69,7 +69,7 @@ def extract(
     open_now = warn_if_in_use(root)
     files = RealFiles()
     reader = LogReader(files, find_layout(files, root, log_folders).log)
-    wanted = Wanted(topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag)
+    wanted = ExtractQuery(topic, queue_id, from_offset, to_offset, from_time, to_time, key, message_id, tag)
     damages: list[LogDamage] = []
     found = 0
     if raw is not None and files.stat(raw) is not None:

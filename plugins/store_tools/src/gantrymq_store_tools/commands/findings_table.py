@@ -9,7 +9,7 @@ from gantrymq_store_tools.findings import Finding
 
 __all__ = ["show_findings"]
 
-MOST_SHOWN = 200  # findings in a table for people; the JSON has them all
+MAX_ROWS = 200  # findings in a table for people; the JSON has them all
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
@@ -24,8 +24,8 @@ def show_findings(findings: Sequence[Finding]) -> None:
             "" if finding.extent is None else finding.extent,
             finding.text,
         )
-        for finding in findings[:MOST_SHOWN]
+        for finding in findings[:MAX_ROWS]
     )
     print_table(["Kind", "Where", "Place", "Extent", "What"], rows)
-    if len(findings) > MOST_SHOWN:
-        say(f"{len(findings) - MOST_SHOWN} more; --output json has all of them")
+    if len(findings) > MAX_ROWS:
+        say(f"{len(findings) - MAX_ROWS} more; --output json has all of them")

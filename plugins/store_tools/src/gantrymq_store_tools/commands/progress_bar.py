@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from gantrymq_store_tools.findings import Progress
+from gantrymq_store_tools.findings import ProgressListener
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -16,10 +16,10 @@ __all__ = ["progress_bar"]
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress]:
+def progress_bar() -> Iterator[ProgressListener]:
     """Bars on stderr while the body runs, nothing where that is no terminal."""
     if not sys.stderr.isatty():
-        yield Progress()
+        yield ProgressListener()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -36,7 +36,7 @@ def progress_bar() -> Iterator[Progress]:
         yield _Bars(bars)
 
 
-class _Bars(Progress):
+class _Bars(ProgressListener):
     """A bar for each part of the work."""
 
     def __init__(self, bars: Bars) -> None:

@@ -37,15 +37,15 @@ def rebuild_queues(
     To use them, stop the broker and put consumequeue of that folder in place of the store's.
     """
     from gantrymq.world.real import RealFiles
-    from gantrymq_store_tools.rebuild_store import beside
     from gantrymq_store_tools.rebuild_store import rebuild_queues as work
+    from gantrymq_store_tools.rebuild_store import sibling_folder
 
     refuse_if_in_use(root)
     with progress_bar() as progress:
         report = work(
             RealFiles(),
             root,
-            target if target is not None else beside(root, "rebuilt"),
+            target if target is not None else sibling_folder(root, "rebuilt"),
             log_folders=log_folders,
             delay_levels=delay_levels,
             progress=progress,
@@ -80,8 +80,8 @@ def rebuild_index(
     """
     from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_store_files.index import IndexLayout
-    from gantrymq_store_tools.rebuild_store import beside
     from gantrymq_store_tools.rebuild_store import rebuild_index as work
+    from gantrymq_store_tools.rebuild_store import sibling_folder
 
     if (slots is None) != (entries is None):
         raise click.UsageError("give --slots and --entries together")
@@ -90,7 +90,7 @@ def rebuild_index(
         report = work(
             RealFiles(),
             root,
-            target if target is not None else beside(root, "rebuilt"),
+            target if target is not None else sibling_folder(root, "rebuilt"),
             RealClock().utc_offset_ms,
             log_folders=log_folders,
             index_layout=IndexLayout(slots, entries) if slots is not None and entries is not None else None,

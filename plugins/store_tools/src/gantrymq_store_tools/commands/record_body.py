@@ -7,7 +7,7 @@ from typing import Any
 from gantrymq.commands.bodies import body_members, body_text
 from gantrymq.formats.compression import readable
 from gantrymq.formats.record import RecordView
-from gantrymq_store_tools.extract import described
+from gantrymq_store_tools.extract import describe_record
 
 __all__ = ["text_of", "with_body"]
 
@@ -19,4 +19,4 @@ def text_of(record: RecordView) -> str:
 
 def with_body(record: RecordView) -> dict[str, Any]:
     """For scripts: everything that the record says, its body among it."""
-    return {**described(record), **body_members(*readable(record.body, record.sys_flag))}
+    return {**describe_record(record), **body_members(*readable(record.body, record.sys_flag))}

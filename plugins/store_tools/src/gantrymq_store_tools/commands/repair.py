@@ -34,7 +34,7 @@ def repair(
     has the store open.
     """
     from gantrymq.world.real import RealClock, RealFiles
-    from gantrymq_store_tools.rebuild_store import beside
+    from gantrymq_store_tools.rebuild_store import sibling_folder
     from gantrymq_store_tools.repair import repair_store
 
     refuse_if_in_use(root)
@@ -43,7 +43,7 @@ def repair(
         report = repair_store(
             RealFiles(),
             root,
-            target if target is not None else beside(root, "repaired"),
+            target if target is not None else sibling_folder(root, "repaired"),
             clock.now_ms(),
             clock.utc_offset_ms,
             log_folders=log_folders,
