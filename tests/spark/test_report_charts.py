@@ -1,6 +1,7 @@
 """Charts and pages show names as they are, whatever is in them, and lines only where there are messages."""
 
 import re
+from datetime import UTC, datetime
 from importlib.util import find_spec
 
 import click
@@ -9,9 +10,12 @@ import pytest
 from gantrymq.cli import main
 from gantrymq_spark.jobs.audit_messages import dead_letter
 from gantrymq_spark.jobs.audit_summary import ADVICE
+from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.jobs.stats_summary import StatsSummary
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table, write_page
-from gantrymq_spark.report.texts import counted
+from gantrymq_spark.report.stats_page import stats_page
+from gantrymq_spark.report.texts import counted, decimals
 
 NAMES = ["a$x_1$/0", r"$\frac$", "<b>&", "%DLQ%g", "_under", "主题", "x" * 200]
 
@@ -98,3 +102,52 @@ def test_a_page_escapes_and_counts_what_it_leaves_out(tmp_path):
     assert "<svg/>" in text
     assert "1,234" in text and "0.50" in text
     assert "These are 2 of 70,000; the others are elsewhere." in text
+
+
+def labels_of(chart):
+    """The texts of a chart in the order in which it has them."""
+    return re.findall(r"<text[^>]*>([^<]*)<", chart)
+
+
+@pytest.mark.parametrize("step", sorted(STEP_SECONDS))
+def test_the_time_axis_of_one_point_is_a_few_steps_long(step):
+    at = datetime(2026, 1, 3, 12, tzinfo=UTC)
+    chart = lines({"Orders": [(int(at.timestamp()) * 1_000_000, 1)]}, "messages", STEP_SECONDS[step])
+    assert not any(label.startswith(("2024", "2025", "2027", "2028")) for label in labels_of(chart)), labels_of(chart)
+
+
+def test_axes_count_in_whole_messages_and_write_large_numbers_short():
+    assert {label for label in labels_of(bars(["a"], [1], "messages")) if label[:1].isdigit()} == {"0", "1"}
+    assert {label for label in labels_of(lines({"a": [(0, 1), (1, 2)]}, "m", 3600)) if "." in label} == set()
+    assert "0.00005" in labels_of(lines({"a": [(0, 0.00025)]}, "messages/s", 3600))
+    for chart in (bars(["a"], [10**13], "bytes"), lines({"a": [(0, 2.5e8), (3_600_000_000, 1e8)]}, "bytes/s", 3600)):
+        assert not any("1e" in label for label in labels_of(chart))
+        assert any(re.fullmatch(r"\d+ [MT]", label) for label in labels_of(chart)), labels_of(chart)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0.00"),
+        (0.0000023, "0.0000023"),
+        (0.0049, "0.0049"),
+        (0.01, "0.01"),
+        (1234.5, "1,234.50"),
+        (-0.002, "-0.002"),
+    ],
+)
+def test_a_small_rate_is_not_written_as_nothing(value, text):
+    assert decimals(value) == text
+
+
+def test_a_chart_whose_older_points_are_left_out_says_so():
+    row = {"messages": 1, "bytes": 1, "topic": "Orders"}
+    counts = dict.fromkeys(("topics", "queues", "tags", "keys", "producers"), 1)
+    figures = (row, [row], [], [], [], [], None, counts, "minute", {"Orders": [(60_000, 1, 1)]}, [])
+    said = {
+        left_out: stats_page(Input(store="/s"), StatsSummary(*figures, left_out), None).sections[0].sentences
+        for left_out in (0, 1, 4321)
+    }
+    assert [len(sentences) for sentences in said.values()] == [1, 2, 2]
+    assert said[1][1] == "The chart has the newest 1 point; 1 older point is left out."
+    assert said[4321][1] == "The chart has the newest 1 point; 4,321 older points are left out."

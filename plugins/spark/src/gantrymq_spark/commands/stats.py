@@ -9,6 +9,7 @@ from gantrymq_spark.commands.inputs import input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats import STEPS
+from gantrymq_spark.report.texts import decimals
 
 __all__ = ["stats"]
 
@@ -68,4 +69,4 @@ def stats(
 def _text(value: object) -> object:
     if value is None:
         return ""
-    return f"{value:.2f}" if isinstance(value, float) else value
+    return decimals(value) if isinstance(value, float) else value

@@ -33,6 +33,7 @@ class StatsSummary:
     step: str
     rates: dict[str, list[tuple[int, int, int]]]  # of the largest topics: ms, messages, bytes
     busiest: list[dict[str, Any]]  # times with the most messages, of all topics
+    left_out: int = 0  # older points that `rates` lacks
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON document."""
@@ -40,7 +41,9 @@ class StatsSummary:
             topic: [{"time": time, "messages": messages, "bytes": size} for time, messages, size in points]
             for topic, points in self.rates.items()
         }
-        return {**attrs.asdict(self, recurse=False), "rates": rates}
+        members = attrs.asdict(self, recurse=False)
+        left_out = members.pop("left_out")
+        return {**members, "rates": rates, "ratesLeftOut": left_out}
 
 
 def stats_summary(figures: Figures, step: str, top: int) -> StatsSummary:
@@ -60,6 +63,8 @@ def stats_summary(figures: Figures, step: str, top: int) -> StatsSummary:
     found: dict[str, list[tuple[int, int, int]]] = {name: [] for name in names}
     for row in rates.orderBy(sql.desc("time")).limit(POINTS).collect()[::-1]:
         found[row["topic"]].append((_ms(row["time"]), row["messages"], row["bytes"]))
+    drawn = sum(map(len, found.values()))
+    left_out = rates.count() - drawn if drawn == POINTS else 0
     amounts = (sql.sum(each).alias(each) for each in ("messages", "bytes"))
     by_time = figures.rates.where("time is not null").groupBy("time").agg(*amounts)
     busiest = by_time.orderBy(sql.desc("messages"), "time").limit(top).collect()
@@ -75,6 +80,7 @@ def stats_summary(figures: Figures, step: str, top: int) -> StatsSummary:
         step,
         found,
         [_plain(row.asDict()) for row in busiest],
+        left_out,
     )
 
 

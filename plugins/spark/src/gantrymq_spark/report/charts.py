@@ -28,6 +28,7 @@ def bars(names: Sequence[str], values: Sequence[float], unit: str) -> str:
     axes.barh(range(len(names)), values, color="#3d6fa5", height=0.7)
     axes.set_ylim(-0.6, len(names) - 0.4)
     axes.grid(axis="x", alpha=0.3)
+    _mark(axes.xaxis, values)
 
     def label(shown: Callable[[str], str]) -> None:
         axes.set_yticks(range(len(names)), [shown(name) for name in names])
@@ -51,7 +52,11 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: 
         times, values = _broken(points, step_s * 1_000_000)
         axes.plot(times, values, label=str(number), linewidth=1.4, marker=".", markersize=4)
     axes.set_ylim(bottom=0)
+    first = min(points[0][0] for _, points in drawn) // 1_000_000
+    if first == max(points[-1][0] for _, points in drawn) // 1_000_000:  # else a single time gets an axis of years
+        axes.set_xlim(*(datetime.fromtimestamp(first + steps * step_s, UTC) for steps in (-2, 2)))
     axes.grid(alpha=0.3)
+    _mark(axes.yaxis, [value for _, points in drawn for _, value in points])
     legend = axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
     figure.autofmt_xdate(rotation=30)
 
@@ -60,6 +65,20 @@ def lines(series: Mapping[str, Sequence[tuple[int, float]]], unit: str, step_s: 
             text.set_text(shown(name))  # as a label, one that begins with _ would be left out
 
     return _svg(figure, label)
+
+
+def _mark(axis: Any, values: Sequence[float]) -> None:
+    """Write the numbers of an axis of *values*: whole ones for counts, and large ones short (``2.5 M``)."""
+    from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
+
+    if all(isinstance(value, int) for value in values):
+        axis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
+    short = EngFormatter(sep=" ")
+
+    def text(value: float, _: int | None) -> str:
+        return short(value) if abs(value) >= 10_000 else f"{value:.10f}".rstrip("0").rstrip(".")
+
+    axis.set_major_formatter(FuncFormatter(text))
 
 
 def _broken(points: Sequence[tuple[int, float]], step_us: int) -> tuple[list[datetime], list[float]]:

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import ConfigError
+from gantrymq_spark.report.texts import decimals
 
 __all__ = ["Page", "Section", "Table", "folder_for", "write_page"]
 
@@ -86,4 +87,4 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:,.2f}" if isinstance(value, float) else str(value)
+    return decimals(value) if isinstance(value, float) else str(value)

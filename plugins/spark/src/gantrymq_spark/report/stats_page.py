@@ -60,10 +60,14 @@ def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> 
     by_messages = {topic: [(at * 1000, n / seconds) for at, n, _ in points] for topic, points in found.rates.items()}
     by_bytes = {topic: [(at * 1000, n / seconds) for at, _, n in points] for topic, points in found.rates.items()}
     step = with_article(found.step)
-    over = (
+    over = [
         f"Each point is the mean over {step} that has messages; a line ends where one has none. The rates in the table "
         "of topics are means from a topic's first message to its last, pauses included."
-    )
+    ]
+    if found.left_out:
+        points = counted(sum(map(len, found.rates.values())), "point")
+        are = "is" if found.left_out == 1 else "are"
+        over.append(f"The chart has the newest {points}; {counted(found.left_out, 'older point')} {are} left out.")
     charts = {
         "Topics": bars([row["topic"] for row in found.topics], [row["bytes"] for row in found.topics], "bytes"),
         "Queues": bars(
@@ -83,8 +87,8 @@ def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> 
         ),
     }
     sections = [
-        Section("Messages a second", (over,), lines(by_messages, f"messages a second, mean of {step}", seconds)),
-        Section("Bytes a second", (over,), lines(by_bytes, f"bytes a second, mean of {step}", seconds)),
+        Section("Messages a second", over, lines(by_messages, f"messages a second, mean of {step}", seconds)),
+        Section("Bytes a second", over, lines(by_bytes, f"bytes a second, mean of {step}", seconds)),
         *(Section(title, (), charts.get(title, ""), table) for title, table in tables_of(found, property_name)),
     ]
     total = found.total

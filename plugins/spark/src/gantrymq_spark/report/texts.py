@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,20 @@ if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["counted", "moment", "source_of", "verdict_of", "with_article"]
+__all__ = ["counted", "decimals", "moment", "source_of", "verdict_of", "with_article"]
 
 
 def counted(number: int, noun: str) -> str:
     """A number and its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def decimals(value: float) -> str:
+    """A number with two decimals, or with two digits if they would all be zeros: a rate of a rare message is not 0."""
+    if value == 0 or abs(value) >= 0.01 or not math.isfinite(value):
+        return f"{value:,.2f}"
+    places = 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{places}f}".rstrip("0")
 
 
 def with_article(step: str) -> str:
