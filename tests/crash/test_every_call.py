@@ -18,7 +18,7 @@ from crash_rig.runs import Run, base_of, perform
 from crash_rig.starts import GOLDEN, NEW, Start, Starts
 from crash_rig.tally import Tally
 
-from gantrymq_storage_faults import Plan
+from gantrymq_storage_faults import FaultPlan
 
 STEP = 50
 LAST = 100_000  # far behind the last call of any run
@@ -37,7 +37,7 @@ def test_a_process_that_ends_at_any_call_leaves_a_sound_store(
         start = starts.get(NEW if origin == "new" else GOLDEN[number // step % len(GOLDEN)])
         if start.name not in bases:
             bases[start.name] = base_of(start)
-        outcome = perform(Run(start, (Plan(seed=number, crash_at=number),)), bases[start.name])
+        outcome = perform(Run(start, (FaultPlan(seed=number, crash_at=number),)), bases[start.name])
         tally.add(f"GANTRYMQ_CRASH_CALL={number} from {start.name}", start.name, outcome)
         if one:
             print(outcome.explain())
@@ -52,7 +52,7 @@ def test_a_process_that_ends_at_any_call_leaves_a_sound_store(
 def test_the_day_has_everything_in_it(starts: Starts) -> None:
     """A run that nobody ends: what the other tests rely on happens in it."""
     start: Start = starts.get(NEW)
-    outcome = perform(Run(start, (Plan(),)), {})
+    outcome = perform(Run(start, (FaultPlan(),)), {})
     assert not outcome.findings.problems
     assert not outcome.ended
     assert outcome.calls > 1000

@@ -18,7 +18,7 @@ from crash_rig.story import QUIET, Story, tell
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Cleaning, StoreMessage
 from gantrymq.model.queue import Queue
-from gantrymq_storage_faults import Failure, FaultyFiles, Plan
+from gantrymq_storage_faults import Failure, FaultPlan, FaultyFiles
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 A, A1, B = Queue("ErrorA", 0), Queue("ErrorA", 1), Queue("ErrorB", 0)
@@ -163,7 +163,7 @@ def test_a_start_that_cannot_read_the_log_says_so_and_gives_nothing_up(
 
         await story.live(day, end="kill")
         failures = tuple(Failure(errno.EIO, {call}, where="/commitlog/", at=at) for call in sorted(calls))
-        plan = Plan(lose=1.0, tear=0.0, write_back=0.0, failures=failures)
+        plan = FaultPlan(lose=1.0, tear=0.0, write_back=0.0, failures=failures)
         said = "nothing failed"
         try:
             life = await story.live(story.judge, end="kill", plan=plan)

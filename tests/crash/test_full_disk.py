@@ -14,7 +14,7 @@ from crash_rig.workload import Day
 
 from gantrymq.model.queue import Queue
 from gantrymq.world import World
-from gantrymq_storage_faults import Machine, Plan
+from gantrymq_storage_faults import FaultPlan, Machine
 from gantrymq_testing.simulated import simulate
 
 ROOM_BYTES = 20 * 4096
@@ -30,7 +30,7 @@ def test_what_was_acknowledged_before_between_and_after_is_there(starts: Starts,
 
     async def main(world: World) -> None:
         disk = Machine(start.disk(world.clock.now_ms))
-        life = Life(world, disk, start, Plan(seed=seed, room_bytes=ROOM_BYTES), KEEP)
+        life = Life(world, disk, start, FaultPlan(seed=seed, room_bytes=ROOM_BYTES), KEEP)
 
         async def fill(life: Life) -> None:
             day, rng = Day(life, ledger, seed), random.Random(seed)

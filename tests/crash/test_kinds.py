@@ -30,7 +30,7 @@ pytest.importorskip("gantrymq_filter_tag")
 from crash_rig.kinds_runs import KINDS_OF_GOLDEN, KindsRun, base_of, not_revived, perform, taken_over
 from crash_rig.kinds_tally import KindsTally
 
-from gantrymq_storage_faults import PAGE_BYTES, Failure, Plan
+from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultPlan
 
 # Of a process that was killed: what it had not begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -66,9 +66,9 @@ def drawn(seed: int, start: Start, *, errors: bool = False) -> KindsRun:
     sector_bytes = rng.choice((512, PAGE_BYTES))
     processes = rng.choice((1, 1, 2, 2, 3))
 
-    def plan(number: int) -> Plan:
+    def plan(number: int) -> FaultPlan:
         last = FIRST_CALLS if rng.random() < (0.5 if start.name != NEW else 0.2) else LAST_CALL
-        return Plan(
+        return FaultPlan(
             seed=f"{seed}/{number}",
             crash_at=rng.randint(1, last),
             failures=tuple(failure for failure in FAILURES if rng.random() < 0.3) if errors else (),

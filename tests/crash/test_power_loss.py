@@ -27,7 +27,7 @@ from crash_rig.runs import Run, base_of, perform
 from crash_rig.starts import NEW, Start, Starts
 from crash_rig.tally import Tally
 
-from gantrymq_storage_faults import PAGE_BYTES, Failure, Plan, Slowness
+from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultPlan, Slowness
 
 LAST_CALL, LAST_CALL_AFTER_KILL, LAST_CALL_OF_START = 1800, 600, 120
 FAILURES = (
@@ -50,8 +50,8 @@ def drawn(seed: int, start: Start, *, errors: bool = False) -> Run:
     slow = (Slowness((0.001, 0.01), frozenset({"datasync"}), share=0.2),) if rng.random() < 0.3 else ()
     kills = rng.choice((0, 1, 1, 2))
 
-    def plan(number: int, last: int) -> Plan:
-        return Plan(
+    def plan(number: int, last: int) -> FaultPlan:
+        return FaultPlan(
             seed=f"{seed}/{number}",
             crash_at=rng.randint(1, last),
             failures=tuple(failure for failure in FAILURES if rng.random() < 0.4) if errors else (),
@@ -126,7 +126,7 @@ def test_the_next_start_says_that_asynchronous_flush_may_have_lost_something(
     mode: str, told: bool, starts: Starts, caplog: pytest.LogCaptureFixture
 ) -> None:
     for call in range(600, 800, 9):  # until it strikes while something waits for its background flush
-        plan = Plan(crash_at=call, lose=1.0, write_back=0.0)
+        plan = FaultPlan(crash_at=call, lose=1.0, write_back=0.0)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             outcome = perform(Run(starts.get(NEW), (plan,), power=True, settings={"flushDiskType": mode}), {})

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from gantrymq.formats.record import RecordView
 from gantrymq.model.queue import Queue
-from gantrymq_store_files.check import CheckResult, Found, check_place
+from gantrymq_store_files.check import CheckResult, LogContent, check_bytes
 
 ARCHIVE = Path(__file__).parent / "stores.tar.xz"
 
@@ -118,11 +118,11 @@ class Scenario:
             data = memoryview(path.read_bytes())
             position = 0
             while True:
-                check = check_place(data, position, int(path.name) + position)
-                if check.found is Found.END:
+                check = check_bytes(data, position, int(path.name) + position)
+                if check.found is LogContent.END:
                     return
                 yield Place(path.name, position, check)
-                if check.found is Found.BLANK:
+                if check.found is LogContent.BLANK:
                     break
                 if check.record is None:
                     return

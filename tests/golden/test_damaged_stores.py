@@ -9,7 +9,7 @@ import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
 from gantrymq.errors import StoreDamaged
-from gantrymq_store_files.check import Found
+from gantrymq_store_files.check import LogContent
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq_store_files.filler import is_filler
 
@@ -83,7 +83,7 @@ def test_a_zeroed_page_in_the_middle_costs_the_records_on_it(golden, golden_copy
 
 def test_a_damaged_blank_costs_nothing(golden, golden_copy):
     scenario = golden_copy(STORE)
-    blank = next(p for p in golden(STORE).log() if p.check.found is Found.BLANK)
+    blank = next(p for p in golden(STORE).log() if p.check.found is LogContent.BLANK)
     damage(scenario, int(blank.file) + blank.position + 2, b"\xff\xff\xff")
     crashed(scenario)
     report, queues = with_open_store(scenario, everything)

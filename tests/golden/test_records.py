@@ -10,7 +10,7 @@ from golden_stores import SCENARIOS
 from gantrymq.formats.record import encode_record
 from gantrymq.model.hosts import unpack_host
 from gantrymq.model.ids import offset_id
-from gantrymq_store_files.check import Found
+from gantrymq_store_files.check import LogContent
 
 
 def java_host(packed):
@@ -69,7 +69,7 @@ def test_the_torn_record_is_not_taken_for_one(golden):
     torn = golden("crash/torn")
     *sound, last = torn.log()
     assert [described(place) for place in sound] == torn.records[:-1]
-    assert last.check.found is Found.TORN
+    assert last.check.found is LogContent.TORN
     assert (last.position, torn.records[-1]["position"], torn.records[-1]["topic"]) == (30519, 30519, "")
 
 
@@ -99,7 +99,7 @@ def test_records_are_written_as_java_wrote_them(golden, name):
 def test_files_have_their_size_and_nothing_but_zeros_behind_the_end(golden, name):
     scenario = golden(name)
     *_, last = scenario.log()
-    end = last.position + last.check.size if last.check.found is Found.RECORD else 0
+    end = last.position + last.check.size if last.check.found is LogContent.RECORD else 0
     for path in scenario.log_files():
         data = path.read_bytes()
         assert len(data) == scenario.size("mappedFileSizeCommitLog")

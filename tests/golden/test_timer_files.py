@@ -8,7 +8,7 @@ from gantrymq_store_files.file_names import file_start
 from gantrymq_store_files.timer_checkpoint import decode_timer_checkpoint, encode_timer_checkpoint
 from gantrymq_store_files.timer_log import decode_entry, encode_entry
 from gantrymq_store_files.timer_metrics import TimerMetrics
-from gantrymq_store_files.timer_wheel import WHEEL_BYTES, decode_slot, encode_slot, slot_place, slots_of
+from gantrymq_store_files.timer_wheel import WHEEL_BYTES, decode_slot, encode_slot, slot_position, slots_of
 
 
 def wheel_of(scenario):
@@ -42,7 +42,7 @@ def test_a_list_of_the_wheel_and_the_log_has_every_entry_once(golden):
     wheel, (entries, _) = wheel_of(scenario), entries_of(scenario)
     seen = []
     for tick in sorted({entry.due_ms // 1000 for entry in entries.values()}):
-        slot = decode_slot(wheel, tick, slot_place(tick))
+        slot = decode_slot(wheel, tick, slot_position(tick))
         at, here, count = slot.last, [], 0
         while at >= 0:
             assert entries[at].due_ms == tick * 1000

@@ -12,7 +12,7 @@ from gantrymq.errors import StoreLayoutError
 from gantrymq.world.real import real_world
 from gantrymq_schedule.timer.recovery import recover
 from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
-from gantrymq_storage_faults import Failure, FaultyFiles, Machine, Plan
+from gantrymq_storage_faults import Failure, FaultPlan, FaultyFiles, Machine
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ENTRY_BYTES, TimerEntry, encode_entry
@@ -171,7 +171,7 @@ def test_files_whose_messages_have_left_the_commit_log_are_removed_but_the_newes
 
 def test_a_sync_with_nothing_to_do_goes_to_no_disk(tmp_path):
     machine = FaultyFiles(
-        FILES, Plan(failures=(Failure(errno.EIO, {"datasync"}, where="timer", at=5),))
+        FILES, FaultPlan(failures=(Failure(errno.EIO, {"datasync"}, where="timer", at=5),))
     )  # behind two that make files
     made = WheelFiles(machine, tmp_path, FILE_BYTES, 1000)
     made.append([new(0, 100)], NOW * 1000)
@@ -194,14 +194,14 @@ def test_after_a_failed_sync_everything_is_written_again():
     """The disk kept nothing of what the failed sync was for, and the power goes after one that did not fail."""
     machine, root = Machine(SimulatedFiles(lambda: 0)), Path("/store")
     failing = (Failure(errno.EIO, {"datasync"}, where="/timer", at=5),)  # behind those that make the four files
-    wheel = WheelFiles(FaultyFiles(machine, Plan(failures=failing, write_back=0.0)), root, FILE_BYTES, 1000)
+    wheel = WheelFiles(FaultyFiles(machine, FaultPlan(failures=failing, write_back=0.0)), root, FILE_BYTES, 1000)
     fill(wheel)
     with pytest.raises(OSError, match="Input/output"):
         wheel.sync()
     wheel.append([new(0, 900)], NOW * 1000)
     wheel.sync()
-    machine.power_cut(Plan(lose=1.0))
-    files = FaultyFiles(machine, Plan())
+    machine.power_cut(FaultPlan(lose=1.0))
+    files = FaultyFiles(machine, FaultPlan())
     again = WheelFiles(files, root, FILE_BYTES, 1000)
     assert recover(again, files, check(0), NOW, LOG_END).waiting == 9
     assert offsets(again, 0) == [0, 200, 400, 600, 900]
@@ -224,7 +224,7 @@ def test_a_wheel_that_a_process_left_without_length_gets_it_before_it_is_written
 
 
 def test_a_length_whose_sync_failed_is_given_again(tmp_path):
-    faulty = FaultyFiles(FILES, Plan(failures=(Failure(errno.EIO, {"datasync"}, where="timerwheel", times=1),)))
+    faulty = FaultyFiles(FILES, FaultPlan(failures=(Failure(errno.EIO, {"datasync"}, where="timerwheel", times=1),)))
     wheel = WheelFiles(faulty, tmp_path, FILE_BYTES, 1000)
     with pytest.raises(OSError, match="Input/output"):
         wheel.append([new(0, 100)], NOW * 1000)

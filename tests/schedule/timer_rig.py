@@ -21,7 +21,7 @@ from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key
 from gantrymq_schedule.timer.settings import SCHEMA
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_storage_faults.files import FaultyFiles
-from gantrymq_storage_faults.plan import Plan
+from gantrymq_storage_faults.plan import FaultPlan
 
 ROOT = Path("/store")
 
@@ -171,7 +171,7 @@ class Rig:
         self.timers = self.files = None
 
     async def start(self):
-        self.files = FaultyFiles(self.machine, Plan())
+        self.files = FaultyFiles(self.machine, FaultPlan())
         self.log.listeners.clear()
         self.timers = Timers()
         await self.timers.start(RigBroker(attrs.evolve(self.world, files=self.files), self.log, self.settings))

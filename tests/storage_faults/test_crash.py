@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq_storage_faults import Crashed, FaultyFiles, Machine, Plan
+from gantrymq_storage_faults import Crashed, FaultPlan, FaultyFiles, Machine
 
 QUIET = {"write_back": 0.0}
 
@@ -32,14 +32,14 @@ CALLS = 15
 
 def test_calls_are_counted_and_the_plan_meets_each(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(**QUIET))
+    files = FaultyFiles(inner, FaultPlan(**QUIET))
     work(files, folder)
     assert files.calls == files.counts.total() == CALLS
     assert (files.counts["pwrite"], files.counts["write"], files.counts["create"]) == (1, 1, 1)
     for number in range(1, CALLS + 1):
         place = folder / str(number)
         inner.make_dirs(place)
-        files = FaultyFiles(inner, Plan(crash_at=number, **QUIET))
+        files = FaultyFiles(inner, FaultPlan(crash_at=number, **QUIET))
         with pytest.raises(Crashed):
             work(files, place)
         assert files.calls == number
@@ -49,7 +49,7 @@ def test_calls_are_counted_and_the_plan_meets_each(disk):
 
 def test_nothing_of_a_dead_process_gets_through_and_nothing_swallows_it(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(crash_at=3))
+    files = FaultyFiles(inner, FaultPlan(crash_at=3))
     file = files.open(folder / "f", create=True)
     file.pwrite(b"one", 0)
     try:
@@ -86,7 +86,7 @@ def test_a_write_may_end_in_its_middle(disk):
     inner, folder = disk
     seen = set()
     for seed in range(60):
-        files = FaultyFiles(inner, Plan(seed=seed, crash_at=2))
+        files = FaultyFiles(inner, FaultPlan(seed=seed, crash_at=2))
         file = files.open(folder / str(seed), create=True)
         with pytest.raises(Crashed):
             file.pwrite(b"0123456789", 0)
@@ -102,7 +102,7 @@ def test_a_replacement_is_old_or_new_at_whatever_moment_it_ends(disk):
         path = folder / str(seed) / "f"
         inner.make_dirs(path.parent)
         inner.replace(path, b"old")
-        files = FaultyFiles(inner, Plan(seed=seed, crash_at=1))
+        files = FaultyFiles(inner, FaultPlan(seed=seed, crash_at=1))
         with pytest.raises(Crashed):
             files.replace(path, b"new content")
         kills.add(inner.read(path))
@@ -116,7 +116,7 @@ def test_a_replacement_is_old_or_new_at_whatever_moment_it_ends(disk):
 def test_the_owner_of_the_process_is_told(disk):
     inner, folder = disk
     told = []
-    files = FaultyFiles(inner, Plan(crash_at=1), on_crash=lambda: told.append(files.calls))
+    files = FaultyFiles(inner, FaultPlan(crash_at=1), on_crash=lambda: told.append(files.calls))
     with pytest.raises(Crashed):
         files.stat(folder)
     files.crash()
@@ -129,7 +129,7 @@ def test_what_a_process_left_of_a_replacement_is_gone_with_the_next_one(disk):
     left = 0
     for seed in range(20):
         machine = Machine(inner)
-        first = FaultyFiles(machine, Plan(seed=seed, crash_at=1))
+        first = FaultyFiles(machine, FaultPlan(seed=seed, crash_at=1))
         with pytest.raises(Crashed):
             first.replace(folder / "f", b"new content")
         left += inner.stat(folder / "f.tmp") is not None

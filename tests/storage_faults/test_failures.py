@@ -10,9 +10,9 @@ import pytest
 from gantrymq_storage_faults import (
     PAGE_BYTES,
     Failure,
+    FaultPlan,
     FaultyFiles,
     LateWorkers,
-    Plan,
     Slowness,
     flip_bit,
 )
@@ -21,7 +21,7 @@ from gantrymq_testing.simulated import BusError, SimulatedFiles, simulate
 
 def test_the_nth_matching_call_fails_and_does_nothing(disk):
     inner, folder = disk
-    plan = Plan(failures=(Failure(errno.EIO, {"pwrite"}, where="log", at=2),))
+    plan = FaultPlan(failures=(Failure(errno.EIO, {"pwrite"}, where="log", at=2),))
     files = FaultyFiles(inner, plan)
     log, other = files.open(folder / "log", create=True), files.open(folder / "other", create=True)
     log.pwrite(b"one", 0)
@@ -36,7 +36,7 @@ def test_the_nth_matching_call_fails_and_does_nothing(disk):
 
 def test_a_share_of_calls_fails_for_some_time(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(seed=5, failures=(Failure(errno.EIO, {"datasync"}, share=0.5, times=3),)))
+    files = FaultyFiles(inner, FaultPlan(seed=5, failures=(Failure(errno.EIO, {"datasync"}, share=0.5, times=3),)))
     file = files.open(folder / "f", create=True)
     outcomes = []
     for _ in range(40):
@@ -52,7 +52,7 @@ def test_a_share_of_calls_fails_for_some_time(disk):
 
 def test_a_failed_sync_makes_nothing_durable(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(lose=1.0, write_back=0.0, failures=(Failure(errno.EIO, {"datasync"}),)))
+    files = FaultyFiles(inner, FaultPlan(lose=1.0, write_back=0.0, failures=(Failure(errno.EIO, {"datasync"}),)))
     inner.replace(folder / "f", b"old")
     file = files.open(folder / "f")
     file.pwrite(b"new", 0)
@@ -64,7 +64,7 @@ def test_a_failed_sync_makes_nothing_durable(disk):
 
 def test_the_disk_runs_full_and_room_comes_back(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(room_bytes=4 * PAGE_BYTES))
+    files = FaultyFiles(inner, FaultPlan(room_bytes=4 * PAGE_BYTES))
     first, second = files.open(folder / "1", create=True), files.open(folder / "2", create=True)
     first.allocate(3 * PAGE_BYTES)
     first.pwrite(b"x" * PAGE_BYTES, PAGE_BYTES)  # reserved: takes nothing more
@@ -97,7 +97,7 @@ def test_room_can_be_taken_and_given_from_outside(disk):
 
 def test_a_mapped_write_into_a_hole_of_a_full_disk_kills(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(room_bytes=PAGE_BYTES))
+    files = FaultyFiles(inner, FaultPlan(room_bytes=PAGE_BYTES))
     file = files.open(folder / "f", create=True)
     file.truncate(2 * PAGE_BYTES)
     mapping = file.map()
@@ -109,7 +109,7 @@ def test_a_mapped_write_into_a_hole_of_a_full_disk_kills(disk):
 def test_a_read_may_be_wrong_by_one_bit(disk):
     inner, folder = disk
     inner.replace(folder / "f", bytes(100))
-    files = FaultyFiles(inner, Plan(seed=1, flip_share=1.0))
+    files = FaultyFiles(inner, FaultPlan(seed=1, flip_share=1.0))
     for data in (files.read(folder / "f"), files.open(folder / "f").pread(100, 0)):
         assert sum(byte.bit_count() for byte in data) == 1
     assert inner.read(folder / "f") == bytes(100)
@@ -130,7 +130,7 @@ def test_a_bit_flips_at_rest(disk):
 
 def test_a_slow_call_off_the_loop_makes_its_completion_late():
     async def main(world):
-        files = FaultyFiles(world.files, Plan(slowness=(Slowness((2.0, 3.0), {"datasync"}),)))
+        files = FaultyFiles(world.files, FaultPlan(slowness=(Slowness((2.0, 3.0), {"datasync"}),)))
         world = attrs.evolve(world, files=files, workers=LateWorkers(world.workers, world.clock, files))
         file = world.files.open(Path("/f"), create=True)
         began = world.clock.monotonic()
@@ -152,7 +152,7 @@ def test_a_slow_call_off_the_loop_makes_its_completion_late():
 def test_a_slow_call_on_the_loop_stalls_it():
     async def main(world):
         loop = asyncio.get_running_loop()
-        plan = Plan(slowness=(Slowness((0.5, 0.5), {"pwrite"}),))
+        plan = FaultPlan(slowness=(Slowness((0.5, 0.5), {"pwrite"}),))
         file = FaultyFiles(world.files, plan, stall=loop.jump).open(Path("/f"), create=True)
         began = world.clock.monotonic()
         file.pwrite(b"x", 0)
@@ -163,7 +163,7 @@ def test_a_slow_call_on_the_loop_stalls_it():
 
 def test_a_failure_off_the_loop_is_handed_on():
     async def main(world):
-        files = FaultyFiles(world.files, Plan(failures=(Failure(errno.EIO, {"datasync"}),)))
+        files = FaultyFiles(world.files, FaultPlan(failures=(Failure(errno.EIO, {"datasync"}),)))
         workers = LateWorkers(world.workers, world.clock, files)
         with pytest.raises(OSError, match="f"):
             await workers.run(files.open(Path("/f"), create=True).datasync)
@@ -172,7 +172,7 @@ def test_a_failure_off_the_loop_is_handed_on():
 
 
 def test_the_trace_keeps_the_newest_calls():
-    files = FaultyFiles(SimulatedFiles(lambda: 0), Plan(seed=9))
+    files = FaultyFiles(SimulatedFiles(lambda: 0), FaultPlan(seed=9))
     file = files.open(Path("/f"), create=True)
     for number in range(1000):
         file.pwrite(b"xy", number)
@@ -188,7 +188,7 @@ def test_a_mapping_may_not_be_readable(disk):
     inner, folder = disk
     inner.replace(folder / "bad", b"x")
     inner.replace(folder / "good", b"x")
-    files = FaultyFiles(inner, Plan(failures=(Failure(errno.EIO, {"mapped_read"}, where="bad", at=2),)))
+    files = FaultyFiles(inner, FaultPlan(failures=(Failure(errno.EIO, {"mapped_read"}, where="bad", at=2),)))
     good, bad = files.open(folder / "good").map(), files.open(folder / "bad").map()
     before = files.calls
     assert bytes(bad.view) == bytes(good.view) == b"x"
@@ -201,7 +201,7 @@ def test_a_mapping_may_not_be_readable(disk):
 
 def test_failures_may_be_added_while_the_world_runs(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(write_back=0.0))
+    files = FaultyFiles(inner, FaultPlan(write_back=0.0))
     file = files.open(folder / "f", create=True)
     file.datasync()
     files.fail(Failure(errno.EIO, {"datasync"}, times=1))

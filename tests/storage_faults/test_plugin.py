@@ -36,10 +36,10 @@ def test_a_failing_test_shows_the_calls(tmp_path):
         """
         from pathlib import Path
         from gantrymq_testing.simulated import SimulatedFiles
-        from gantrymq_storage_faults import Plan
+        from gantrymq_storage_faults import FaultPlan
 
         def test_it(faulty_files):
-            files = faulty_files(SimulatedFiles(lambda: 0), Plan(seed="lucky"))
+            files = faulty_files(SimulatedFiles(lambda: 0), FaultPlan(seed="lucky"))
             files.make_dirs(Path("/some/folder"))
             assert False
         """,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from gantrymq_storage_faults import PAGE_BYTES, FaultyFiles, Plan
+from gantrymq_storage_faults import PAGE_BYTES, FaultPlan, FaultyFiles
 
-ALL, NOTHING = Plan(lose=1.0, tear=0.0, write_back=0.0), Plan(lose=0.0, tear=0.0, write_back=0.0)
-TORN = Plan(seed=3, lose=0.0, tear=1.0, write_back=0.0)
+ALL, NOTHING = FaultPlan(lose=1.0, tear=0.0, write_back=0.0), FaultPlan(lose=0.0, tear=0.0, write_back=0.0)
+TORN = FaultPlan(seed=3, lose=0.0, tear=1.0, write_back=0.0)
 
 
 def made(files, path, data):
@@ -83,7 +83,7 @@ def test_pages_are_lost_each_by_itself_whatever_the_order_of_writes(disk):
     inner, folder = disk
     seen = set()
     for seed in range(40):
-        files = FaultyFiles(inner, Plan(seed=seed, sector_bytes=PAGE_BYTES))
+        files = FaultyFiles(inner, FaultPlan(seed=seed, sector_bytes=PAGE_BYTES))
         path = folder / str(seed)
         file = made(files, path, b"oo".ljust(2 * PAGE_BYTES, b"o"))
         file.pwrite(b"n" * PAGE_BYTES, 0)
@@ -97,7 +97,7 @@ def test_pages_are_lost_each_by_itself_whatever_the_order_of_writes(disk):
 
 def test_a_page_may_be_written_back_between_two_writes(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(lose=1.0, write_back=1.0))
+    files = FaultyFiles(inner, FaultPlan(lose=1.0, write_back=1.0))
     file = made(files, folder / "f", b"o" * PAGE_BYTES)
     file.pwrite(b"first", 0)
     files.power_cut()
@@ -120,7 +120,7 @@ def test_a_length_may_be_there_without_its_bytes(disk):
     inner, folder = disk
     lengths = set()
     for seed in range(40):
-        files = FaultyFiles(inner, Plan(seed=seed, tear=0.0, write_back=0.0))
+        files = FaultyFiles(inner, FaultPlan(seed=seed, tear=0.0, write_back=0.0))
         path = folder / str(seed)
         made(files, path, b"").pwrite(b"y" * 5000, 0)
         files.power_cut()
@@ -271,7 +271,7 @@ def test_a_journal_keeps_no_name_without_the_earlier_ones(disk):
     inner, folder = disk
     kept = set()
     for seed in range(40):
-        files = FaultyFiles(inner, Plan(seed=seed, names_in_order=True))
+        files = FaultyFiles(inner, FaultPlan(seed=seed, names_in_order=True))
         place = folder / str(seed)
         inner.make_dirs(place)
         for name in "abc":
@@ -285,7 +285,7 @@ def test_without_a_journal_any_name_may_be_missing(disk):
     inner, folder = disk
     kept = set()
     for seed in range(60):
-        files = FaultyFiles(inner, Plan(seed=seed))
+        files = FaultyFiles(inner, FaultPlan(seed=seed))
         place = folder / str(seed)
         inner.make_dirs(place)
         for name in "abc":
@@ -301,7 +301,7 @@ def test_the_same_seed_loses_the_same(disk, seed):
 
     def run(place):
         inner.make_dirs(place)
-        files = FaultyFiles(inner, Plan(seed=seed))
+        files = FaultyFiles(inner, FaultPlan(seed=seed))
         for name in "abcdef":
             file = files.open(place / name, create=True)
             for page in range(5):

@@ -36,8 +36,8 @@ def test_the_example_of_the_readme_runs(capsys):
 
 
 def test_every_member_of_the_plan_is_described():
-    from gantrymq_storage_faults import Plan
+    from gantrymq_storage_faults import FaultPlan
 
     text = (ROOT / "plugins" / "storage_faults" / "README.md").read_text()
-    for member in Plan.__attrs_attrs__:
+    for member in FaultPlan.__attrs_attrs__:
         assert f"`{member.name}`" in text, member.name

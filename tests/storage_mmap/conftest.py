@@ -22,7 +22,7 @@ from gantrymq.world.real import RealFiles, real_world
 from gantrymq.world.workers import into
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
-from gantrymq_store_files.check import check_place
+from gantrymq_store_files.check import check_bytes
 from gantrymq_store_files.index import IndexHeader, IndexLayout, write_header
 from gantrymq_store_files.index_hash import index_hash, index_keys
 from gantrymq_store_files.index_table import IndexTable
@@ -257,9 +257,9 @@ class Rig:
     @staticmethod
     def write_queues(bench):
         """Write every queue entry that is in memory only; asserts that it succeeds."""
-        tails = bench.store._queues.tails
-        tails.write_all()
-        assert (tails.refusal, tails.waiting_bytes) == (None, 0)
+        pending = bench.store._queues.pending
+        pending.write_all()
+        assert (pending.refusal, pending.waiting_bytes) == (None, 0)
 
     @classmethod
     async def checkpoint(cls, bench):
@@ -287,23 +287,25 @@ class Rig:
     def index_of_log(self, slots, entries):
         """What the index files must hold, oldest first, by the log's records."""
         layout = IndexLayout(slots, entries)
-        rows = []
+        keys_found = []
         for path in sorted((self.root / "commitlog").iterdir()):
             data, place = memoryview(path.read_bytes()), 0
-            while (record := check_place(data, place, int(path.name) + place).record) is not None:
+            while (record := check_bytes(data, place, int(path.name) + place).record) is not None:
                 place += record.total_size
                 for key in index_keys(bytes(record.properties_bytes), record.sys_flag):
-                    rows.append((index_hash(record.topic, key.decode()), record.log_offset, record.store_timestamp))
+                    keys_found.append(
+                        (index_hash(record.topic, key.decode()), record.log_offset, record.store_timestamp)
+                    )
         files, header = [], IndexHeader()
-        while rows:
+        while keys_found:
             table = IndexTable(layout, header)
-            put = table.put(*(list(column) for column in zip(*rows, strict=True)))
+            put = table.put(*(list(column) for column in zip(*keys_found, strict=True)))
             data = bytearray(layout.file_bytes)
             data[:40] = write_header(table.header)
             data[40 : layout.entry_at(0)] = table.slot_bytes(0, slots)
             data[layout.entry_at(1) : layout.entry_at(1) + len(put.entries)] = put.entries
             files.append(bytes(data))
-            rows, header = rows[put.taken :], table.header.following()
+            keys_found, header = keys_found[put.taken :], table.header.following()
         return files
 
     def patch(self, path, position, data):

@@ -8,7 +8,7 @@ from placed_messages import EXT, LIGHT, alone, fanned
 from gantrymq.interfaces import Bounds, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log import append
-from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_testing.store_contract_bench import bodies, message
 
@@ -37,7 +37,7 @@ def once(monkeypatch, owner, name, error=MemoryError, skips=0):
     monkeypatch.setattr(owner, name, failing)
 
 
-def goes_on(rig, expected, **settings):
+def remember_position(rig, expected, **settings):
     """After the kill: each queue's bodies are *expected*, and its offsets go on behind them."""
 
     async def after(bench):
@@ -69,14 +69,14 @@ def test_a_body_that_is_no_bytes_spoils_its_own_message_only(rig, speed, body):
         assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
 
     rig.kill(case)
-    goes_on(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 def test_what_is_raised_before_the_write_stores_nothing_and_gives_the_offsets_back(rig, speed, monkeypatch):
     async def case(bench):
         await bench.add(message(body=b"0"))
         end = bench.store.state().max_log_offset
-        once(monkeypatch, LogWrites, "write")
+        once(monkeypatch, LogWriter, "write")
         with pytest.raises(MemoryError):
             bench.store.put([message(), message(queue_id=1), message()])
         assert bench.store.state().max_log_offset == end
@@ -86,7 +86,7 @@ def test_what_is_raised_before_the_write_stores_nothing_and_gives_the_offsets_ba
         assert results[1].queue_offset == 0
 
     rig.kill(case)
-    goes_on(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 def test_what_is_raised_in_the_middle_of_the_messages_gives_their_offsets_back(rig, monkeypatch):
@@ -100,12 +100,12 @@ def test_what_is_raised_in_the_middle_of_the_messages_gives_their_offsets_back(r
         assert [result.queue_offset for result in results] == [0, 0, 1]
 
     rig.kill(case)
-    goes_on(rig, {T0: [b"0", b"2"], T1: [b"1"]})
+    remember_position(rig, {T0: [b"0", b"2"], T1: [b"1"]})
 
 
 def test_what_was_written_before_the_error_is_stored_and_stays(rig, speed, monkeypatch):
     async def case(bench):
-        once(monkeypatch, LogWrites, "write", skips=1)
+        once(monkeypatch, LogWriter, "write", skips=1)
         with pytest.raises(MemoryError):  # the third one begins a new file
             bench.store.put([message(body=b"%d" % n * 3000) for n in range(3)])
         assert bench.store.refusal() is None
@@ -114,7 +114,7 @@ def test_what_was_written_before_the_error_is_stored_and_stays(rig, speed, monke
         assert bodies(await bench.read_all(T0)) == [b"0" * 3000, b"1" * 3000, b"after"]
 
     rig.kill(case)
-    goes_on(rig, {T0: [b"0" * 3000, b"1" * 3000, b"after"]})
+    remember_position(rig, {T0: [b"0" * 3000, b"1" * 3000, b"after"]})
 
 
 def test_a_record_that_was_written_and_not_handed_on_ends_the_writes_until_a_start_finds_it(rig, speed, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_record_that_was_written_and_not_handed_on_ends_the_writes_until_a_sta
         assert (rig.root / "abort").exists()
 
     rig.run(case)
-    goes_on(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 @pytest.fixture
@@ -143,28 +143,28 @@ def batch_topic(rig):
 
 
 @pytest.mark.usefixtures("batch_topic")
-@pytest.mark.parametrize("owner", [LogWrites, Publisher], ids=["before", "behind"])
+@pytest.mark.parametrize("owner", [LogWriter, Publisher], ids=["before", "behind"])
 def test_the_same_for_messages_of_batch_queues_and_light_queues(rig, monkeypatch, owner):
     light = Queue("%LMQ%a", 0)
     bad = [alone(b"bad"), fanned(light.topic, body=b"bad")]
 
     async def case(bench):
         await bench.add(alone(b"0"), fanned(light.topic, body=b"1"))
-        for sent in bad if owner is LogWrites else bad[:1]:
-            once(monkeypatch, owner, "write" if owner is LogWrites else "add")
+        for sent in bad if owner is LogWriter else bad[:1]:
+            once(monkeypatch, owner, "write" if owner is LogWriter else "add")
             with pytest.raises(MemoryError):
                 bench.store.put([sent])
-        if owner is LogWrites:
+        if owner is LogWriter:
             results = await bench.add(alone(b"2"), fanned(light.topic, body=b"3"))
             assert [result.queue_offset for result in results] == [1, 1]
         else:
             assert bench.store.put([alone()])[0].status is UNAVAILABLE
 
     rig.kill(case, **LIGHT)
-    if owner is LogWrites:
-        goes_on(rig, {B0: [b"0", b"2"], light: [b"1", b"3"]}, **LIGHT)
+    if owner is LogWriter:
+        remember_position(rig, {B0: [b"0", b"2"], light: [b"1", b"3"]}, **LIGHT)
     else:
-        goes_on(rig, {B0: [b"0", b"bad"], light: [b"1"]}, **LIGHT)
+        remember_position(rig, {B0: [b"0", b"bad"], light: [b"1"]}, **LIGHT)
 
 
 @pytest.mark.usefixtures("batch_topic")
@@ -177,7 +177,7 @@ def test_a_body_that_is_no_bytes_in_a_batch_queue_takes_no_offset(rig):
         assert bodies(await bench.read_all(T0)) == [b"0", b"2"]
 
     rig.kill(case)
-    goes_on(rig, {B0: [b"1"], T0: [b"0", b"2"]})
+    remember_position(rig, {B0: [b"1"], T0: [b"0", b"2"]})
 
 
 def test_leftover_ext_files_of_another_size_refuse_their_own_queue_only(rig):
@@ -209,8 +209,8 @@ def test_an_entry_that_does_not_follow_refuses_writes_and_a_restart_lists_it(rig
         results = bench.store.put([message(body=b"3"), message(queue_id=1, body=b"other")])
         await bench.publish(results)
         sentence = (
-            f"queue T/0 goes on at 2, but the record at log offset {results[0].log_offset} says 3; it is in the log, "
-            "restart the broker to have the queue made again"
+            f"queue T/0 continues at 2, but the record at log offset {results[0].log_offset} says 3; it is in the log, "
+            "restart the broker to have the queue rebuilt"
         )
         assert bench.store.refusal() == bench.store.put([message()])[0].problem == sentence
         assert bodies(await bench.read_all(T0)) == [b"0", b"1"]

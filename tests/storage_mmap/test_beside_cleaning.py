@@ -19,7 +19,7 @@ def test_a_batch_queue_follows_the_log_and_keeps_its_last_file():
     async def case(bench):
         for _ in range(5):
             await bench.add(inner(b"a", b"b", b"c"))
-        bench.store._queues.tails.write_all()
+        bench.store._queues.pending.write_all()
         assert files(bench, "batchconsumequeue", "B") == [0, 92, 184]
         await fill(bench, 5)
         await bench.world.clock.sleep(1)
@@ -56,7 +56,7 @@ def test_a_topic_s_own_time_moves_its_batch_queues():
 def test_ext_files_whose_units_nothing_names_go():
     async def case(bench):
         await bench.add(*[message("E", tag="A") for _ in range(20)])
-        bench.store._queues.tails.write_all()
+        bench.store._queues.pending.write_all()
         assert files(bench, "consumequeue_ext", "E") == [0, 128, 256, 384]
         await fill(bench, 5)
         await bench.add(message("E", tag="B"))

@@ -119,22 +119,25 @@ def test_our_file_is_written_before_rocketmq_s_so_that_it_belongs_to_either(rig,
 
 
 def test_tails_let_go_of_what_is_durable_and_keep_what_came_meanwhile(rig, monkeypatch):
-    monkeypatch.setattr(module, "TURN_ROWS", 1)
+    monkeypatch.setattr(module, "TURN_FILES", 1)
 
     async def case(bench):
         end = await three_queues(bench)
-        tails, checkpointer = bench.store._queues.tails, bench.store._checkpointer
+        pending, checkpointer = bench.store._queues.pending, bench.store._checkpointer
         checkpointer.hasten()
-        await asyncio.sleep(0)  # one row is written
+        await asyncio.sleep(0)  # one segmented file is written
         results = await bench.add(message(), message(queue_id=3))
         await rig.checkpoint_ends(bench)
         assert (checkpointer.durable_offset, saved(rig)["offset"]) == (end, end)
         assert saved(rig)["queues"] == {"T": {"0": [0, 1], "1": [0, 1], "2": [0, 1]}}
-        rows = [bench.store._queues.get(Queue("T", n)) for n in range(4)]
-        assert [len(row.tail) // ENTRY_BYTES for row in rows] == [1, 0, 0, 1]
-        assert (set(tails.unsynced), tails.kept_bytes) == ({rows[0], rows[3]}, 2 * ENTRY_BYTES)
+        segmented_files = [bench.store._queues.get(Queue("T", n)) for n in range(4)]
+        assert [len(segments.tail) // ENTRY_BYTES for segments in segmented_files] == [1, 0, 0, 1]
+        assert (set(pending.unsynced), pending.kept_bytes) == (
+            {segmented_files[0], segmented_files[3]},
+            2 * ENTRY_BYTES,
+        )
         await rig.checkpoint(bench)
-        assert (saved(rig)["offset"], tails.kept_bytes, tails.unsynced) == (results[-1].end, 0, {})
+        assert (saved(rig)["offset"], pending.kept_bytes, pending.unsynced) == (results[-1].end, 0, {})
 
     rig.run(case, **BIG)
 
@@ -153,10 +156,10 @@ def test_a_sync_that_failed_counts_for_nothing_and_all_is_written_again(rig, mon
         call, only = ("syncfs", "store") if kind == "syncfs" else ("datasync", "consumequeue/T/1")
         rig.faults.failing, rig.faults.only = {call: rig.BROKEN}, only
         await rig.checkpoint(bench)
-        assert "could not be made durable, it is tried again" in rig.said[-1]
+        assert "could not be made durable, retrying" in rig.said[-1]
         assert (saved(rig), bench.store._checkpointer.durable_offset) == (before, before["offset"])
         assert bench.store.refusal() is None
-        assert bench.store._queues.tails.waiting_bytes == 3 * ENTRY_BYTES
+        assert bench.store._queues.pending.waiting_bytes == 3 * ENTRY_BYTES
         for queue_id in range(3):  # the system gave the pages up
             rig.patch(rig.queue(queue_id=queue_id), ENTRY_BYTES * (queue_id == 0), bytes(ENTRY_BYTES))
         assert [len(await bench.read_all(Queue("T", n))) for n in range(3)] == [2, 1, 1]
@@ -170,7 +173,7 @@ def test_a_sync_that_failed_counts_for_nothing_and_all_is_written_again(rig, mon
             assert paths == ["."] * len(paths) != []  # names too: nothing says which of them are durable
         assert (saved(rig)["offset"], bench.store._checkpointer.durable_offset) == (end, end)
         assert [written(rig, n) for n in range(3)] == [2, 1, 1]
-        assert bench.store._queues.tails.kept_bytes == 0
+        assert bench.store._queues.pending.kept_bytes == 0
 
     rig.run(case, **BIG)
 
@@ -193,7 +196,7 @@ def test_a_failure_is_told_once_until_a_checkpoint_went_well(rig):
 
 def test_without_syncfs_a_row_written_beside_a_checkpoint_is_synced_by_the_next_at_the_latest(rig, monkeypatch):
     monkeypatch.setattr(queue_files, "MOST_PINNED", 1)
-    monkeypatch.setattr(module, "TURN_ROWS", 1)
+    monkeypatch.setattr(module, "TURN_FILES", 1)
     rig.faults.volumes = False
 
     async def case(bench):
@@ -225,7 +228,7 @@ def test_a_row_that_cannot_be_written_keeps_the_checkpoint_and_no_other_row(rig)
         assert bench.store.state().refusal_cause == "queue_write_failed"
         assert bodies(await bench.read_all(Queue("T", 1))) == [b"1"]
         rig.faults.failing = {}
-        bench.store._tail_writer._tick()
+        bench.store._entry_writer._tick()
         assert bench.store.refusal() is None
         await rig.checkpoint(bench)
         assert saved(rig)["offset"] == end
@@ -263,7 +266,7 @@ def test_a_log_that_cannot_be_made_durable_keeps_it(rig):
 
 
 def test_one_that_is_asked_for_while_one_is_under_way_follows_it(rig, monkeypatch):
-    monkeypatch.setattr(module, "TURN_ROWS", 1)
+    monkeypatch.setattr(module, "TURN_FILES", 1)
 
     async def case(bench):
         await three_queues(bench)

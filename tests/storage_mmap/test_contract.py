@@ -12,7 +12,7 @@ from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import MessageStore, StoreContext
 from gantrymq.world import World
 from gantrymq.world.real import real_world
-from gantrymq_storage_mmap.queues import tails as queue_tails
+from gantrymq_storage_mmap.queues import pending_entries
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 from gantrymq_testing import StoreContract
@@ -41,7 +41,7 @@ class TestContractWithShortTails(TestContract):
 
     @pytest.fixture(autouse=True)
     def short_tails(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(queue_tails, "MOST_WAITING_BYTES", 60)
+        monkeypatch.setattr(pending_entries, "MOST_WAITING_BYTES", 60)
 
 
 class TestContractReadCold(TestContract):

@@ -22,7 +22,7 @@ class Workload:
     def __init__(self):
         self.sent = {queue: [] for queue in QUEUES}
         self.acknowledged = {queue: [] for queue in QUEUES}
-        self.dropping = False
+        self.dropper = False
 
     async def __call__(self, bench):
         number = 0
@@ -38,12 +38,12 @@ class Workload:
             assert len(results) == size
             for queue, stored in places:
                 self.acknowledged[queue].append(stored)
-            bench.store._tail_writer._tick()
+            bench.store._entry_writer._tick()
             if size == 8:
                 bench.store._checkpointer.hasten()
                 await bench.store._checkpointer._task
-            bench.store._tail_writer._tick()
-        self.dropping = True
+            bench.store._entry_writer._tick()
+        self.dropper = True
         bench.store.drop("B")
         await bench.store.stop()
 
@@ -56,7 +56,7 @@ def crash(rig, stop_at):
     async def after(bench):
         assert bench.report.cut_bytes == 0, rig.said[said:]
         for queue in QUEUES:
-            if queue.topic == "B" and workload.dropping:
+            if queue.topic == "B" and workload.dropper:
                 continue
             found = bodies(await bench.read_all(queue))
             acknowledged, sent = workload.acknowledged[queue], workload.sent[queue]

@@ -6,7 +6,7 @@ import pytest
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import Edge, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.reading.mending import Mender
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, ShortTurn, bodies, message, records_of
 
@@ -205,7 +205,7 @@ def test_a_missing_queue_file_that_cannot_be_made_again_leads_to_the_next_one(ri
         await rig.checkpoint(bench)
         bench.store._queues.queue_files.forget(bench.store._queues.get(T0))
         rig.queue().unlink()
-        monkeypatch.setattr(Mender, "may", lambda self, queue, number: False)
+        monkeypatch.setattr(EntryRepairer, "may", lambda self, queue, number: False)
         got = await bench.get(T0, 3)
         assert (got.status, got.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 20)
 

@@ -7,8 +7,8 @@ from turning import until
 
 from gantrymq.errors import StoreError
 from gantrymq_storage_mmap.index import builder
-from gantrymq_storage_mmap.index.file import IndexPlace
-from gantrymq_storage_mmap.reading.cold_record import FromDisk
+from gantrymq_storage_mmap.index.file import IndexPosition
+from gantrymq_storage_mmap.reading.cold_record import DiskReads
 from gantrymq_store_files import log_entries
 from gantrymq_store_files.checkpoint import decode_checkpoint
 from gantrymq_store_files.index import read_header
@@ -503,7 +503,7 @@ def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
         bench.store._index.held.reading(1)
         old = bench.store._index.held.all[0]
         bench.store._index.held.delete_before(1 << 62)
-        oldest = old.entry(1, FromDisk().index)
+        oldest = old.entry(1, DiskReads().index)
         kept = len(rig.index())
         bench.store._index.held.reading(-1)
         assert (oldest.log_offset, kept) == (0, 6)
@@ -546,7 +546,7 @@ def test_a_message_of_which_java_indexed_more_hides_no_key_of_the_next(rig):
         await bench.add(keyed(b"0", "k0", "U0"), keyed(b"1", "k1", "U1"))
         first, second = bench.store.scan(0, 1 << 60)
         held = bench.store._index.held
-        held.place = IndexPlace(first.log_offset, 3)
+        held.place = IndexPosition(first.log_offset, 3)
         keys = held.keys_of([first, second])
         assert keys.offsets[keys.start :] == [second.log_offset] * 2
 

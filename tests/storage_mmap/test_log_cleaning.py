@@ -84,11 +84,11 @@ def test_entries_in_memory_are_looked_through_too():
     async def case(bench):
         await fill(bench, 7)
         bench.store._checkpointer.durable_offset = 1 << 40  # as if their files had them
-        assert bench.store._queues.tails.waiting_bytes == 7 * 20
+        assert bench.store._queues.pending.waiting_bytes == 7 * 20
         await bench.world.clock.sleep(1)
         await bench.store.clean(Cleaning.EXPIRED_LOG)
         await bench.world.clock.sleep(1)
-        assert bench.store._queues.tails.waiting_bytes == 7 * 20
+        assert bench.store._queues.pending.waiting_bytes == 7 * 20
         assert bench.store.bounds(T0) == Bounds(6, 7)
         assert bodies(await bench.read_all(T0, 6)) == [BIG.body]
 
@@ -134,7 +134,7 @@ def test_entries_that_a_failed_sync_took_from_their_file_are_not_taken_for_gone(
         bench.store._checkpointer.hasten()
         await bench.world.clock.sleep(2)
         await fill(bench, 2, queue_id=1)
-        bench.store._queues.tails.write_all()
+        bench.store._queues.pending.write_all()
         path = ROOT / "consumequeue" / "T" / "1" / f"{0:020}"
         file = bench.world.files.open(path)
         file.pwrite(bytes(file.size()), 0)  # the kernel forgot pages that it could not write; memory has them

@@ -191,10 +191,10 @@ def test_a_damaged_record_that_matches_is_refused(rig):
 
 def test_a_thread_brings_in_what_is_on_the_disk(rig, monkeypatch):
     def brought(log, entries, passing):
-        message_scan.bring_in(log, entries, passing)
+        message_scan.load_records(log, entries, passing)
         rig.faults.cached = True
 
-    monkeypatch.setattr(get, "bring_in", brought)
+    monkeypatch.setattr(get, "load_records", brought)
     monkeypatch.setattr(OnRecords, "match_message", None)
 
     async def case(bench):

@@ -14,7 +14,7 @@ T0 = Queue("T", 0)
 def age(bench):
     """Let so much time pass that every queue entry is due to be written."""
     for _ in range(AGE_TICKS + 1):
-        bench.store._tail_writer._tick()
+        bench.store._entry_writer._tick()
 
 
 def test_entries_have_the_bytes_the_format_says(rig):
@@ -105,12 +105,12 @@ def test_a_full_disk_under_the_queues_hides_nothing_refuses_writes_and_is_over_b
         (refused,) = bench.store.put([message()])
         assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
         assert "No space left" in refused.problem
-        bench.store._tail_writer._tick()
+        bench.store._entry_writer._tick()
         assert "No space left" in bench.store.state().refusal
         rig.faults.failing.clear()
-        bench.store._tail_writer._tick()
+        bench.store._entry_writer._tick()
         assert bench.store.state().refusal is None
-        assert bench.store._queues.tails.waiting_bytes == 0
+        assert bench.store._queues.pending.waiting_bytes == 0
         await bench.add(message(body=b"2"))
         assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
@@ -150,10 +150,10 @@ def test_a_queue_file_that_cannot_be_made_leaves_nothing_behind(rig):
 
 def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     async def case(bench):
-        await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        await bench.add(message("IsExpired"), message("Stays"), message("IsExpired"))
         rig.write_queues(bench)
-        await bench.store.drop("Gone")
-        assert not rig.queue("Gone").parent.parent.exists()
+        await bench.store.drop("IsExpired")
+        assert not rig.queue("IsExpired").parent.parent.exists()
         assert not any((rig.root / "dropped").iterdir())
         await bench.restart()
         assert bench.store.queues() == [Queue("Stays", 0)]
@@ -161,13 +161,13 @@ def test_a_dropped_topic_leaves_no_files_and_does_not_come_back(rig):
     rig.run(case)
 
     async def again(bench):
-        await bench.add(message("Gone", body=b"anew"))
+        await bench.add(message("IsExpired", body=b"anew"))
 
     rig.kill(again)
 
     async def after(bench):
         assert not bench.report.clean
-        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+        assert bodies(await bench.read_all(Queue("IsExpired", 0))) == [b"anew"]
 
     rig.run(after)
 
@@ -215,22 +215,22 @@ def test_a_queue_file_whose_length_was_not_durable_gets_it_back(rig):
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_dropped_queue_that_a_power_cut_brought_back_goes_again(rig, clean):
     async def case(bench):
-        await bench.add(message("Gone"), message("Stays"), message("Gone"))
+        await bench.add(message("IsExpired"), message("Stays"), message("IsExpired"))
         await bench.restart()  # entries are in memory only before
-        kept = rig.queue("Gone").read_bytes()
-        bench.store.drop("Gone")
-        rig.queue("Gone").parent.mkdir(parents=True)
-        rig.queue("Gone").write_bytes(kept)
+        kept = rig.queue("IsExpired").read_bytes()
+        bench.store.drop("IsExpired")
+        rig.queue("IsExpired").parent.mkdir(parents=True)
+        rig.queue("IsExpired").write_bytes(kept)
 
     (rig.run if clean else rig.kill)(case)
 
     async def after(bench):
         assert bench.store.queues() == [Queue("Stays", 0)]
-        assert not rig.queue("Gone").exists()
-        (result,) = await bench.add(message("Gone", body=b"anew"))
+        assert not rig.queue("IsExpired").exists()
+        (result,) = await bench.add(message("IsExpired", body=b"anew"))
         assert result.queue_offset == 0
         await bench.restart()
-        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+        assert bodies(await bench.read_all(Queue("IsExpired", 0))) == [b"anew"]
 
     rig.run(after)
 
@@ -238,19 +238,19 @@ def test_a_dropped_queue_that_a_power_cut_brought_back_goes_again(rig, clean):
 def test_a_topic_made_anew_is_not_taken_for_the_dropped_one_when_the_log_lost_its_end(rig):
     async def case(bench):
         await bench.add(message("Stays"))
-        results = await bench.add(*[message("Gone") for _ in range(5)])
-        bench.store.drop("Gone")
+        results = await bench.add(*[message("IsExpired") for _ in range(5)])
+        bench.store.drop("IsExpired")
         rig.patch(rig.log(), results[0].log_offset, bytes(2000))  # asynchronous flush, and the power went
 
     rig.kill(case)
 
     async def after(bench):
-        await bench.add(message("Gone", body=b"anew"))
+        await bench.add(message("IsExpired", body=b"anew"))
 
     rig.kill(after)
 
     async def again(bench):
-        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+        assert bodies(await bench.read_all(Queue("IsExpired", 0))) == [b"anew"]
 
     rig.run(again)
 

@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.reading.read_check import wanted_records
+from gantrymq_storage_mmap.reading.read_check import expected_records
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_testing.store_contract_bench import bodies, message
 
@@ -101,16 +101,16 @@ def test_a_replay_goes_on_behind_a_damaged_record(rig):
 
 def test_an_entry_that_repeats_its_neighbour_allows_that_one_s_queue_offset():
     data = b"".join(ENTRY.pack(place, 100, 0) for place in (0, 100, 300, 300, 400))
-    wanted = wanted_records("T", 7, data, 4)
+    wanted = expected_records("T", 7, data, 4)
     assert wanted == {0: (100, 0, 7), 100: (100, 8, 8), 300: (100, 9, 10)}
-    assert wanted_records("T", 7, data, 5)[400] == (100, 11, 2**63 - 1)
-    assert wanted_records("%LMQ%a", 7, data, 1) == {0: (100, 0, 2**63 - 1)}
+    assert expected_records("T", 7, data, 5)[400] == (100, 11, 2**63 - 1)
+    assert expected_records("%LMQ%a", 7, data, 1) == {0: (100, 0, 2**63 - 1)}
 
 
 def test_zeros_in_a_queue_are_no_entry_of_the_record_at_log_offset_0(rig):
     data = ENTRY.pack(0, 100, 0) + bytes(40)
-    assert wanted_records("T", 0, data, 3) == {0: (100, 0, 0)}
-    assert wanted_records("%LMQ%a", 0, data, 3) == {0: (100, 0, 2**63 - 1)}
+    assert expected_records("T", 0, data, 3) == {0: (100, 0, 0)}
+    assert expected_records("%LMQ%a", 0, data, 3) == {0: (100, 0, 2**63 - 1)}
 
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n) for n in range(5)])

@@ -8,7 +8,7 @@ from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.blank import encode_blank
-from gantrymq_store_files.check import check_place
+from gantrymq_store_files.check import check_bytes
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.queue_entry import ENTRY
@@ -140,7 +140,7 @@ def test_a_flipped_bit_costs_one_record_and_the_records_behind_it_stay(rig, at):
 
     recovered(rig, check)
     after = rig.log(8192).read_bytes()
-    filler = check_place(memoryview(after), place, victim.log_offset)
+    filler = check_bytes(memoryview(after), place, victim.log_offset)
     assert (filler.size, is_filler(filler.record)) == (victim.size, True)
     assert b"recovered/1800000000000/commitlog/" in bytes(filler.record.body)
 
@@ -392,12 +392,12 @@ def test_a_queue_without_a_recent_message_that_lost_entries_is_rebuilt(rig, clea
 
 def test_queues_of_a_deleted_topic_are_not_missed_and_a_broken_note_is_told(rig):
     async def case(bench):
-        await bench.add(message("Gone"), message())
+        await bench.add(message("IsExpired"), message())
 
     rig.run(case)
 
     async def drop(bench):
-        bench.store.drop("Gone")
+        bench.store.drop("IsExpired")
 
     rig.kill(drop)
 

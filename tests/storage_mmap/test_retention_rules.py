@@ -10,7 +10,7 @@ from gantrymq_storage_mmap.retention.rules import (
     RetentionRules,
     forced_bytes,
     is_near,
-    make_plan,
+    plan_deletion,
     refusal_for,
     used_percent,
 )
@@ -42,7 +42,7 @@ def disks(percent=50, *, queues=None, store_bytes=0):
 
 
 def planned(ages, percent=50, *, rules=RULES, now=NOW, zone_ms=0, manual=False, most=10, **more):
-    return make_plan(rules, most, disks(percent, **more), ages, now, zone_ms, manual=manual).files
+    return plan_deletion(rules, most, disks(percent, **more), ages, now, zone_ms, manual=manual).files
 
 
 def at_hour(hour):

@@ -4,11 +4,11 @@ from gantrymq.formats.record import encode_record
 from gantrymq_store_files.blank import encode_blank, fits
 from gantrymq_store_files.check import (
     HEAD_BYTES,
-    Found,
-    certain_queue_offset,
-    check_place,
+    LogContent,
+    check_bytes,
     head_is_sound,
     properties_problem,
+    verified_queue_offset,
 )
 from gantrymq_store_files.record_crc import crc_tail, record_crc_matches
 
@@ -29,7 +29,7 @@ def record(**fields):
 
 
 def look(raw, log_offset=5000, **more):
-    return check_place(memoryview(raw), 0, log_offset, **more)
+    return check_bytes(memoryview(raw), 0, log_offset, **more)
 
 
 def changed(raw, position, data):
@@ -40,14 +40,14 @@ def changed(raw, position, data):
 
 def test_a_sound_record_is_found():
     result = look(record() + b"rest")
-    assert (result.found, result.size, result.problem) == (Found.RECORD, len(record()), "")
+    assert (result.found, result.size, result.problem) == (LogContent.RECORD, len(record()), "")
     assert result.record.topic == "TopicTest"
 
 
 def test_a_blank_fills_the_rest_of_its_file():
     assert encode_blank(200).hex() == "000000c8cbd43194"
-    assert look(encode_blank(200).ljust(200, b"?"))[:2] == (Found.BLANK, 200)
-    assert look(encode_blank(200).ljust(300, b"?")).found is Found.DAMAGED
+    assert look(encode_blank(200).ljust(200, b"?"))[:2] == (LogContent.BLANK, 200)
+    assert look(encode_blank(200).ljust(300, b"?")).found is LogContent.DAMAGED
 
 
 def test_a_record_fits_when_a_blank_still_does():
@@ -57,14 +57,14 @@ def test_a_record_fits_when_a_blank_still_does():
 
 @pytest.mark.parametrize("raw", [bytes(100), bytes(8), b"", b"1234567"])
 def test_zeros_and_no_room_are_the_end(raw):
-    assert look(raw).found is Found.END
+    assert look(raw).found is LogContent.END
 
 
 @pytest.mark.parametrize("cut_at", range(6, len(record())))
 def test_a_record_whose_end_was_not_written_is_torn(cut_at):
     raw = record()
     result = look(raw[:cut_at].ljust(len(raw), b"\0"))
-    assert result.found is Found.TORN
+    assert result.found is LogContent.TORN
     assert "5000" in result.problem
 
 
@@ -82,12 +82,12 @@ def test_a_record_whose_end_was_not_written_is_torn(cut_at):
 )
 def test_what_no_write_leaves_is_damage(raw, says):
     result = look(raw)
-    assert (result.found, result.size, result.record) == (Found.DAMAGED, 0, None)
+    assert (result.found, result.size, result.record) == (LogContent.DAMAGED, 0, None)
     assert says in result.problem
 
 
 def test_the_crc_can_be_left_out():
-    assert look(changed(record(), 90, b"L"), check_crc=False).found is Found.RECORD
+    assert look(changed(record(), 90, b"L"), check_crc=False).found is LogContent.RECORD
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ def test_the_head_of_a_log_file_is_a_record_of_its_place_or_a_blank():
 
 
 def certain(raw, *, size=None, topic=b"TopicTest", log_offset=5000):
-    return certain_queue_offset(bytes(raw), 0, log_offset, len(raw) if size is None else size, topic)
+    return verified_queue_offset(bytes(raw), 0, log_offset, len(raw) if size is None else size, topic)
 
 
 def test_a_plain_record_is_sound_beyond_doubt():
     assert certain(record(queue_offset=7)) == 7
     assert certain(record(queue_offset=7) + b"rest", size=len(record())) == 7
-    assert certain_queue_offset(b"before" + record(queue_offset=7), 6, 5000, len(record()), b"TopicTest") == 7
+    assert verified_queue_offset(b"before" + record(queue_offset=7), 6, 5000, len(record()), b"TopicTest") == 7
 
 
 @pytest.mark.parametrize(
@@ -163,4 +163,4 @@ def test_no_flipped_bit_passes_that_the_whole_check_refuses():
         found = certain(flipped)
         if found != -1:
             result = look(flipped)
-            assert (result.found, result.size, result.record.queue_offset) == (Found.RECORD, len(raw), found)
+            assert (result.found, result.size, result.record.queue_offset) == (LogContent.RECORD, len(raw), found)

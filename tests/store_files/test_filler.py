@@ -2,15 +2,15 @@ import pytest
 
 from gantrymq.formats.record import encode_record
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
-from gantrymq_store_files.check import Found, check_place
+from gantrymq_store_files.check import LogContent, check_bytes
 from gantrymq_store_files.filler import MAX_FILLER_BYTES, MIN_FILLER_BYTES, fillers, is_filler
 
 
 @pytest.mark.parametrize("size", [MIN_FILLER_BYTES, 93, 2109, MAX_FILLER_BYTES + MIN_FILLER_BYTES])
 def test_a_filler_is_a_sound_record_of_exactly_the_hole(size):
     ((place, data),) = fillers(777, size, 1_800_000_000_000, "kept as x")
-    found = check_place(memoryview(data), 0, 777)
-    assert (place, len(data), found.found, found.size) == (777, size, Found.RECORD, size)
+    found = check_bytes(memoryview(data), 0, 777)
+    assert (place, len(data), found.found, found.size) == (777, size, LogContent.RECORD, size)
     assert is_filler(found.record)
     assert found.record.store_timestamp == 1_800_000_000_000
     assert found.record.sys_flag & TRANSACTION_PREPARED  # what has the bit gets no queue entry
@@ -23,7 +23,7 @@ def test_a_large_hole_takes_several_fillers_without_a_gap(more):
     position = 100
     for place, data in fillers(100, size, 1, "note"):
         assert place == position
-        assert check_place(memoryview(data), 0, place).found is Found.RECORD
+        assert check_bytes(memoryview(data), 0, place).found is LogContent.RECORD
         assert len(data) <= MAX_FILLER_BYTES + MIN_FILLER_BYTES
         position += len(data)
     assert position == 100 + size
@@ -36,4 +36,4 @@ def test_a_hole_smaller_than_any_record_is_refused():
 
 def test_other_records_are_no_fillers():
     raw = encode_record(topic="#", queue_id=0, body=b"", properties=b"")
-    assert not is_filler(check_place(memoryview(raw), 0, 0).record)
+    assert not is_filler(check_bytes(memoryview(raw), 0, 0).record)

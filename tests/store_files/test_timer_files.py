@@ -9,7 +9,7 @@ from gantrymq_store_files.timer_checkpoint import (
 )
 from gantrymq_store_files.timer_log import TimerEntry
 from gantrymq_store_files.timer_metrics import TimerMetrics
-from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot, decode_slot, encode_slot, slot_place, slots_of
+from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot, decode_slot, encode_slot, slot_position, slots_of
 
 ENTRY = TimerEntry(-1, 1, 1700000000000, 60_000, 0, 146, -0x716789BF)
 
@@ -35,9 +35,9 @@ def test_what_is_no_entry_is_none():
 
 @pytest.mark.parametrize("file_bytes", [65536, 104857600, 52 + 16])
 def test_an_entry_that_does_not_fit_goes_to_the_next_file(file_bytes):
-    last = timer_log.last_place(file_bytes)
-    assert timer_log.place_of_next(last, file_bytes) == last
-    assert timer_log.place_of_next(last + 52, file_bytes) == file_bytes
+    last = timer_log.last_entry_position(file_bytes)
+    assert timer_log.next_entry_position(last, file_bytes) == last
+    assert timer_log.next_entry_position(last + 52, file_bytes) == file_bytes
     rest = timer_log.blank(file_bytes - last - 52)
     assert len(rest) <= file_bytes - last - 52
     assert timer_log.is_blank(rest)
@@ -47,7 +47,7 @@ def test_an_entry_that_does_not_fit_goes_to_the_next_file(file_bytes):
 def test_a_slot_has_the_documented_bytes_and_place():
     slot = Slot(1700000060, 0, 0, 1)
     assert encode_slot(slot).hex() == "000000006553f13c0000000000000000" + "00" * 8 + "0000000100000000"
-    assert slot_place(1700000060) == 16385920
+    assert slot_position(1700000060) == 16385920
     assert WHEEL_BYTES == 38_707_200
     assert decode_slot(encode_slot(slot), 1700000060) == slot
     assert decode_slot(encode_slot(slot), 1700000060 + SLOTS) is None

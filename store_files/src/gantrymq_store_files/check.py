@@ -37,11 +37,11 @@ from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
 __all__ = [
     "HEAD_BYTES",
     "CheckResult",
-    "Found",
-    "certain_queue_offset",
-    "check_place",
+    "LogContent",
+    "check_bytes",
     "head_is_sound",
     "properties_problem",
+    "verified_queue_offset",
 ]
 
 _START = struct.Struct(">iI")
@@ -55,7 +55,7 @@ _SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
 _ZERO_SECTOR = bytes(_SECTOR_BYTES)
 
 
-class Found(enum.Enum):
+class LogContent(enum.Enum):
     """What a place holds."""
 
     RECORD = enum.auto()
@@ -68,13 +68,13 @@ class Found(enum.Enum):
 class CheckResult(NamedTuple):
     """Outcome at one place."""
 
-    found: Found
+    found: LogContent
     size: int  # bytes of the record, or of the blank with what follows it; 0 otherwise
     record: RecordView | None
     problem: str  # what is wrong there, empty when nothing is
 
 
-def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
+def check_bytes(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
     """Say what stands at *position*.
 
     Args:
@@ -85,33 +85,35 @@ def check_place(buf: memoryview, position: int, log_offset: int, *, check_crc: b
     """
     left = len(buf) - position
     if left < BLANK_BYTES:
-        return CheckResult(Found.END, 0, None, "")
+        return CheckResult(LogContent.END, 0, None, "")
     size, magic = _START.unpack_from(buf, position)
     if magic == MAGIC_BLANK:
         if size == left:
-            return CheckResult(Found.BLANK, size, None, "")
-        return CheckResult(Found.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
+            return CheckResult(LogContent.BLANK, size, None, "")
+        return CheckResult(LogContent.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
     if size == 0 and magic == 0:
-        return CheckResult(Found.END, 0, None, "")
+        return CheckResult(LogContent.END, 0, None, "")
     try:
         record = read_record(buf, position)
     except FormatError as problem:
         torn = _ends_in_zeros(buf, position, size)
-        return CheckResult(Found.TORN if torn else Found.DAMAGED, 0, None, f"log offset {log_offset}: {problem}")
+        return CheckResult(
+            LogContent.TORN if torn else LogContent.DAMAGED, 0, None, f"log offset {log_offset}: {problem}"
+        )
     problem_text = _problem(record, log_offset, check_crc)
     if problem_text is None:
-        return CheckResult(Found.RECORD, size, record, "")
+        return CheckResult(LogContent.RECORD, size, record, "")
     torn = _ends_in_zeros(buf, position, size)
     return CheckResult(
-        Found.TORN if torn else Found.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
+        LogContent.TORN if torn else LogContent.DAMAGED, 0, None, f"record at log offset {log_offset}: {problem_text}"
     )
 
 
-def certain_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
-    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_place`.
+def verified_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
+    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_bytes`.
 
     The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
-    sound: everything that `check_place` looks at is compared in place.
+    sound: everything that `check_bytes` looks at is compared in place.
 
     Args:
         piece: bytes that hold the record.

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq_store_files.check import CheckResult, Found, check_place
+from gantrymq_store_files.check import CheckResult, LogContent, check_bytes
 from gantrymq_store_files.record_crc import record_crc_matches
 
-__all__ = ["FilePlaces", "LogSource", "Window", "check_at", "look_at"]
+__all__ = ["FileRanges", "LogSource", "Window", "check_offset", "check_window"]
 
 Window = Callable[[int, int], memoryview]  # (log offset, length): bytes from there on, at least so many
 _HEAD = struct.Struct(">iI")
@@ -49,7 +49,7 @@ class LogSource(Protocol):
         """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""
 
 
-class FilePlaces:
+class FileRanges:
     """The half of a `LogSource` that reads nothing: where files of one size lie. For any thread."""
 
     def __init__(self, starts: Sequence[int], file_bytes: int) -> None:
@@ -88,20 +88,20 @@ class FilePlaces:
         return self._starts[number] if number < len(self._starts) else None
 
 
-def look_at(source: LogSource, log_offset: int, *, check_crc: bool = True) -> CheckResult:
-    """Say what stands at *log_offset*, as `check_place` does; END where there is no file. Reads no more than that."""
+def check_offset(source: LogSource, log_offset: int, *, check_crc: bool = True) -> CheckResult:
+    """Say what stands at *log_offset*, as `check_bytes` does; END where there is no file. Reads no more than that."""
     start = source.file_start(log_offset)
     if start is None:
-        return CheckResult(Found.END, 0, None, "")
+        return CheckResult(LogContent.END, 0, None, "")
 
     def window(place: int, length: int) -> memoryview:
         return memoryview(source.read(place, length))
 
-    return check_at(window, log_offset, start + source.file_bytes, check_crc=check_crc)
+    return check_window(window, log_offset, start + source.file_bytes, check_crc=check_crc)
 
 
-def check_at(window: Window, log_offset: int, file_end: int, *, check_crc: bool) -> CheckResult:
-    """As `check_place`, without the whole file in memory; a check sum of the record's own is looked at as well.
+def check_window(window: Window, log_offset: int, file_end: int, *, check_crc: bool) -> CheckResult:
+    """As `check_bytes`, without the whole file in memory; a check sum of the record's own is looked at as well.
 
     Args:
         window: reads within the file.
@@ -111,25 +111,25 @@ def check_at(window: Window, log_offset: int, file_end: int, *, check_crc: bool)
     """
     left = file_end - log_offset
     if left < BLANK_BYTES:
-        return CheckResult(Found.END, 0, None, "")
+        return CheckResult(LogContent.END, 0, None, "")
     size, magic = _HEAD.unpack(window(log_offset, BLANK_BYTES)[:BLANK_BYTES])
     if magic == MAGIC_BLANK:
         if size == left:
-            return CheckResult(Found.BLANK, size, None, "")
-        return CheckResult(Found.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
+            return CheckResult(LogContent.BLANK, size, None, "")
+        return CheckResult(LogContent.DAMAGED, 0, None, f"blank at {log_offset} claims {size} bytes, {left} are left")
     if size == 0 and magic == 0:
-        return CheckResult(Found.END, 0, None, "")
+        return CheckResult(LogContent.END, 0, None, "")
     if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_RECORD_BYTES <= size <= left:
         text = (
             f"log offset {log_offset}: size {size} and magic {magic:#010x} where {MIN_RECORD_BYTES} to {left} and "
             f"{MAGIC_V1:#010x} or {MAGIC_V2:#010x} belong"
         )
         torn = magic == 0 and MIN_RECORD_BYTES <= size <= left and not any(window(log_offset + 4, size - 4)[: size - 4])
-        return CheckResult(Found.TORN if torn else Found.DAMAGED, 0, None, text)
-    result = check_place(window(log_offset, size)[:size], 0, log_offset, check_crc=check_crc)
+        return CheckResult(LogContent.TORN if torn else LogContent.DAMAGED, 0, None, text)
+    result = check_bytes(window(log_offset, size)[:size], 0, log_offset, check_crc=check_crc)
     if result.problem:  # it counts from the window's start
         result = result._replace(problem=result.problem.replace("record at 0: ", "", 1))
     if result.record is not None and record_crc_matches(result.record.raw) is False:
         text = f"record at log offset {log_offset}: its own check sum (__CRC32#) does not match"
-        return CheckResult(Found.DAMAGED, 0, None, text)
+        return CheckResult(LogContent.DAMAGED, 0, None, text)
     return result

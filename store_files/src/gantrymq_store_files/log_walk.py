@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
 from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
-from gantrymq_store_files.check import CheckResult, Found
+from gantrymq_store_files.check import CheckResult, LogContent
 from gantrymq_store_files.file_names import file_name
-from gantrymq_store_files.log_source import LogSource, check_at
+from gantrymq_store_files.log_source import LogSource, check_window
 from gantrymq_store_files.zeros import last_nonzero
 
 __all__ = ["LogDamage", "LogWalk", "align", "scan"]
@@ -148,9 +148,9 @@ class LogWalk:
             if at >= self._end and not self._look_behind_end:
                 return
             result = self._check(at, file_end)
-            if at >= self._end and result.found in (Found.RECORD, Found.BLANK):
+            if at >= self._end and result.found in (LogContent.RECORD, LogContent.BLANK):
                 return  # the next range begins here; damage at the seam belongs to this one
-            if result.found is Found.END:
+            if result.found is LogContent.END:
                 if self._trust_zeros:
                     self.zeros_from = self._end = at
                     return
@@ -171,7 +171,7 @@ class LogWalk:
                 text = f"zeros at log offset {at} where a record belongs; more follows in {file_name(start)}"
                 stop = used if behind is None else behind
                 yield LogDamage("zeros", at, stop - at, text, self.last_timestamp)
-            elif result.found in (Found.RECORD, Found.BLANK):
+            elif result.found in (LogContent.RECORD, LogContent.BLANK):
                 yield from self._settle_zeros()
                 self.position = at + result.size
                 if result.record is None:
@@ -186,7 +186,7 @@ class LogWalk:
             else:
                 behind = self._resume(at, file_end)
                 stop = self._damage_end(at, file_end) if behind is None else behind
-                kind, problem = ("torn" if result.found is Found.TORN else "damaged"), result.problem
+                kind, problem = ("torn" if result.found is LogContent.TORN else "damaged"), result.problem
                 if behind is not None and self._older(behind, file_end):
                     behind, stop, kind = None, self._last_used(at, file_end), "remains"
                     problem = f"behind log offset {at} stand remains of an older log that a broker cut off"
@@ -220,7 +220,7 @@ class LogWalk:
         def window(place: int, length: int) -> memoryview:
             return self._window(place, length, file_end)
 
-        return check_at(window, at, file_end, check_crc=self._check_crc)
+        return check_window(window, at, file_end, check_crc=self._check_crc)
 
     def _window(self, at: int, length: int, file_end: int) -> memoryview:
         """Bytes from *at* on, at least *length* of them."""
@@ -253,7 +253,7 @@ class LogWalk:
                 is_blank = data[at + 4] == MAGIC_BLANK >> 24
                 if not is_blank and len(stated) == 8 and int.from_bytes(stated, "big") != place + at:
                     continue
-                if self._check(place + at, file_end).found in (Found.RECORD, Found.BLANK):
+                if self._check(place + at, file_end).found in (LogContent.RECORD, LogContent.BLANK):
                     return place + at
             if length < CHUNK_BYTES:
                 break

@@ -1,9 +1,9 @@
 """Dispatch entries of the records that a log is full of, many at a time.
 
 A plain record is of version 1 between IPv4 hosts, its topic ASCII and not that of delayed messages, its property text
-ASCII without zeros and without a check sum of the whole record (`record_crc`). Whatever `check_place` looks at is
+ASCII without zeros and without a check sum of the whole record (`record_crc`). Whatever `check_bytes` looks at is
 compared in place. The first record that is not plain, not sound or not whole ends the stretch; it is left to
-`check_place`, which also finds out what is wrong with it.
+`check_bytes`, which also finds out what is wrong with it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ __all__ = [
     "decode_entry",
     "encode_entry",
     "is_blank",
-    "last_place",
-    "place_of_next",
+    "last_entry_position",
+    "next_entry_position",
 ]
 
 DEFAULT, ROLL, DELETE = 1, 2, 4
@@ -92,12 +92,12 @@ def is_blank(data: bytes | memoryview, at: int = 0) -> bool:
     return len(data) - at >= _BLANK.size and _BLANK.unpack_from(data, at)[2] == _BLANK_MAGIC
 
 
-def place_of_next(end: int, file_bytes: int) -> int:
+def next_entry_position(end: int, file_bytes: int) -> int:
     """Where the next entry goes in a log that ends at *end*: there, or at the start of the next file."""
     left = file_bytes - end % file_bytes
     return end if left >= ENTRY_BYTES + _BLANK.size else end + left
 
 
-def last_place(file_bytes: int) -> int:
+def last_entry_position(file_bytes: int) -> int:
     """Where in a full file its last entry stands."""
     return (file_bytes - _BLANK.size) // ENTRY_BYTES * ENTRY_BYTES - ENTRY_BYTES

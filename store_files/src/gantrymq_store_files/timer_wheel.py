@@ -17,7 +17,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["SLOTS", "SLOT_BYTES", "WHEEL_BYTES", "Slot", "decode_slot", "encode_slot", "slot_place", "slots_of"]
+__all__ = ["SLOTS", "SLOT_BYTES", "WHEEL_BYTES", "Slot", "decode_slot", "encode_slot", "slot_position", "slots_of"]
 
 SLOTS = 7 * 24 * 3600 * 2
 _SLOT = struct.Struct(">qqqii")
@@ -35,7 +35,7 @@ class Slot(NamedTuple):
     magic: int = 0  # kept, and without meaning
 
 
-def slot_place(tick: int) -> int:
+def slot_position(tick: int) -> int:
     """Where in the file the slot of *tick* (due time / precision) begins, in bytes."""
     return tick % SLOTS * SLOT_BYTES
 

@@ -23,7 +23,7 @@ from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import World
-from gantrymq_storage_faults import Machine, Plan
+from gantrymq_storage_faults import FaultPlan, Machine
 from gantrymq_testing.simulated import simulate
 
 PLUGINS = "filter_tag,storage_mmap,schedule,transaction,pop"
@@ -63,7 +63,7 @@ class KindsRun:
     """What happens, process by process; the last plan's end is followed by a start on a disk that is well."""
 
     start: Start
-    plans: tuple[Plan, ...]
+    plans: tuple[FaultPlan, ...]
     power: tuple[bool, ...]  # whether the power goes with the end of each
     settings: dict[str, Any]
     seed: object = 0
@@ -110,7 +110,7 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
     ends: list[float] = []
     unclean: float | None = None
     for number, (plan, power) in enumerate(zip(run.plans, run.power, strict=True)):
-        untold, early = machine.untold, Findings()
+        unreported, early = machine.unreported, Findings()
         life = Life(world, machine, run.start, plan, SETTINGS | run.settings, kind_plugins())
 
         async def work(life: Life, number: int = number, early: Findings = early) -> None:
@@ -123,7 +123,7 @@ async def _perform(run: KindsRun, base: Golden | None, world: World) -> KindsOut
             through = await life.run(work)
         except GantryError as error:
             life.kill()
-            if not plan.failures and not untold:
+            if not plan.failures and not unreported:
                 outcome.findings.wrong("start", repr(error))
                 return outcome
             outcome.starts_refused += 1
@@ -193,13 +193,13 @@ async def _look(
 
     for work in (first, second):
         while True:
-            untold = machine.untold
+            unreported = machine.unreported
             life = Life(world, machine, run.start, None, SETTINGS | run.settings, kind_plugins())
             try:
                 await life.run(work)
             except GantryError as error:
                 life.kill()
-                if not untold or life.report is not None:
+                if not unreported or life.report is not None:
                     outcome.findings.wrong("start", repr(error))
                     return
                 outcome.starts_refused += 1
@@ -209,7 +209,7 @@ async def _look(
             else:
                 break
         outcome.notes += life.said
-        machine.power_cut(Plan(lose=1.0))  # a stop in order has made everything durable
+        machine.power_cut(FaultPlan(lose=1.0))  # a stop in order has made everything durable
     if after[0] != after[1]:
         outcome.findings.wrong("twice", f"after a clean stop: {after[1] - after[0]} more, {after[0] - after[1]} less")
 

@@ -17,7 +17,7 @@ from gantrymq.config import Settings
 from gantrymq.interfaces import Broker, RecoveryReport
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.world import Files, World
-from gantrymq_storage_faults import FaultyFiles, LateWorkers, Machine, Plan
+from gantrymq_storage_faults import FaultPlan, FaultyFiles, LateWorkers, Machine
 from gantrymq_testing.simulated import SimulatedLoop, SimulatedProcess
 
 LOG = logging.getLogger("gantrymq.broker.server")
@@ -80,7 +80,7 @@ class Life:
         world: World,
         disk: Files | Machine,
         start: Start,
-        plan: Plan | None = None,
+        plan: FaultPlan | None = None,
         settings: dict[str, Any] | None = None,
         loaded: Plugins | None = None,
     ) -> None:

@@ -16,7 +16,7 @@ from crash_rig.starts import Start
 from crash_rig.workload import OPERATIONS, Day
 from gantrymq.errors import GantryError
 from gantrymq.world import World
-from gantrymq_storage_faults import Machine, Plan, PowerCut
+from gantrymq_storage_faults import FaultPlan, Machine, PowerCut
 from gantrymq_testing.simulated import SimulatedFiles, simulate
 
 START_MS = 1_797_000_000_000  # later than any golden store was written
@@ -56,7 +56,7 @@ class Run:
     """What happens: a day, then starts, one process after the other on one machine."""
 
     start: Start
-    plans: tuple[Plan, ...]  # for the day, and for the starts after it until one comes through
+    plans: tuple[FaultPlan, ...]  # for the day, and for the starts after it until one comes through
     power: bool = False  # cut the power where a plan ends the process
     kills: int = 0  # so many of the first processes are only killed: the page cache stays, and the next one works too
     settings: dict[str, Any] = attrs.field(factory=dict)
@@ -94,14 +94,14 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
     machine = Machine(run.start.disk(world.clock.now_ms))
     losses = _Losses(run)
     for number, plan in enumerate(run.plans):
-        untold = machine.untold
+        unreported = machine.unreported
         life = Life(world, machine, run.start, plan, run.settings_of(number))
         through = False
         try:
             through = await life.run(_work(run, ledger, number))
         except GantryError as error:  # a start that was refused
             life.kill()
-            if not plan.failures and not untold:
+            if not plan.failures and not unreported:
                 outcome.findings.wrong("start", repr(error))
                 return outcome
             outcome.starts_refused += 1
@@ -218,7 +218,7 @@ async def _look(
         except Exception as error:
             outcome.findings.wrong("start", repr(error))
             return
-        machine.power_cut(Plan(lose=1.0))  # a stop in order has made everything durable
+        machine.power_cut(FaultPlan(lose=1.0))  # a stop in order has made everything durable
     if run.rebuild and not outcome.findings.problems:
         assert isinstance(machine.inner, SimulatedFiles)
         await judge_rebuilt(world, machine.inner, run.start, outcome.findings)
@@ -229,13 +229,13 @@ async def _start(
 ) -> None:
     """One more process, on a disk that is well now; errors of the time before may be told to it, and stop its start."""
     while True:
-        untold = machine.untold
+        unreported = machine.unreported
         life = Life(world, machine, run.start, None, run.settings_of(len(run.plans)))
         try:
             await life.run(work)
         except GantryError:
             life.kill()
-            if not untold or life.report is not None:
+            if not unreported or life.report is not None:
                 raise
             outcome.starts_refused += 1
         else:

@@ -28,10 +28,10 @@ from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import World
-from gantrymq_storage_faults import Machine, Plan
+from gantrymq_storage_faults import FaultPlan, Machine
 from gantrymq_testing.simulated import simulate
 
-QUIET = Plan(lose=1.0, tear=0.0, write_back=0.0)
+QUIET = FaultPlan(lose=1.0, tear=0.0, write_back=0.0)
 # As an operator who sets nothing has them.
 NORMAL = {
     "flushIntervalCommitLog": 500,
@@ -58,7 +58,7 @@ class Story:
         self._settings = NORMAL | settings
         self._sent = 0
 
-    async def live(self, work: Work, *, end: str = "stop", plan: Plan = QUIET, **settings: Any) -> Life:
+    async def live(self, work: Work, *, end: str = "stop", plan: FaultPlan = QUIET, **settings: Any) -> Life:
         """One process: start, do *work*, and end by "stop", "kill" or "power"."""
         life = Life(self.world, self.machine, self._start, plan, self._settings | settings)
 

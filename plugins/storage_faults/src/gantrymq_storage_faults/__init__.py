@@ -4,20 +4,20 @@ from gantrymq_storage_faults.calls import Crashed
 from gantrymq_storage_faults.files import FaultyFiles, flip_bit
 from gantrymq_storage_faults.machine import Machine, PowerCut
 from gantrymq_storage_faults.pages import PAGE_BYTES
-from gantrymq_storage_faults.plan import CHANGES, READS, UNCALLED, Failure, Plan, Slowness
+from gantrymq_storage_faults.plan import CHANGES, IMPLICIT_OPERATIONS, READS, Failure, FaultPlan, Slowness
 from gantrymq_storage_faults.workers import LateWorkers
 
 __all__ = [
     "CHANGES",
+    "IMPLICIT_OPERATIONS",
     "PAGE_BYTES",
     "READS",
-    "UNCALLED",
     "Crashed",
     "Failure",
+    "FaultPlan",
     "FaultyFiles",
     "LateWorkers",
     "Machine",
-    "Plan",
     "PowerCut",
     "Slowness",
     "flip_bit",

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import attrs
 
-from gantrymq_storage_faults.plan import Failure, Plan, Slowness
+from gantrymq_storage_faults.plan import Failure, FaultPlan, Slowness
 from gantrymq_testing.simulated import ProcessKilled
 
 __all__ = ["Calls", "Crashed"]
@@ -45,7 +45,7 @@ class _Call:
 class Calls:
     """One counter, one trace and one lock for all files of a process."""
 
-    def __init__(self, plan: Plan, lock: threading.RLock) -> None:
+    def __init__(self, plan: FaultPlan, lock: threading.RLock) -> None:
         """*lock* is shared by all that use the machine."""
         self.plan = plan
         self.number = 0  # calls so far
@@ -162,8 +162,8 @@ class Calls:
             self._failed.append(0)
             self._failing |= failure.calls
 
-    def uncalled(self, name: str, path: Path) -> int:
-        """The errno by which something fails that is no call (`UNCALLED`), 0 when it does not."""
+    def implicit_failure(self, name: str, path: Path) -> int:
+        """The errno by which something fails that is no call (`IMPLICIT_OPERATIONS`), 0 when it does not."""
         with self.lock:
             if name not in self._failing or self.dead:
                 return 0

@@ -1,6 +1,6 @@
 """`FaultyFiles`: any `Files` with a plan of what goes wrong, and with a plug that can be pulled.
 
-    files = FaultyFiles(RealFiles(), Plan(seed=7, crash_at=120))     or over SimulatedFiles
+    files = FaultyFiles(RealFiles(), FaultPlan(seed=7, crash_at=120))     or over SimulatedFiles
     ... run the store in a world with these files until Crashed ...
     files.power_cut()                                                leave it out for a mere kill
     ... start the store again, over the files underneath or over FaultyFiles of another plan ...
@@ -25,10 +25,10 @@ from pathlib import Path
 
 from gantrymq.world import Files
 from gantrymq_storage_faults.calls import Calls, Crashed
+from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.layer import Layer
 from gantrymq_storage_faults.machine import Machine, PowerCut
-from gantrymq_storage_faults.plan import Failure, Plan
-from gantrymq_storage_faults.room import Room
+from gantrymq_storage_faults.plan import Failure, FaultPlan
 from gantrymq_testing.simulated.process_files import ProcessFiles
 
 __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
@@ -40,7 +40,7 @@ class FaultyFiles(ProcessFiles):
     def __init__(
         self,
         disk: Files | Machine,
-        plan: Plan | None = None,
+        plan: FaultPlan | None = None,
         *,
         on_crash: Callable[[], object] = lambda: None,
         stall: Callable[[float], object] | None = None,
@@ -55,10 +55,10 @@ class FaultyFiles(ProcessFiles):
             stall: called with the seconds that a slow call takes outside `LateWorkers`, such as ``SimulatedLoop.jump``
                 or ``time.sleep``; without it such calls are not slow.
         """
-        self.plan = plan if plan is not None else Plan()
+        self.plan = plan if plan is not None else FaultPlan()
         self.machine = disk if isinstance(disk, Machine) else Machine(disk)
         self._calls = Calls(self.plan, self.machine.lock)
-        self._room = Room(self.plan.room_bytes)
+        self._room = DiskSpace(self.plan.room_bytes)
         self._layer = Layer(self.machine, self._calls, self._room)
         self._random = random.Random(f"{self.plan.seed}/power")
         self._random_cache = random.Random(f"{self.plan.seed}/cache")
@@ -142,7 +142,7 @@ class FaultyFiles(ProcessFiles):
             if dirty:
                 node = self._random.choice(dirty)
                 page = self._random.choice(list(node.dirty))
-                self.machine.write_back(node, page, self._calls.uncalled("write_back", node.path))
+                self.machine.write_back(node, page, self._calls.implicit_failure("write_back", node.path))
         if self.plan.evict and self._random_cache.random() < self.plan.evict:
             path = self.machine.evict(self._random_cache)
             if path is not None:

@@ -14,9 +14,9 @@ from typing import TypeVar
 
 from gantrymq.world import DiskUse, File, Lock, Mapping, Volume
 from gantrymq_storage_faults.calls import Calls
+from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
-from gantrymq_storage_faults.room import Room
 from gantrymq_testing.forwarding import ENDS, Data, ForwardingFile, ForwardingFiles, ForwardingMapping, ForwardingVolume
 from gantrymq_testing.simulated import BusError
 
@@ -30,7 +30,7 @@ UNCOUNTED = frozenset({"written", "release", "unwatch"})  # which no plan can me
 class Layer(ForwardingFiles):
     """The whole disk."""
 
-    def __init__(self, machine: Machine, calls: Calls, room: Room) -> None:
+    def __init__(self, machine: Machine, calls: Calls, room: DiskSpace) -> None:
         super().__init__(machine.inner)
         self.machine = machine
         self.calls = calls
@@ -323,7 +323,7 @@ class _Mapping(ForwardingMapping):
 
     @property
     def view(self) -> memoryview:
-        number = self._layer.calls.uncalled("mapped_read", self._node.path)
+        number = self._layer.calls.implicit_failure("mapped_read", self._node.path)
         if number:
             raise BusError(f"{self._node.path}: a page of the mapping cannot be read: {os.strerror(number)}")
         return self._inner.view

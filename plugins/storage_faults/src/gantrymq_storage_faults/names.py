@@ -16,7 +16,7 @@ import attrs
 
 from gantrymq.world import File, Files
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
-from gantrymq_storage_faults.plan import Plan
+from gantrymq_storage_faults.plan import FaultPlan
 
 __all__ = ["Names"]
 
@@ -142,7 +142,7 @@ class Names:
         stat = self._inner.stat(path)
         return stat.size if stat is not None else 0
 
-    def lose(self, plan: Plan, rng: random.Random) -> list[str]:
+    def lose(self, plan: FaultPlan, rng: random.Random) -> list[str]:
         """Undo what a power cut takes; returns it in words."""
         lost: list[_Step] = []
         for step in self._steps:

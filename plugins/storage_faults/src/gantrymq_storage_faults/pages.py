@@ -1,18 +1,19 @@
-"""What of one file is in the page cache only: the durable content of every page that differs from it.
+"""Contents of one file that are in the page cache only: for every such page, its durable content.
 
-The files underneath hold what processes see. Beside them a `Node` keeps what a power cut would bring back:
+The files underneath hold what processes see. A `Node` holds what a power cut would bring back:
 
-    pages 0 .. n   | as on the disk | dirty: a sync writes it | lost: clean, and not on the disk | ...
-    size           | the durable one, once it differs
+    pages 0 .. n   | same as on the disk | dirty: a sync writes it | lost: clean, but not on the disk | ...
+    size           | the durable size, if it differs
 
-Dirty pages become lost when they could not be written: Linux then counts them as clean, tells the error (`ErrorMark`)
-and never writes them again, unless a process changes them. A process reads the lost content until the page is evicted.
+Dirty pages become lost when they cannot be written: Linux then counts them as clean, reports the error
+(`ErrorSequence`) and never writes them again unless a process changes them. Processes read the lost content until the
+page is evicted.
 
-`spoil` decides page by page, from a seed, whether the new content, the old, or sectors of both are on the disk. Of a
-lost page it is the old.
+`discard_unsynced` decides page by page, from a seed, whether the new content, the old content or a mix of sectors of
+both is on the disk. A lost page always has its old content.
 
 Source: linux mm/filemap.c (mapping_set_error), Documentation/filesystems/vfs.rst (handling errors during writeback),
-xfs fs/xfs/xfs_aops.c (xfs_end_ioend: a length that a failed write would have given is not written either).
+xfs fs/xfs/xfs_aops.c (xfs_end_ioend: a file length that depends on a failed write is not written either).
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gantrymq.world import File
-from gantrymq_storage_faults.errors_told import ErrorMark
-from gantrymq_storage_faults.plan import Plan
+from gantrymq_storage_faults.error_sequence import ErrorSequence
+from gantrymq_storage_faults.plan import FaultPlan
 
-__all__ = ["PAGE_BYTES", "Fate", "Node"]
+__all__ = ["PAGE_BYTES", "Node", "PageCounts"]
 
 PAGE_BYTES = 4096
 
 Read = Callable[[int, int], bytes]  # length, position
 
 
-class Fate:
-    """Counts what became of pages that were not durable."""
+class PageCounts:
+    """Numbers of pages that a power cut kept, lost and tore."""
 
     __slots__ = ("kept", "lost", "torn")
 
@@ -42,33 +43,33 @@ class Fate:
 
 
 class Node:
-    """One file, whatever its name."""
+    """One file, independent of its name."""
 
     __slots__ = ("blocks", "dirty", "errors", "old", "old_size", "opened", "path", "set_size")
 
     def __init__(self, path: Path, size: int) -> None:
-        """A file that is durable as it is; *size* in bytes."""
+        """Create a node whose file is durable in its present state; *size* in bytes."""
         self.path = path
-        self.old: dict[int, bytes] = {}  # page to its durable content, where the cache has another
-        self.dirty: dict[int, None] = {}  # those of them that the next sync writes; the others are lost
-        self.old_size: int | None = None  # bytes, None while the durable size is the present one
-        self.set_size: int | None = None  # by truncate or allocate since: it needs no page to be written
-        self.errors = ErrorMark()  # of writes that nobody waited for, or that failed in a sync
+        self.old: dict[int, bytes] = {}  # page number to its durable content, if the cache differs
+        self.dirty: dict[int, None] = {}  # the pages of `old` that the next sync writes; the others are lost
+        self.old_size: int | None = None  # bytes, None while the durable size equals the present one
+        self.set_size: int | None = None  # size set since by truncate or allocate; durable without a page being written
+        self.errors = ErrorSequence()  # errors of background writes and of failed syncs
         self.opened = 0  # descriptors
-        self.blocks = bytearray(b"\1") * -(-size // PAGE_BYTES)  # which pages take room; see `Room`
+        self.blocks = bytearray(b"\1") * -(-size // PAGE_BYTES)  # which pages use disk space; see `DiskSpace`
 
     @property
     def durable(self) -> bool:
-        """Whether a power cut could take nothing."""
+        """Whether a power cut would lose nothing."""
         return not self.old and self.old_size is None
 
     @property
     def lost(self) -> list[int]:
-        """Pages that count as clean and are not on the disk."""
+        """Pages that count as clean but are not on the disk."""
         return [page for page in self.old if page not in self.dirty]
 
     def touch(self, start: int, end: int, read: Read) -> None:
-        """Bytes ``[start, end)`` are about to change; *read* still gives what is there."""
+        """Prepare a change of bytes ``[start, end)``; *read* still returns the old content."""
         if end <= start:
             return
         for page in range(start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1):
@@ -77,7 +78,7 @@ class Node:
             self.dirty[page] = None
 
     def resize(self, size: int, length: int, read: Read, *, by_write: bool = False) -> None:
-        """The size is about to change from *size* to *length*; *by_write*: because bytes are written behind the end."""
+        """Prepare a change of the size from *size* to *length*; *by_write*: caused by a write beyond the end."""
         if self.old_size is None and size != length:
             self.old_size = size
         if not by_write and size != length:
@@ -85,7 +86,7 @@ class Node:
         self.touch(length, size, read)
 
     def synced(self, size: int) -> None:
-        """What was dirty is durable, lost pages are not; *size* is the present one."""
+        """Make dirty pages durable; lost pages stay lost. *size* is the present size."""
         if self.old_size is not None:
             durable_size = self._size_after_sync(size)
             self.old_size = None if durable_size == size else durable_size
@@ -95,7 +96,7 @@ class Node:
         self.dirty.clear()
 
     def failed(self, number: int, size: int) -> None:
-        """Dirty pages could not be written: they are lost, and error *number* waits to be told."""
+        """Turn dirty pages into lost pages after a failed write, and record error *number*."""
         behind = -(-size // PAGE_BYTES)  # what was cut off is no page any more
         self.dirty = {page: None for page in self.dirty if page >= behind}
         self.errors.set(number)
@@ -118,9 +119,9 @@ class Node:
         if start < file.size():
             file.pwrite(old[: file.size() - start], start)
         if not self.opened:
-            self.errors = ErrorMark()
+            self.errors = ErrorSequence()
 
-    def spoil(self, file: File, plan: Plan, rng: random.Random, fate: Fate) -> None:
+    def discard_unsynced(self, file: File, plan: FaultPlan, rng: random.Random, fate: PageCounts) -> None:
         """Make *file* what the disk has after a power cut."""
         size = file.size()
         if self.old_size is not None:
@@ -150,7 +151,7 @@ class Node:
         self.old.clear()
         self.dirty.clear()
         self.old_size = self.set_size = None
-        self.errors = ErrorMark()
+        self.errors = ErrorSequence()
 
     def _size_after_sync(self, size: int) -> int:
         """The length that a sync makes durable: as far as it was set, or written by pages that are dirty."""

@@ -13,11 +13,11 @@ import attrs
 
 from gantrymq_testing.forwarding import CHANGES
 
-__all__ = ["CHANGES", "READS", "UNCALLED", "Failure", "Plan", "Slowness"]
+__all__ = ["CHANGES", "IMPLICIT_OPERATIONS", "READS", "Failure", "FaultPlan", "Slowness"]
 
 READS = frozenset({"read", "pread", "map"})
 """Names of calls that read contents."""
-UNCALLED = frozenset({"write_back", "mapped_read"})
+IMPLICIT_OPERATIONS = frozenset({"write_back", "mapped_read"})
 """What fails only where a `Failure` names it, and is no call: the kernel writes a page by itself, a mapping is read."""
 
 
@@ -26,7 +26,7 @@ class Failure:
     """Calls that raise OSError and do nothing; a sync that fails loses what it should have written (see `pages`)."""
 
     number: int  # of the error: errno.EIO, errno.ENOSPC, errno.EROFS, ...
-    calls: frozenset[str] = attrs.field(default=CHANGES, converter=frozenset)  # names of methods, or of UNCALLED
+    calls: frozenset[str] = attrs.field(default=CHANGES, converter=frozenset)  # of methods or IMPLICIT_OPERATIONS
     where: str = ""  # only paths that contain this
     at: int = 0  # only the at-th of these calls, from 1; 0 leaves it to *share*
     share: float = 1.0  # of these calls
@@ -44,7 +44,7 @@ class Slowness:
 
 
 @attrs.frozen
-class Plan:
+class FaultPlan:
     """All that goes wrong in one run of `FaultyFiles`."""
 
     seed: int | str = 0

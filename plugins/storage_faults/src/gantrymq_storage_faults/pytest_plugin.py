@@ -1,7 +1,7 @@
 """The fixture ``faulty_files``; pytest finds this module by itself (entry point group ``pytest11``).
 
     def test_my_store_survives(faulty_files):
-        files = faulty_files(SimulatedFiles(lambda: 0), Plan(seed=7, crash_at=120))
+        files = faulty_files(SimulatedFiles(lambda: 0), FaultPlan(seed=7, crash_at=120))
 
 When the test fails, the report shows seed and newest calls of every such object. Nothing of GantryMQ is imported before
 the fixture is used.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gantrymq.world import Files
     from gantrymq_storage_faults.files import FaultyFiles
     from gantrymq_storage_faults.machine import Machine
-    from gantrymq_storage_faults.plan import Plan
+    from gantrymq_storage_faults.plan import FaultPlan
 
 MADE: pytest.StashKey[list[FaultyFiles]] = pytest.StashKey()
 
@@ -31,7 +31,7 @@ def faulty_files(request: pytest.FixtureRequest) -> Iterator[Callable[..., Fault
     made: list[FaultyFiles] = []
     request.node.stash[MADE] = made
 
-    def make(disk: Files | Machine, plan: Plan | None = None, **more: Any) -> FaultyFiles:
+    def make(disk: Files | Machine, plan: FaultPlan | None = None, **more: Any) -> FaultyFiles:
         made.append(FaultyFiles(disk, plan, **more))
         return made[-1]
 

@@ -13,23 +13,23 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.log.flush import LogFlusher
 from gantrymq_storage_mmap.log.preallocation import Preallocation
-from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
-from gantrymq_storage_mmap.queues.dropping import ASIDE, Dropping
+from gantrymq_storage_mmap.queues.dropper import DROPPED_FOLDER, QueueDropper
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.queues.writer import TailWriter
+from gantrymq_storage_mmap.queues.writer import EntryWriter
 from gantrymq_storage_mmap.reading.batch_get import BatchReader
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
-from gantrymq_storage_mmap.reading.get import Reader
-from gantrymq_storage_mmap.reading.mending import Mender
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
+from gantrymq_storage_mmap.reading.get import QueueReader
 from gantrymq_storage_mmap.reading.message_scan import MessageScan
 from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
-from gantrymq_storage_mmap.reading.read_check import Damaged
-from gantrymq_storage_mmap.recovery.queue_mend import QueueMend
+from gantrymq_storage_mmap.reading.read_check import DamagedRecords
+from gantrymq_storage_mmap.recovery.queue_repair import QueueRepair
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner
 from gantrymq_storage_mmap.retention.retention import Retention
@@ -73,23 +73,25 @@ class StoreParts:
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
         self._queues = QueueTable(files, options, self._context.bit_maps)
         self._dropped = DroppedTopics(files, self._root)
-        self._dropping = Dropping(files, workers, self._root / ASIDE, self._queues, self._dropped, self._tell)
-        self._publisher = Publisher(self._queues.tails)
-        self._tail_writer = TailWriter(self._queues.tails, clock, options.queue_flush_interval_ms)
-        self._writes = LogWrites()
+        self._dropper = QueueDropper(
+            files, workers, self._root / DROPPED_FOLDER, self._queues, self._dropped, self._tell
+        )
+        self._publisher = Publisher(self._queues.pending)
+        self._entry_writer = EntryWriter(self._queues.pending, clock, options.queue_flush_interval_ms)
+        self._writes = LogWriter()
         self._appender = Appender(
             self._log, self._queues, self._publisher, self._writes, clock.now_ms, self._max_body_bytes, options
         )
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
-        self._damaged = Damaged(self._tell)
+        self._damaged = DamagedRecords(self._tell)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
         scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
-        mend = QueueMend(self._log, self._dropped, options.delay_levels_ms)
-        mender = Mender(mend, cold, clock, self._publisher, self._tell)
-        self._reader = Reader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, mender)
-        self._batch_reader = BatchReader(self._log, cold, options, self._damaged, mender)
+        mend = QueueRepair(self._log, self._dropped, options.delay_levels_ms)
+        entry_repairer = EntryRepairer(mend, cold, clock, self._publisher, self._tell)
+        self._reader = QueueReader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, entry_repairer)
+        self._batch_reader = BatchReader(self._log, cold, options, self._damaged, entry_repairer)
         held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(
             held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
@@ -105,7 +107,7 @@ class StoreParts:
         log, queues = self._log, self._queues
         root, log_folder, index = self._root, self._options.log_folder, self._index.held
         self._watch = DiskWatch(world, settings, root, log_folder, log, queues, self._writes, index.taken_bytes, tell)
-        queue_cleaner = QueueCleaner(world, log, queues, self._dropping, self._context.reserve_ms)
+        queue_cleaner = QueueCleaner(world, log, queues, self._dropper, self._context.reserve_ms)
         self._retention = Retention(
             world,
             settings,

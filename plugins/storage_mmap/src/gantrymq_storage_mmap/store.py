@@ -30,7 +30,7 @@ from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.append_placed import refused
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
-from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromHot, FromMemory, NotInMemory, read_cold
+from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, HotReads, NotInMemory, read_cold
 from gantrymq_storage_mmap.reading.time_search import search
 from gantrymq_storage_mmap.recovery.opening import StoreOpening
 from gantrymq_storage_mmap.retention.rules import Refusal
@@ -39,7 +39,7 @@ from gantrymq_store_files.index_hash import forget_topics
 __all__ = ["MmapStore"]
 
 _NOT_RUNNING = "the store is not running"
-_HOT = FromHot()
+_HOT = HotReads()
 
 
 class MmapStore(StoreOpening):
@@ -79,7 +79,7 @@ class MmapStore(StoreOpening):
         self._flusher.start(report.log_end, self._log.last_timestamp)
         self._running = True
         self._checkpointer.start(found.durable_offset, found.checkpoint, found.saved, clean=report.clean)
-        self._tail_writer.start()
+        self._entry_writer.start()
         self._index.start(found.index, self._publisher.published_offset)
         self._retention.start()
         if self._flusher.asynchronous and not report.clean and report.log_end:
@@ -87,7 +87,7 @@ class MmapStore(StoreOpening):
                 f"flushDiskType=ASYNC_FLUSH: if the power failed, messages acknowledged in the "
                 f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
             )
-        self._dropping.begin()
+        self._dropper.begin()
         return report
 
     async def stop(self) -> None:
@@ -104,7 +104,7 @@ class MmapStore(StoreOpening):
             self.publish(self._log.end)
             self._index.add((), self._log.end)
             await self._index.stop()
-            self._tail_writer.halt()
+            self._entry_writer.halt()
             await self._checkpointer.stop()
             self._log.ahead.close()
             while self._busy():
@@ -117,14 +117,14 @@ class MmapStore(StoreOpening):
             await self._index.quiet()
         finally:
             self._retention.halt()
-            self._tail_writer.halt()
+            self._entry_writer.halt()
             self._checkpointer.halt()
             await self._workers.run(self._close_files)  # a log file's pages are given back, a gigabyte of them
             self._locks.release()
 
     def _busy(self) -> bool:
         """Whether a thread is at work."""
-        return bool(self._cold.readers or self._cold.busy or self._log.ahead.busy or self._dropping.busy)
+        return bool(self._cold.readers or self._cold.busy or self._log.ahead.busy or self._dropper.busy)
 
     def _leave_clean(self) -> None:
         """Runs in a thread."""
@@ -176,7 +176,7 @@ class MmapStore(StoreOpening):
             return full
         if (failure := self._writes.refusal) is not None:
             return Refusal("log_write_failed", failure)
-        if (failure := self._queues.tails.refusal) is not None:
+        if (failure := self._queues.pending.refusal) is not None:
             return Refusal("queue_write_failed", failure)
         return None
 
@@ -185,7 +185,7 @@ class MmapStore(StoreOpening):
     def get(
         self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
-        """Read from *queue_offset*; see `Reader.get`. An awaitable when the entries or the records are cold."""
+        """Read from *queue_offset*; see `QueueReader.get`. An awaitable when the entries or the records are cold."""
         try:
             found = self._queues.get(queue)
             if isinstance(found, BatchQueue):
@@ -197,7 +197,7 @@ class MmapStore(StoreOpening):
     def read(self, log_offset: int) -> RecordView | None:
         """The record at *log_offset*, published or not; None where no record starts. May wait for the disk."""
         with self._cold.reading(self._unreadable):
-            return read_cold(self._log, log_offset, FromDisk())
+            return read_cold(self._log, log_offset, DiskReads())
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
         """Every published record of ``[start, end)``, in log order; see `entries_between`."""
@@ -236,22 +236,22 @@ class MmapStore(StoreOpening):
                 raise StoreError(f"{self._unreadable}: {error}") from error
         try:
             with self._cold.reading(self._unreadable):
-                return read_cold(self._log, log_offset, FromMemory())
+                return read_cold(self._log, log_offset, CachedReads())
         except NotInMemory:
             return self._view_cold(log_offset)
 
     async def _view_cold(self, log_offset: int) -> RecordView | None:
         with self._cold.reading(self._unreadable):
-            return await self._workers.run(read_cold, self._log, log_offset, FromDisk())
+            return await self._workers.run(read_cold, self._log, log_offset, DiskReads())
 
     def drop(self, topic: str) -> Awaitable[None]:
-        """Forget the queues of *topic*, whose records stay in the log; see `Dropping.drop`.
+        """Forget the queues of *topic*, whose records stay in the log; see `QueueDropper.drop`.
 
         Raises:
             StoreError: the queues' folder cannot be moved, or, when awaited, that cannot be noted.
         """
         try:
-            dropped = self._dropping.drop(topic, self._log.end, self._log.min_offset)
+            dropped = self._dropper.drop(topic, self._log.end, self._log.min_offset)
             self._read_ahead.forget(topic)
             forget_topics()
             return dropped

@@ -16,7 +16,7 @@ from gantrymq.formats.record import RecordView, read_record
 from gantrymq.model.hosts import host_text
 from gantrymq.model.ids import offset_id, parse_offset_id
 from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
-from gantrymq_store_files.check import check_place
+from gantrymq_store_files.check import check_bytes
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.log_walk import LogDamage, LogWalk
 from gantrymq_store_tools.findings import ProgressListener, no_progress
@@ -107,7 +107,7 @@ def record_at(reader: LogReader, log_offset: int) -> RecordView:
     left = file.start + reader.log.file_bytes - log_offset
     size = int.from_bytes(reader.read(log_offset, min(4, left)), "big", signed=True)
     data = memoryview(reader.read(log_offset, max(min(size, left), min(8, left))))
-    found = check_place(data, 0, log_offset)
+    found = check_bytes(data, 0, log_offset)
     if found.record is not None:
         return found.record
     try:

@@ -7,7 +7,7 @@ what a file that is too short lacks.
 from __future__ import annotations
 
 from gantrymq.world.files import File, Files
-from gantrymq_store_files.log_source import FilePlaces
+from gantrymq_store_files.log_source import FileRanges
 from gantrymq_store_tools.layout import Series, StoreFile
 
 __all__ = ["LogReader"]
@@ -15,7 +15,7 @@ __all__ = ["LogReader"]
 PAGE_BYTES = 4096
 
 
-class LogReader(FilePlaces):
+class LogReader(FileRanges):
     """Bytes of one log. One file is open at a time; call `close` at the end."""
 
     def __init__(self, files: Files, log: Series) -> None:

@@ -27,8 +27,8 @@ from gantrymq_store_files.timer_log import (
     blank,
     decode_entry,
     encode_entry,
-    last_place,
-    place_of_next,
+    last_entry_position,
+    next_entry_position,
 )
 from gantrymq_store_files.timer_wheel import (
     SLOT_BYTES,
@@ -37,7 +37,7 @@ from gantrymq_store_files.timer_wheel import (
     Slot,
     decode_slot,
     encode_slot,
-    slot_place,
+    slot_position,
     slots_of,
 )
 
@@ -94,7 +94,7 @@ class WheelFiles:
         wheel = self._open_wheel(create=False)
         if wheel is None:
             return None
-        found = decode_slot(wheel.pread(SLOT_BYTES, slot_place(tick)).ljust(SLOT_BYTES, b"\0"), tick)
+        found = decode_slot(wheel.pread(SLOT_BYTES, slot_position(tick)).ljust(SLOT_BYTES, b"\0"), tick)
         while found is not None and found.last >= self.end:  # an append that failed half way
             entry = self.entry(found.last)
             if entry is None or entry.previous >= found.last or entry.previous < 0:
@@ -109,7 +109,7 @@ class WheelFiles:
             assert wheel is not None
             self._unsynced.add(wheel)
             for slot in slots:
-                wheel.pwrite(encode_slot(slot), slot_place(slot.tick))
+                wheel.pwrite(encode_slot(slot), slot_position(slot.tick))
             self._written += slots
 
     def clear(self, tick: int) -> None:
@@ -118,14 +118,14 @@ class WheelFiles:
             wheel = self._open_wheel(create=True)
             assert wheel is not None
             self._unsynced.add(wheel)
-            wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_place(tick))
+            wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_position(tick))
 
     def busy(self, start: int, end: int) -> Iterator[Slot]:
         """Slots of the ticks ``[start, end)`` that hold something, in order; at most one turn of the wheel."""
         wheel = self._open_wheel(create=False)
         end = min(end, start + SLOTS)
         while wheel is not None and start < end:
-            place = slot_place(start)
+            place = slot_position(start)
             length = min(WHEEL_BYTES - place, (end - start) * SLOT_BYTES)
             for begin, behind in wheel.written(place, place + length):
                 first = begin // SLOT_BYTES * SLOT_BYTES
@@ -165,7 +165,7 @@ class WheelFiles:
         end = self.end
         run = runs.setdefault(end, bytearray())
         for new in entries:
-            place = place_of_next(end, self.file_bytes)
+            place = next_entry_position(end, self.file_bytes)
             if place != end:
                 run += blank(place - end)
                 run = runs.setdefault(place, bytearray())
@@ -287,7 +287,7 @@ class WheelFiles:
             removed = 0
             starts = self.starts()
             for start in starts[:-1]:
-                newest = self.entry(start + last_place(self.file_bytes))
+                newest = self.entry(start + last_entry_position(self.file_bytes))
                 if newest is None or newest.log_offset >= min_log_offset:
                     break
                 self._forget(start)

@@ -32,10 +32,10 @@ import attrs
 
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Timer, Workers
-from gantrymq_storage_mmap.index.file import IndexPlace
+from gantrymq_storage_mmap.index.checkpoint import IndexCheckpoint
+from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.files import IndexFiles
 from gantrymq_storage_mmap.index.folder import LoadedIndex
-from gantrymq_storage_mmap.index.mark import IndexMark
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource
 from gantrymq_store_files.log_entries import LogEntries
@@ -253,7 +253,7 @@ class IndexBuilder:
                 return
             if isinstance(found, LogDamage):
                 self._tell(f"the index leaves out {found.size} bytes of the log at {found.log_offset}: {found.problem}")
-                self.held.place = IndexPlace(found.log_offset + found.size)
+                self.held.place = IndexPosition(found.log_offset + found.size)
             elif found is not None:
                 self._read = found
             else:  # that was all, or a file was deleted under its feet
@@ -261,7 +261,7 @@ class IndexBuilder:
                 if walk.position == self._begun_at >= self._log.min_offset:
                     self._failed(f"the log has nothing at {self._begun_at}")
                     return
-                self.held.place = IndexPlace(max(walk.position, self.held.place.log_offset))
+                self.held.place = IndexPosition(max(walk.position, self.held.place.log_offset))
         self._arm(0.0)
 
     def _index(self, messages: Sequence[DispatchEntry]) -> bool:
@@ -276,7 +276,7 @@ class IndexBuilder:
                 self._failed(f"the index cannot be written: {error}")
                 return False
             self.failure = ""
-        self.held.place = IndexPlace(messages[-1].log_offset + messages[-1].size)
+        self.held.place = IndexPosition(messages[-1].log_offset + messages[-1].size)
         return True
 
     def _ask(self) -> None:
@@ -305,7 +305,7 @@ class IndexBuilder:
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
-    async def mark(self) -> IndexMark:
+    async def mark(self) -> IndexCheckpoint:
         """What is not durable, with its slots written; it has to be synced, and its end told.
 
         Raises:
@@ -327,12 +327,12 @@ class IndexBuilder:
                 self._arm(0.0)
         return mark
 
-    def checkpointed(self, mark: IndexMark) -> None:
+    def checkpointed(self, mark: IndexCheckpoint) -> None:
         """All of *mark* was synced."""
         self._undurable = self._undurable and not mark.parts
         self.held.checkpointed(mark)
 
-    def checkpoint_failed(self, mark: IndexMark) -> None:
+    def checkpoint_failed(self, mark: IndexCheckpoint) -> None:
         """*mark* could not be made durable: what it holds, and what came since, is made again from the log."""
         count = self.held.drop(mark)
         if count:

@@ -30,7 +30,7 @@ from gantrymq_store_files.index import (
 )
 from gantrymq_store_files.index_table import PAGE_SLOTS, IndexTable, Put
 
-__all__ = ["IndexFile", "IndexPlace", "Read"]
+__all__ = ["IndexFile", "IndexPosition", "Read"]
 
 # Slots read at once, and taken over in a step. A thread gives up the interpreter's lock once it has computed for half a
 # millisecond, but not within a call, and not to the event loop where a read gave it up sooner: few reads, short steps.
@@ -41,7 +41,7 @@ LOAD_ENTRIES = 64 * 1024
 Read = Callable[[File, int, int], bytes]  # gives a length of bytes from a position of a file
 
 
-class IndexPlace(NamedTuple):
+class IndexPosition(NamedTuple):
     """Up to where the log is indexed."""
 
     log_offset: int  # everything before it is
@@ -57,7 +57,7 @@ class IndexFile:
         self.layout = layout
         self.table: IndexTable | None = None  # while the disk does not hold all of it
         self.synced: IndexHeader | None = header  # as it is durable; None where nothing is
-        self.end = IndexPlace(0)  # behind the newest entry, once the file is full
+        self.end = IndexPosition(0)  # behind the newest entry, once the file is full
         self.unsure = False  # a checkpoint that was broken off may have written slots; until `load` has looked
         self._header = header
 

@@ -20,9 +20,9 @@ import attrs
 
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.world import Clock, Files, Workers
-from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
+from gantrymq_storage_mmap.index.checkpoint import FileCheckpoint, IndexCheckpoint, index_state
+from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_storage_mmap.index.folder import LoadedIndex
-from gantrymq_storage_mmap.index.mark import FileMark, IndexMark, make_note
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name
 from gantrymq_store_files.index_hash import hash_entries
 
@@ -49,7 +49,7 @@ class IndexFiles:
     _layout: IndexLayout  # of every file
     _tell: Callable[[str], object]
     all: list[IndexFile] = attrs.field(factory=list, init=False)
-    place: IndexPlace = attrs.field(default=IndexPlace(0), init=False)  # behind the newest key
+    place: IndexPosition = attrs.field(default=IndexPosition(0), init=False)  # behind the newest key
     busy: int = attrs.field(default=0, init=False)  # threads that remove files
     readers: int = attrs.field(default=0, init=False)  # threads that read files
     filled: bool = attrs.field(default=False, init=False)  # a file was, since somebody asked
@@ -103,7 +103,7 @@ class IndexFiles:
                 raise
             done += put.taken
             at = offsets[done - 1]
-            self.place = IndexPlace(at, done - bisect_left(offsets, at))
+            self.place = IndexPosition(at, done - bisect_left(offsets, at))
             if file.full:
                 file.end, self.filled = self.place, True
 
@@ -140,37 +140,37 @@ class IndexFiles:
         """Whether anything is not durable."""
         return not all(file.durable for file in self.all)
 
-    def begin_checkpoint(self) -> IndexMark:
+    def begin_checkpoint(self) -> IndexCheckpoint:
         """What is not durable, as it is now; entries may be added again once a thread has written it. One at a time."""
         parts = [
-            FileMark(file, file.header, file.table.take_dirty() if file.table is not None else [])
+            FileCheckpoint(file, file.header, file.table.take_dirty() if file.table is not None else [])
             for file in self.all
             if not file.durable
         ]
         full = max((part.header.end_timestamp for part in parts if part.file.full), default=0)
         folders, self._new_names = tuple(self._new_names), []
-        return IndexMark(make_note(self.place, self.newest), full, folders, parts)
+        return IndexCheckpoint(index_state(self.place, self.newest), full, folders, parts)
 
-    def checkpointed(self, mark: IndexMark) -> None:
+    def checkpointed(self, mark: IndexCheckpoint) -> None:
         """All of *mark* is durable."""
         for file, header, _ in mark.parts:
             file.synced = header
             file.release()
 
-    def give_back(self, mark: IndexMark) -> None:
+    def give_back(self, mark: IndexCheckpoint) -> None:
         """*mark* was not written: it belongs to the next one."""
         for part in mark.parts:
             if part.file.table is not None:
                 part.file.table.give_back(part.runs)
         self._names_changed(*mark.folders)
 
-    def drop(self, mark: IndexMark) -> int:
+    def drop(self, mark: IndexCheckpoint) -> int:
         """Remove what is not durable in whole or part; returns how many files."""
         first = next((number for number, file in enumerate(self.all) if not file.durable), len(self.all))
         gone, self.all = self.all[first:], self.all[:first]
         self._names_changed(*mark.folders)
         if gone:
-            self.place = self.all[-1].end if self.all else IndexPlace(0)
+            self.place = self.all[-1].end if self.all else IndexPosition(0)
             self._names_changed(self._folder)
             self._remove(gone)
         return len(gone)

@@ -19,9 +19,9 @@ from pathlib import Path
 import attrs
 
 from gantrymq.world import Files
-from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
-from gantrymq_storage_mmap.index.mark import IndexNote, read_note
-from gantrymq_storage_mmap.reading.cold_record import FromDisk
+from gantrymq_storage_mmap.index.checkpoint import SavedIndexState, parse_index_state
+from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
+from gantrymq_storage_mmap.reading.cold_record import DiskReads
 from gantrymq_store_files.index import IndexHeader, IndexLayout, is_index_file_name
 
 __all__ = ["IndexLoader", "LoadedIndex"]
@@ -32,7 +32,7 @@ class LoadedIndex:
     """What a folder gave."""
 
     files: list[IndexFile]  # open, oldest first; none has its slots in memory
-    place: IndexPlace
+    place: IndexPosition
     full_timestamp: int  # ms, end of the newest full file; 0 without one
     newest_name: str  # a new file has to be named behind it, whether or not it is still there
 
@@ -47,7 +47,7 @@ class IndexLoader:
     _log_min: int  # the log's first offset
     _log_end: int
     # what the last checkpoint says of the index, None where that is not believed
-    _note: IndexNote | None = attrs.field(converter=read_note)
+    _note: SavedIndexState | None = attrs.field(converter=parse_index_state)
     # after a crash RocketMQ's checkpoint's time of the index; None after a clean stop
     _after_crash_ms: int | None
     _tell: Callable[[str], object]  # is told of each file that is not used
@@ -142,28 +142,28 @@ class IndexLoader:
             return f"begins at {header.begin_offset}, before the end of the file before it, {before.end_offset}"
         return ""
 
-    def _place(self) -> IndexPlace:
+    def _place(self) -> IndexPosition:
         """From where on the log has to be read."""
         note, newest = self._note, self._found[-1].path.name if self._found else ""
         noted = note is not None and note.file == newest and note.place.log_offset <= self._log_end
         place = note.place if note is not None and noted else _end(self._found)
-        return place if place.log_offset >= self._log_min else IndexPlace(self._log_min)
+        return place if place.log_offset >= self._log_min else IndexPosition(self._log_min)
 
 
-def _unlike(file: IndexFile, note: IndexNote) -> str:
+def _unlike(file: IndexFile, note: SavedIndexState) -> str:
     """Why *file* cannot be what the checkpoint says of it, or of the one behind it; empty when it can."""
     if file.path.name != note.file:
         return "" if file.full else f"is not full, where the checkpoint knows {note.file} behind it"
     number, end = note.header.index_count - 1, note.header.end_offset
-    at = file.entry(number, FromDisk().index).log_offset if number else end
+    at = file.entry(number, DiskReads().index).log_offset if number else end
     if at == end <= note.place.log_offset:
         return ""
     return f"ends at {at} where the checkpoint says {min(end, note.place.log_offset)}"
 
 
-def _end(found: list[IndexFile]) -> IndexPlace:
+def _end(found: list[IndexFile]) -> IndexPosition:
     """Behind the newest entry of *found*: its message may have more keys than there are entries of it."""
-    newest, keys, read = -1, 0, FromDisk().index
+    newest, keys, read = -1, 0, DiskReads().index
     for file in reversed(found):
         number = file.header.index_count - 1
         if number >= 1 and newest < 0:
@@ -173,4 +173,4 @@ def _end(found: list[IndexFile]) -> IndexPlace:
             number -= 1
         if number >= 1:
             break
-    return IndexPlace(newest, keys)
+    return IndexPosition(newest, keys)

@@ -22,7 +22,7 @@ from gantrymq_storage_mmap.index.builder import IndexBuilder
 from gantrymq_storage_mmap.index.file import IndexFile
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.cold_record import FromDisk, FromMemory, NotInMemory, read_cold
+from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, NotInMemory, read_cold
 from gantrymq_store_files.index import IndexHeader, overlaps, walk
 from gantrymq_store_files.index_hash import index_hash, index_keys
 
@@ -32,7 +32,7 @@ MAX_ANSWER_BYTES = 8 * 1024 * 1024  # of one query's records, unless the first i
 MOST_OTHERS = 10_000  # entries of one hash that turn out to be of other keys; then the query ends
 
 
-class _Asked(NamedTuple):
+class _IndexQuery(NamedTuple):
     """What a query is after."""
 
     topic: str
@@ -42,7 +42,7 @@ class _Asked(NamedTuple):
     wanted: int  # messages at most
 
 
-class _Searched(NamedTuple):
+class _FileSearch(NamedTuple):
     """What a thread needs of one file."""
 
     file: IndexFile
@@ -50,7 +50,7 @@ class _Searched(NamedTuple):
     newest: int | None  # entry in the slot, None when the file has to say
 
 
-class _Found(NamedTuple):
+class _SearchResult(NamedTuple):
     """What a search brought."""
 
     records: list[bytes]  # newest first
@@ -75,47 +75,49 @@ class IndexReader:
         Raises:
             StoreError: the disk cannot be read.
         """
-        asked = _Asked(topic, key, index_hash(topic, key), (begin_ms, end_ms), min(limit, self._most))
+        asked = _IndexQuery(topic, key, index_hash(topic, key), (begin_ms, end_ms), min(limit, self._most))
         if self._builder.up_to_date:
             return self._look_up(asked, complete=True)
         return self._catch_up(asked)
 
-    async def _catch_up(self, asked: _Asked) -> QueryResult:
+    async def _catch_up(self, asked: _IndexQuery) -> QueryResult:
         complete = await self._builder.catch_up()
         found = self._look_up(asked, complete=complete)
         return found if isinstance(found, QueryResult) else await found
 
-    def _look_up(self, asked: _Asked, *, complete: bool) -> QueryResult | Awaitable[QueryResult]:
+    def _look_up(self, asked: _IndexQuery, *, complete: bool) -> QueryResult | Awaitable[QueryResult]:
         """At once where all is in memory."""
         begin_ms, end_ms = asked.window_ms
-        searched: list[_Searched] = []
+        searched: list[_FileSearch] = []
         for file in reversed(self._builder.held.all):
             header = file.header
             if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
-                searched.append(_Searched(file, header, file.newest(asked.key_hash)))
+                searched.append(_FileSearch(file, header, file.newest(asked.key_hash)))
             if header.begin_timestamp < begin_ms:
                 break
         if not searched or asked.wanted <= 0:
-            return self._result(asked, searched, _Found([], 0, 0), complete=complete)
+            return self._result(asked, searched, _SearchResult([], 0, 0), complete=complete)
         try:
-            found = self._search(FromMemory(), searched, asked)
+            found = self._search(CachedReads(), searched, asked)
         except NotInMemory:
             return self._from_disk(searched, asked, complete=complete)
         except OSError as error:
             raise _unreadable(error) from error
         return self._result(asked, searched, found, complete=complete)
 
-    async def _from_disk(self, searched: list[_Searched], asked: _Asked, *, complete: bool) -> QueryResult:
+    async def _from_disk(self, searched: list[_FileSearch], asked: _IndexQuery, *, complete: bool) -> QueryResult:
         self._builder.held.reading(1)
         try:
-            found = await self._workers.run(self._search, FromDisk(), searched, asked)
+            found = await self._workers.run(self._search, DiskReads(), searched, asked)
         except OSError as error:
             raise _unreadable(error) from error
         finally:
             self._builder.held.reading(-1)
         return self._result(asked, searched, found, complete=complete)
 
-    def _result(self, asked: _Asked, searched: list[_Searched], found: _Found, *, complete: bool) -> QueryResult:
+    def _result(
+        self, asked: _IndexQuery, searched: list[_FileSearch], found: _SearchResult, *, complete: bool
+    ) -> QueryResult:
         files = self._builder.held.all
         last = files[-1].header if files else IndexHeader()
         complete = complete or not self._builder.enabled
@@ -127,7 +129,7 @@ class IndexReader:
             problem = ""
         return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem, complete)
 
-    def _search(self, source: FromDisk, searched: list[_Searched], asked: _Asked) -> _Found:
+    def _search(self, source: DiskReads, searched: list[_FileSearch], asked: _IndexQuery) -> _SearchResult:
         """Runs in a thread where *source* may block."""
         topic, key, key_hash, window_ms, wanted = asked
         records: list[bytes] = []
@@ -150,9 +152,9 @@ class IndexReader:
                 size += record.total_size
             if len(records) == wanted or others + gone > MOST_OTHERS:
                 break
-        return _Found(records, others, gone)
+        return _SearchResult(records, others, gone)
 
-    def _why(self, topic: str, key: str, searched: list[_Searched], found: _Found, complete: bool) -> str:
+    def _why(self, topic: str, key: str, searched: list[_FileSearch], found: _SearchResult, complete: bool) -> str:
         """Why nothing was found."""
         builder = self._builder
         files = builder.held.all
@@ -186,7 +188,9 @@ def _unreadable(error: OSError) -> StoreError:
     return StoreError(f"the index cannot be read: {error}")
 
 
-def _offsets(source: FromDisk, searched: list[_Searched], key_hash: int, window_ms: tuple[int, int]) -> Iterator[int]:
+def _offsets(
+    source: DiskReads, searched: list[_FileSearch], key_hash: int, window_ms: tuple[int, int]
+) -> Iterator[int]:
     """Log offsets under *key_hash*, newest first."""
     read = source.index
     for file, header, newest in searched:

@@ -26,7 +26,7 @@ from gantrymq_storage_mmap.log.append_placed import (
 )
 from gantrymq_storage_mmap.log.file import LogFile
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
-from gantrymq_storage_mmap.queues.tails import Target
+from gantrymq_storage_mmap.queues.pending_entries import Target
 from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.queue_entry import ENTRY
 

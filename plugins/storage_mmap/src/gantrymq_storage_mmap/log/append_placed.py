@@ -29,13 +29,13 @@ from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.pending_entries import Target
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.queues.tails import Target
 from gantrymq_store_files.batch_entry import pack_batch_entry
 from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
@@ -96,7 +96,7 @@ class PlacedAppender:
     _log: CommitLog
     _queues: QueueTable
     _publisher: Publisher
-    _writes: LogWrites
+    _writes: LogWriter
     _now_ms: Callable[[], int]
     _max_body: Callable[[], int]  # ``maxMessageSize`` as it is now; it is asked once a batch
     _options: Options

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Sequence
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_store_files.check import Found
+from gantrymq_store_files.check import LogContent
 from gantrymq_store_files.log_entries import LogEntries
-from gantrymq_store_files.log_source import FilePlaces, look_at
+from gantrymq_store_files.log_source import FileRanges, check_offset
 from gantrymq_store_files.log_walk import LogDamage, align
 
 __all__ = ["CommitLogSource", "entries_between", "next_record"]
 
 
-class CommitLogSource(FilePlaces):
+class CommitLogSource(FileRanges):
     """`gantrymq_store_files.log_source.LogSource` of the files as they are when it is made."""
 
     def __init__(self, log: CommitLog) -> None:
@@ -60,7 +60,7 @@ def next_record(log: CommitLog, log_offset: int) -> int:
     if not log.min_offset <= log_offset < log.end:
         return log_offset
     source = CommitLogSource(log)
-    if look_at(source, log_offset, check_crc=False).found in (Found.RECORD, Found.BLANK):
+    if check_offset(source, log_offset, check_crc=False).found in (LogContent.RECORD, LogContent.BLANK):
         return log_offset
     return min(align(source, log_offset), log.end)
 

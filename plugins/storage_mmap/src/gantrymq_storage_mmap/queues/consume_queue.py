@@ -1,11 +1,12 @@
 """One consume queue: entries by queue offset, in sparse files of one size.
 
     min_offset      first entry whose record is still in the log
-    max_offset      behind the last entry that is published; what readers see as the end
-    next_offset     what the next appended message gets; ahead of max_offset by what is appended but not published
+    max_offset      after the last published entry; the end that readers see
+    next_offset     assigned to the next appended message; ahead of max_offset by appended but unpublished messages
 
-The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is filled up to there with pre-blank
-entries (see `gantrymq_store_files.queue_entry`), as RocketMQ does, or it would not find the end of the queue.
+The file at byte p holds the entries from p / 20 on. A queue that starts above 0 is padded up to its start with
+pre-blank entries (see `gantrymq_store_files.queue_entry`), as in RocketMQ, which otherwise would not find the end of
+the queue.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java.
 """
@@ -20,27 +21,27 @@ from gantrymq.formats.store_folders import can_be_folder
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.names import DLQ_PREFIX, MAX_RETRY_TOPIC_CHARS, MAX_TOPIC_CHARS, RETRY_PREFIX
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
-from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_false
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, QueueEntry, is_pre_blank, read_entry
 
 __all__ = ["ConsumeQueue", "entry_of", "first_in_log", "topic_problem"]
 
 
-class ConsumeQueue(FileRow):
+class ConsumeQueue(SegmentedFile):
     """Offsets and entries of one queue."""
 
     __slots__ = ("empty", "ext", "magic", "min_offset", "named", "next_offset", "oldest", "warm_offset")
 
     def __init__(self, files: QueueFiles, topic: str, queue_id: int, part: tuple[int, bytes] | None = None) -> None:
-        """A queue without entries.
+        """Create a queue without entries.
 
         Args:
-            files: where they will be.
-            topic: its name.
+            files: the files of all queues.
+            topic: name of the topic.
             queue_id: from 0.
-            part: `topic_part` of the topic, where the caller has it.
+            part: `topic_part` of the topic, if the caller has it.
 
         Raises:
             FormatError: the topic does not fit a record.
@@ -50,35 +51,35 @@ class ConsumeQueue(FileRow):
         self.min_offset = 0
         self.next_offset = 0
         self.warm_offset = 0  # entries from here on were written since the start: reading them does not block
-        self.oldest = -1  # log offset of the record at min_offset; -1 where it was not looked at
+        self.oldest = -1  # log offset of the record at min_offset; -1 if not read yet
         self.empty = True  # no file was ever written
-        self.ext: ExtQueue | None = None  # its ext files, where it has any or is to get them
+        self.ext: ExtQueue | None = None  # its ext files, if it has or will get any
 
     @property
     def max_offset(self) -> int:
-        """Queue offset behind the newest entry; what readers see as the end."""
+        """Queue offset after the newest entry; the end that readers see."""
         return self.end // ENTRY_BYTES
 
     @property
     def written_offset(self) -> int:
-        """Queue offset behind the last entry that is in a file; in a thread, while entries are added, maybe too low."""
+        """Queue offset after the last entry in a file. A thread may see it too low while entries are added."""
         return self.written // ENTRY_BYTES
 
     @property
     def durable_offset(self) -> int:
-        """The same of entries that a failed sync cannot take from the files any more; also maybe too low."""
-        return self.kept_from // ENTRY_BYTES
+        """Like `written_offset`, for entries that a failed sync can no longer affect; may also be too low."""
+        return self.tail_start // ENTRY_BYTES
 
     @property
-    def lists_units(self) -> bool:
-        """Whether new entries name ext units."""
+    def writes_units(self) -> bool:
+        """Whether new entries refer to ext units."""
         return self.ext is not None and self.ext.writes
 
     def add(self, entry: DispatchEntry, packed: bytes) -> bool:
-        """Append the *packed* entry of a record, at the record's own queue offset; False where that is not the next."""
+        """Append the *packed* entry of a record at its queue offset; return False if that is not the next one."""
         if entry.queue_offset * ENTRY_BYTES != self.end:
             return False
-        if self.lists_units:
+        if self.writes_units:
             assert self.ext is not None
             make_bits = self.ext.bit_maps.get(self.topic)
             bits = make_bits(entry.properties) if make_bits is not None else b""
@@ -88,7 +89,7 @@ class ConsumeQueue(FileRow):
         return True
 
     def write(self, position: int, data: bytes) -> None:
-        """As `FileRow.write`; entries before the queue's first become pre-blank and lie below the minimum."""
+        """Like `SegmentedFile.write`; entries before the queue's first one become pre-blank."""
         start = position - position % self.files.file_bytes
         if self.empty and position > start:
             super().write(start, PRE_BLANK * ((position - start) // ENTRY_BYTES))
@@ -96,41 +97,41 @@ class ConsumeQueue(FileRow):
         self.empty = False
 
     def begin_at(self, queue_offset: int) -> None:
-        """Let a queue without entries go on at *queue_offset*."""
+        """Let a queue without entries continue at *queue_offset*."""
         self.cut(queue_offset * ENTRY_BYTES)
         self.min_offset = self.next_offset = self.warm_offset = queue_offset
 
     def entries(self, queue_offset: int, count: int) -> bytes:
-        """Up to *count* packed entries from *queue_offset* on; see `FileRow.read`."""
+        """Return up to *count* packed entries from *queue_offset* on; see `SegmentedFile.read`."""
         return self.read(queue_offset * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def in_file(self, queue_offset: int) -> int:
-        """How many entries there are from one on to the end of its file."""
+        """Return the number of entries from *queue_offset* to the end of its file."""
         return (self.files.file_bytes - queue_offset * ENTRY_BYTES % self.files.file_bytes) // ENTRY_BYTES
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """One entry; None where nothing was written."""
+        """Return one entry; None if it was never written."""
         return entry_of(self.read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
     def entry_in_files(self, queue_offset: int) -> QueueEntry | None:
-        """As `entry`, in the files. For any thread."""
+        """Like `entry`, but from the files only. For any thread."""
         return entry_of(self.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
     def first_from(self, low: int, log_min: int) -> int:
-        """Queue offset of the first entry from *low* on that is at or behind *log_min*; see `first_in_log`."""
+        """Return the queue offset of the first entry from *low* on at or after *log_min*; see `first_in_log`."""
         return first_in_log(self.entry, low, self.max_offset, log_min)[0]
 
 
 def entry_of(data: bytes) -> QueueEntry | None:
-    """The packed entry that *data* starts with; None where nothing was written."""
+    """Return the packed entry at the start of *data*; None if it was never written."""
     return read_entry(data, 0) if len(data) >= ENTRY_BYTES else None
 
 
 def first_in_log(entry: Callable[[int], QueueEntry | None], low: int, high: int, log_min: int) -> tuple[int, int]:
-    """Queue offset of the first *entry* of ``[low, high)`` at or behind *log_min*, and its log offset; or high and -1.
+    """Return the first queue offset of ``[low, high)`` whose *entry* is at or after *log_min*, and its log offset.
 
-    What was never written lies before: its file was deleted. The two ends are looked at first: they are the answer for
-    nearly every queue.
+    If there is none, return *high* and -1. Entries that were never written count as before *log_min*: their file was
+    deleted. The two ends are checked first, because they are the answer for nearly every queue.
     """
     oldest = -1
 
@@ -143,14 +144,14 @@ def first_in_log(entry: Callable[[int], QueueEntry | None], low: int, high: int,
         return False
 
     if low < high and gone(low):
-        low = high if gone(high - 1) else first_not(gone, low + 1, high - 1)
+        low = high if gone(high - 1) else first_false(gone, low + 1, high - 1)
         if low < high:
             gone(low)
     return low, oldest
 
 
 def topic_problem(topic: str, queue_id: int) -> str | None:
-    """Why no queue can be kept under these names, or None. A topic names a folder, so it must not lead elsewhere."""
+    """Return why these names are not allowed, or None. The topic names a folder, so it must not lead elsewhere."""
     try:
         length = len(topic.encode("utf-8"))
     except UnicodeEncodeError:

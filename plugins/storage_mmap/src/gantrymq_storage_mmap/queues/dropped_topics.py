@@ -1,10 +1,10 @@
-"""Which records belong to topics that were deleted: they stay in the log, and recovery must not queue them again.
+"""Records of deleted topics: they stay in the log, and recovery must not queue them again.
 
-They are noted in ``<store>/droppedTopics.json``, see `gantrymq_store_files.dropped_topics`. RocketMQ keeps no such note
-(it ignores the file) and brings queues of deleted topics back after a crash.
+They are noted in ``<store>/droppedTopics.json``, see `gantrymq_store_files.dropped_topics`. RocketMQ has no such file
+(it ignores ours) and restores the queues of deleted topics after a crash.
 
-Thousands of topics may be deleted for each gigabyte of the log. In memory they are the text of the file, and 16 bytes
-each to find a topic in it: a third of what a dict takes, and no text has to be made on the event loop.
+Thousands of topics may be deleted per gigabyte of log. In memory they are held as the text of the file plus 16 bytes
+each for lookups: a third of the size of a dict, and no text has to be built on the event loop.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _LEAST_BLANK: Final = 4096  # bytes
 
 
 class DroppedTopics:
-    """Log offsets by topic, kept in a file."""
+    """Log offsets by topic, stored in a file."""
 
     def __init__(self, files: Files, root: Path) -> None:
         """Nothing is read before `load`."""
         self._files = files
         self._path = root / DROPPED_TOPICS
-        # A line for each topic, by log offset; spaces in place of one whose topic was deleted again.
+        # One line per topic, by log offset; a line is replaced by spaces if its topic was deleted again.
         self._lines = bytearray()
-        self._blank = 0  # bytes of such lines
+        self._blank = 0  # bytes of blank lines
         self._hashes = array("q")  # of the topics, sorted
-        self._places = array("q")  # in the same order, where in `_lines` the topic's line begins
+        self._places = array("q")  # in the same order: start of the topic's line in `_lines`
 
     def load(self, log_min: int) -> None:
-        """Read the file; topics whose records have left the log are forgotten.
+        """Read the file and forget topics whose records have left the log.
 
         Raises:
-            StoreDamaged: the file does not hold what it should.
+            StoreDamaged: the file is not valid.
         """
         if self._files.stat(self._path) is None:
             return
@@ -54,9 +54,9 @@ class DroppedTopics:
         self._fill({topic: offset for topic, offset in found.items() if offset > log_min})
 
     def note(self, topic: str, log_end: int, log_min: int) -> None:
-        """Every record of *topic* before *log_end* is of a deleted one; `save` makes that durable.
+        """Mark all records of *topic* before *log_end* as deleted; `save` makes that durable.
 
-        Topics whose records have left the log, which begins at *log_min*, are forgotten, some at a time.
+        Topics whose records have left the log, which begins at *log_min*, are forgotten, a limited number per call.
         """
         self._forget(log_min)
         line = pack_dropped_topic(topic, log_end)
@@ -75,17 +75,17 @@ class DroppedTopics:
             self._fill(read_dropped_topics(self.text()))
 
     def text(self) -> bytes:
-        """What the file is to hold."""
+        """Return the new content of the file."""
         return b"".join((b"{\n", memoryview(self._lines)[:-2], b"\n}"))
 
     def save(self, text: bytes) -> None:
-        """Replace the file by *text*, made on the event loop; for a thread. Raises OSError."""
+        """Replace the file with *text*, which `text` returned on the event loop; for a thread. Raises OSError."""
         self._files.replace(self._path, text)
 
     def cut(self, log_end: int) -> None:
-        """The log ends at *log_end*, before what was noted: a power cut took what was not synced. Raises OSError.
+        """Limit the noted offsets to *log_end*, after a power cut removed the unsynced end of the log. Raises OSError.
 
-        What comes to stand behind the end is of a topic that was made anew, not of the deleted one.
+        New records after *log_end* belong to the recreated topic, not to the deleted one.
         """
         before = read_dropped_topics(self.text())
         if any(offset > log_end for offset in before.values()):
@@ -93,18 +93,18 @@ class DroppedTopics:
             self.save(self.text())
 
     def before(self, topic: str) -> int:
-        """Every record of *topic* before this log offset is of a deleted one; 0 when none is."""
+        """Return the log offset before which all records of *topic* are deleted; 0 if none are."""
         at, there = self._find(topic)
         return self._offset(self._places[at])[0] if there else 0
 
     def holds(self, topic: str, log_offset: int) -> bool:
-        """Whether the record at *log_offset* is of a deleted topic."""
+        """Whether the record at *log_offset* belongs to a deleted topic."""
         return log_offset < self.before(topic)
 
     # --- lines ------------------------------------------------------------------------------------------------------
 
     def _fill(self, before: dict[str, int]) -> None:
-        """Hold *before* and nothing else."""
+        """Replace the content with *before*."""
         ordered = sorted(before.items(), key=lambda each: each[1])
         self._lines, self._blank = bytearray(), 0
         found = []
@@ -116,7 +116,7 @@ class DroppedTopics:
         self._places = array("q", [place for _, place in found])
 
     def _find(self, topic: str) -> tuple[int, bool]:
-        """Where *topic* stands in `_hashes`, or belongs, and whether it is there."""
+        """Return the index of *topic* in `_hashes` (or its insertion point), and whether it is present."""
         mark = hash(topic)
         at = bisect_left(self._hashes, mark)
         head = b""
@@ -128,7 +128,7 @@ class DroppedTopics:
         return at, False
 
     def _offset(self, begin: int) -> tuple[int, int]:
-        """What the line at *begin* says, -1 for a blank one, and where the next line begins."""
+        """Return the offset in the line at *begin* (-1 for a blank line) and the start of the next line."""
         end = self._lines.index(b"\n", begin) + 1
         told = self._lines[begin : end - 2].rpartition(b" ")[2]
         return (int(told) if told else -1), end

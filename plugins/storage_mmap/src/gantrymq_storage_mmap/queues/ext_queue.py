@@ -1,8 +1,7 @@
-"""The ext files of one queue: a unit for each of its messages, named by address in the queue's entry.
+"""The ext files of one queue: one unit per message, referred to by address from the queue entry.
 
-Files of one size lie in ``consumequeue_ext/<topic>/<queue id>``; see `gantrymq_store_files.ext_unit`. Units follow
-their entries: where a unit is missing or cannot be read the entry still finds its message, only its tags code is not
-known.
+Files of one size are in ``consumequeue_ext/<topic>/<queue id>``; see `gantrymq_store_files.ext_unit`. If a unit is
+missing or cannot be read, the entry still refers to its message, only its tags code is unknown.
 
 Source: apache/rocketmq store/.../ConsumeQueueExt.java.
 """
@@ -17,8 +16,8 @@ from operator import sub
 
 from gantrymq.errors import FormatError
 from gantrymq.interfaces import BitMaps, PropertiesFilter
-from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_store_files.ext_unit import (
     END_OF_UNITS,
     MAX_UNIT_BYTES,
@@ -38,21 +37,21 @@ from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, MAX_EXT_ADDRESS
 __all__ = ["ExtQueue"]
 
 
-class ExtQueue(FileRow):
-    """Units by position."""
+class ExtQueue(SegmentedFile):
+    """Ext units by position."""
 
     __slots__ = ("bit_maps", "writes")
 
     def __init__(
         self, files: QueueFiles, topic: str, queue_id: int, *, writes: bool, bit_maps: BitMaps | None = None
     ) -> None:
-        """*writes*: whether new messages get units (``enableConsumeQueueExt``), with the bits of *bit_maps*."""
+        """*writes*: new messages get units (``enableConsumeQueueExt``), with the bits computed by *bit_maps*."""
         super().__init__(files, topic, queue_id)
         self.writes = writes
         self.bit_maps: BitMaps = {} if bit_maps is None else bit_maps
 
     def add(self, unit: ExtUnit) -> int:
-        """Append *unit*, in the next file where this one has no room; returns its address."""
+        """Append *unit*, in the next file if it does not fit the current one; return its address."""
         left = self.files.file_bytes - self.end % self.files.file_bytes
         if unit.size > left - TAIL_BYTES:
             self.append(END_OF_UNITS.ljust(left, b"\0"))
@@ -61,7 +60,10 @@ class ExtQueue(FileRow):
         return address
 
     def add_again(self, tags_code: int, store_timestamp: int) -> int:
-        """As `add` of a message's unit, with the bits of the one that the files hold there, if it is the same's."""
+        """Append the unit of a message during recovery; return its address.
+
+        The bits are copied from the unit that the files hold at that position, if it belongs to the same message.
+        """
         left = self.files.file_bytes - self.end % self.files.file_bytes
         for position in (self.end, self.end + left):
             found = _unit_at(self.look(position, MAX_UNIT_BYTES), 0)
@@ -70,9 +72,9 @@ class ExtQueue(FileRow):
         return self.add(ExtUnit(tags_code, store_timestamp))
 
     def passing(self, entries: bytes, match: PropertiesFilter) -> bytes | None:
-        """A byte for each of packed *entries*, 0 where ``match_entry`` says no of its unit.
+        """Return a byte for each of packed *entries*: 0 if ``match_entry`` rejects its unit, else 1.
 
-        None where the disk would have to be waited for. Budget: 0.1 us for a unit that is as long as its neighbours.
+        Return None if the units are not in memory. Budget: 0.1 us for a unit as long as its neighbours.
         """
         codes = _codes_in(len(entries) // ENTRY_BYTES).unpack(entries)
         found = self._passing_runs(codes, match)
@@ -85,7 +87,7 @@ class ExtQueue(FileRow):
         return found
 
     def _passing_runs(self, codes: tuple[int, ...], match: PropertiesFilter) -> bytes | None:
-        """The same where all units are in memory and in one file, and the filter answers for many at a time."""
+        """Fast path of `passing` for units in memory and in one file, and a filter that checks many units at once."""
         first, last = codes[0], codes[-1]
         lengths = [*map(sub, codes[1:], codes), MIN_UNIT_BYTES]
         if max(codes) > MAX_EXT_ADDRESS or not MIN_UNIT_BYTES <= min(lengths) <= max(lengths) <= MAX_UNIT_BYTES:
@@ -108,11 +110,11 @@ class ExtQueue(FileRow):
         return match.match_units(runs)
 
     def units(self, entries: bytes, *, detached: bool = False) -> dict[int, ExtUnit]:
-        """The units that packed queue *entries* name, by address; what cannot be read is left out.
+        """Return the units that packed queue *entries* refer to, by address; unreadable units are left out.
 
         Args:
-            entries: neighbours of one queue, so that their units are neighbours too.
-            detached: for a thread of its own: looks into the files for this one call.
+            entries: adjacent entries of one queue, whose units are adjacent too.
+            detached: the call is made in a thread; files are opened for this call only.
         """
         return self._units(entries, self._look if detached else self.read) or {}
 
@@ -137,9 +139,10 @@ class ExtQueue(FileRow):
         return found
 
     def end_behind(self, tags_code: int) -> int:
-        """Behind the unit of the newest entry, which holds *tags_code*; behind all units where it names none.
+        """Return the end of the unit of the newest entry; *tags_code* is that entry's.
 
-        Where that unit is lost its place stays taken: older entries may name places before it.
+        If the entry refers to no unit, return the end of all units. If its unit is lost, its space stays reserved:
+        older entries may refer to positions before it.
         """
         if not is_ext_address(tags_code):
             return self.end_of_units()
@@ -148,7 +151,7 @@ class ExtQueue(FileRow):
         return position + unit.size if unit is not None else max(self.end_of_units(), position + MIN_UNIT_BYTES)
 
     def end_of_units(self) -> int:
-        """Position behind the last unit that is in the files, whether an entry names it or not."""
+        """Return the position after the last unit in the files, whether an entry refers to it or not."""
         end = 0
         for start in self.starts():
             end = start
@@ -162,7 +165,7 @@ class ExtQueue(FileRow):
 
 @lru_cache(maxsize=64)
 def _codes_in(count: int) -> struct.Struct:
-    """What reads the tags codes of packed entries."""
+    """Return the struct that unpacks the tags codes of *count* packed entries."""
     return struct.Struct(">" + "12xq" * count)
 
 

@@ -1,7 +1,7 @@
-"""Queues when a store is opened: by what the checkpoint says of their ends, or, without it, by a search in their files.
+"""Loading the queues of a store: from the ends saved in the checkpoint, or by searching the queue files.
 
-With a checkpoint of ours no file is looked at here, however many queues there are: recovery checks the ends later
-(`recovery.queue_ends`). The search, for stores that a Java broker had, opens each queue's files once.
+With our checkpoint no queue file is read here, however many queues there are; recovery checks the ends later
+(`recovery.queue_ends`). The search is for stores that a Java broker used; it opens the files of each queue once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
-from gantrymq_storage_mmap.queues.file_row import first_not
+from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
@@ -27,7 +27,7 @@ from gantrymq_store_files.zeros import without_zeros
 __all__ = ["QueueLoader"]
 
 
-LOOK_ENTRIES = 256  # of a file, before its hole: a page holds fewer
+LOOK_ENTRIES = 256  # entries of a file read before its hole: more than a page holds
 
 
 @attrs.define(eq=False)
@@ -38,19 +38,20 @@ class QueueLoader:
     _root: Path
     _queues: QueueTable
     _dropped: DroppedTopics
-    _move_aside: Callable[[str], object]  # takes the name of a topic whose folders are left over from a deletion
-    # log offset and size of what the newest entry of all names; known after a search only
+    _move_aside: Callable[[str], object]  # moves the folders of a topic left over from a deletion
+    # log offset and size of the record of the newest queue entry; known after a search only
     newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)
 
     def load(self, saved: SavedPoint | None) -> None:
         """Find the queues and the end of each.
 
         Raises:
-            StoreLayoutError: files of another size, or a RocksDB folder; says which and what fits.
+            StoreLayoutError: files of another size or a RocksDB folder; the message names them and the required
+                setting.
         """
-        # No record says which topics have batch queues (one message sent by itself looks like any other), but the
-        # broker's topics.json does, as to a Java broker's store; where it says nothing, a topic's folder tells, or a
-        # record with an inner batch. Source: store/.../queue/ConsumeQueueStore.java (queueTypeShouldBe).
+        # Records do not tell which topics have batch queues (a message that was sent alone looks like any other), but
+        # the broker's topics.json does, as for a Java broker. If the topic is not listed there, the topic's folder or a
+        # record with an inner batch tells. Source: store/.../queue/ConsumeQueueStore.java (queueTypeShouldBe).
         stored = look_at_topics(self._files, self._root)
         types = {name: topic.has_batch_queues for name, topic in stored.topics.items()} if stored is not None else {}
         queues = self._queues
@@ -82,7 +83,7 @@ class QueueLoader:
         for topic in sorted(there):
             dropped = self._dropped.before(topic)
             if dropped >= max(saved.offset, 1) or (dropped and not _knows(saved, topic)):
-                self._move_aside(topic)  # deleted since; what it has got anew is behind the checkpoint
+                self._move_aside(topic)  # deleted since; new messages of the topic are after the checkpoint
         for topic, ids in saved.queues.items():
             if self._dropped.before(topic) < max(saved.offset, 1):
                 for queue_id, (low, end) in ids.items():
@@ -124,7 +125,7 @@ class QueueLoader:
         queue.empty = False
         low, end = starts[0] // ENTRY_BYTES, _written_end(queue, starts, ENTRY_BYTES)
         last = queue.entry(end - 1) if end > low else None
-        if last is not None and last[0] < self._dropped.before(topic):  # its move was cut short
+        if last is not None and last[0] < self._dropped.before(topic):  # moving it away was interrupted
             self._queues.forget_queue(queue)
             self._move_aside(f"{topic}/{queue_id}")
             return
@@ -154,7 +155,7 @@ def _knows(saved: SavedPoint, topic: str) -> bool:
 
 
 def _written_end(queue: ConsumeQueue | BatchQueue, starts: list[int], unit: int) -> int:
-    """Number behind the last entry, of *unit* bytes, that was written into the files at *starts*."""
+    """Return the number after the last entry (of *unit* bytes) that was written into the files at *starts*."""
     for start in reversed(starts):
         if written := _count_written(queue, start // unit, unit):
             return start // unit + written
@@ -162,7 +163,7 @@ def _written_end(queue: ConsumeQueue | BatchQueue, starts: list[int], unit: int)
 
 
 def _count_written(queue: ConsumeQueue | BatchQueue, first: int, unit: int) -> int:
-    """How many entries of one file were written: written ones come first, then zeros, most of them a hole."""
+    """Return how many entries of one file were written: written ones come first, then zeros, mostly a hole."""
     per_file = queue.files.file_bytes // unit
     file = queue.files.existing(queue, first * unit)
     ranges = file.written(0, per_file * unit) if file is not None else []
@@ -171,4 +172,4 @@ def _count_written(queue: ConsumeQueue | BatchQueue, first: int, unit: int) -> i
     end = min(-(-ranges[-1][1] // unit), per_file)
     low = max(0, end - LOOK_ENTRIES)
     data = without_zeros(file.pread((end - low) * unit, low * unit))
-    return low - (-len(data) // unit) if data else first_not(lambda n: queue.entry(first + n) is not None, 0, low)
+    return low - (-len(data) // unit) if data else first_false(lambda n: queue.entry(first + n) is not None, 0, low)

@@ -1,5 +1,7 @@
-"""Every queue of the store: ``consumequeue/<topic>/<queue id>/<20 digits>``, and the same below ``consumequeue_ext``
-(ext files of ordinary queues) and ``batchconsumequeue`` (queues of topics with ``queue.type=BatchCQ``).
+"""Table of all queues of the store.
+
+Ordinary queues are in ``consumequeue/<topic>/<queue id>/<20 digits>``. ``consumequeue_ext`` (ext files of ordinary
+queues) and ``batchconsumequeue`` (queues of topics with ``queue.type=BatchCQ``) have the same structure.
 
 Source: apache/rocketmq store/.../queue/ConsumeQueueStore.java (loadConsumeQueues, destroy).
 """
@@ -19,9 +21,9 @@ from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, topic_problem
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
-from gantrymq_storage_mmap.queues.file_row import FileRow
 from gantrymq_storage_mmap.queues.files import QueueFiles
-from gantrymq_storage_mmap.queues.tails import QueueTails
+from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_store_files.file_names import file_start
 
 __all__ = ["QueueTable"]
@@ -31,12 +33,12 @@ class QueueTable:
     """Queues by topic and id."""
 
     def __init__(self, files: Files, options: Options, bit_maps: BitMaps | None = None) -> None:
-        """Nothing is read. *bit_maps*: asked for the bits of new messages, where there are ext files."""
-        self.by_name: dict[tuple[str, int], ConsumeQueue] = {}  # ordinary queues, light ones among them
+        """Create an empty table. *bit_maps*: compute the bits of new messages for ext files."""
+        self.by_name: dict[tuple[str, int], ConsumeQueue] = {}  # ordinary queues, including light queues
         self.batch: dict[tuple[str, int], BatchQueue] = {}
         self.batch_topics: set[str] = set()
         self.light_count = 0  # light queues in `by_name`
-        self.tails = QueueTails()
+        self.pending = PendingEntries()
         self.by_topic: dict[str, list[ConsumeQueue | BatchQueue]] = {}
         root, most_open = options.root, options.max_open_queue_files
         few = max(1, most_open // 4)
@@ -55,15 +57,15 @@ class QueueTable:
 
     @property
     def file_bytes(self) -> tuple[int, int, int]:
-        """Sizes of their files."""
+        """File sizes of ordinary queues, of batch queues, and of ext files."""
         return self.queue_files.file_bytes, self.batch_files.file_bytes, self.ext_files.file_bytes
 
     def get(self, queue: tuple[str, int]) -> ConsumeQueue | BatchQueue | None:
-        """The queue, None when it never got a message."""
+        """Return the queue, None if it never got a message."""
         return self.by_name.get(queue) or self.batch.get(queue)
 
     def make(self, topic: str, queue_id: int) -> ConsumeQueue | str:
-        """The queue, made in memory when it is new; a sentence when there cannot be one of these names."""
+        """Return the queue, created in memory if it is new; a sentence if its names are not allowed."""
         queue = self.by_name.get((topic, queue_id))
         if queue is None:
             if topic in self.batch_topics:
@@ -91,7 +93,7 @@ class QueueTable:
         return queue
 
     def make_batch(self, topic: str, queue_id: int) -> BatchQueue | str:
-        """The batch queue, made in memory when it is new; a sentence when there cannot be one of these names."""
+        """Return the batch queue, created in memory if it is new; a sentence if its names are not allowed."""
         queue = self.batch.get((topic, queue_id))
         if queue is None:
             if topic not in self.batch_topics and topic in self.by_topic:
@@ -106,7 +108,11 @@ class QueueTable:
         return queue
 
     def turn_to_batch(self, topic: str) -> None:
-        """A record shows that *topic* has batch queues, which nothing said before."""
+        """Convert *topic* to batch queues, because a record in the log shows that it has them.
+
+        Raises:
+            StoreLayoutError: the topic has files of ordinary queues.
+        """
         for queue in self.by_topic.get(topic, ()):
             if isinstance(queue, ConsumeQueue) and not queue.empty:
                 raise StoreLayoutError(
@@ -117,12 +123,12 @@ class QueueTable:
         self.batch_topics.add(topic)
 
     def names(self) -> list[Queue]:
-        """Every queue that has or had a message, sorted."""
+        """Return every queue that has or had a message, sorted."""
         found = [Queue(*name) for name, queue in self.by_name.items() if queue.next_offset or not queue.empty]
         return sorted(found + [Queue(*name) for name, queue in self.batch.items() if queue.next_offset])
 
-    def rows(self) -> Iterator[FileRow]:
-        """Every row: ordinary queues, their ext files, batch queues."""
+    def segmented_files(self) -> Iterator[SegmentedFile]:
+        """Iterate over the ordinary queues, their ext files, and the batch queues."""
         for queue in self.by_name.values():
             yield queue
             if queue.ext is not None:
@@ -130,7 +136,7 @@ class QueueTable:
         yield from self.batch.values()
 
     def forget(self, topic: str) -> bool:
-        """Take every queue of *topic* out of the table; whether there was one. Their files stay."""
+        """Remove every queue of *topic* from the table; return whether there was one. The files stay."""
         queues = self.by_topic.pop(topic, [])
         for queue in queues:
             self._take_out(queue)
@@ -138,7 +144,7 @@ class QueueTable:
         return bool(queues)
 
     def forget_queue(self, queue: ConsumeQueue) -> None:
-        """Take one queue out of the table."""
+        """Remove one queue from the table."""
         left = self.by_topic[queue.topic]
         left.remove(queue)
         if not left:
@@ -151,24 +157,24 @@ class QueueTable:
         else:
             del self.by_name[queue.topic, queue.queue_id]
             self.light_count -= is_light(queue.topic)
-        for row in (queue, queue.ext) if isinstance(queue, ConsumeQueue) and queue.ext is not None else (queue,):
-            row.dropped = True
-            self.tails.forget(row)
-            row.files.forget(row)
+        for segments in (queue, queue.ext) if isinstance(queue, ConsumeQueue) and queue.ext is not None else (queue,):
+            segments.dropped = True
+            self.pending.forget(segments)
+            segments.files.forget(segments)
 
     def close(self) -> None:
         """Close every file."""
         for files in self.file_tables:
             files.close()
 
-    def file_starts(self, row: FileRow, key: str) -> list[int]:
-        """Positions of the files of one row, in order; empty ones, whose length was not durable, are removed.
+    def file_starts(self, segments: SegmentedFile, key: str) -> list[int]:
+        """Return the positions of the files of *segments* in order; remove empty files, whose length was not durable.
 
         Raises:
-            StoreLayoutError: one has another size than the setting *key* says.
+            StoreLayoutError: a file does not have the size that the setting *key* gives.
         """
         starts: list[int] = []
-        folder, file_bytes = row.folder, row.files.file_bytes
+        folder, file_bytes = segments.folder, segments.files.file_bytes
         for name in self._files.list(folder):
             start = file_start(name)
             stat = self._files.stat(folder / name)

@@ -22,9 +22,9 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.reading.mending import Mender, is_impossible
-from gantrymq_storage_mmap.reading.read_check import Damaged, read_each
-from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer, is_impossible
+from gantrymq_storage_mmap.reading.read_check import DamagedRecords, read_each
+from gantrymq_storage_mmap.reading.selection import MAX_EXAMINED, Selection, outside
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, read_batch_entry
 
 __all__ = ["BatchReader"]
@@ -37,8 +37,8 @@ class BatchReader:
     _log: CommitLog
     _workers: BoundedWorkers
     _options: Options
-    _damaged: Damaged  # counts and tells the records that were refused
-    _mender: Mender
+    _damaged: DamagedRecords  # counts and tells the records that were refused
+    _entry_repairer: EntryRepairer
 
     def get(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -53,7 +53,7 @@ class BatchReader:
             return self._cold(queue, queue_offset, limit, match)
         number = queue.find(queue_offset)
         entries = self._whole(_entries(queue.read_entries(number, self._wanted(limit))))
-        if not entries and self._mender.may(queue, number):
+        if not entries and self._entry_repairer.may(queue, number):
             return self._again(queue, number, queue_offset, limit, match)
         if not entries:
             return self._no_entries(queue, number)
@@ -71,7 +71,7 @@ class BatchReader:
 
     def _wanted(self, limit: GetLimit) -> int:
         """How many entries may be looked at."""
-        most = min(limit.max_count, MOST_LOOKED_AT)
+        most = min(limit.max_count, MAX_EXAMINED)
         return -(-max(self._options.scan_bytes, most * BATCH_ENTRY_BYTES) // BATCH_ENTRY_BYTES)
 
     def _candidates(
@@ -84,7 +84,7 @@ class BatchReader:
                 return
             if selection.count and selection.count + entry.messages > limit.max_count:
                 return
-            selection.look_at(entry.end_offset)
+            selection.examine(entry.end_offset)
             if match is not None and entry.tags_code and not match.match_entry(entry.tags_code, None):
                 selection.skipped()
             elif not selection.present(entry.log_offset, entry.size):
@@ -95,7 +95,7 @@ class BatchReader:
     def _note_place(self, queue: BatchQueue, selection: Selection, number: int, entries: list[BatchQueueEntry]) -> None:
         for index, entry in enumerate(entries, number + 1):
             if entry.end_offset == selection.next_offset:
-                queue.goes_on(selection.next_offset, index)
+                queue.remember_position(selection.next_offset, index)
 
     def _whole(self, entries: list[BatchQueueEntry]) -> list[BatchQueueEntry]:
         """*entries* before the first that is impossible, where a get stops and the next one begins."""
@@ -109,7 +109,7 @@ class BatchReader:
         self, queue: BatchQueue, number: int, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """The get once more, when the entries around *number* were made again."""
-        await self._mender.mend(queue, number)
+        await self._entry_repairer.mend(queue, number)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
@@ -132,7 +132,7 @@ class BatchReader:
                 _find_detached, queue, queue.detached_entries(), queue_offset, self._wanted(limit)
             )
             entries = self._whole(_entries(data))
-            if not entries and self._mender.may(queue, number):
+            if not entries and self._entry_repairer.may(queue, number):
                 return await self._again(queue, number, queue_offset, limit, match)
             if not entries:
                 return self._no_entries(queue, number)

@@ -7,7 +7,7 @@ queues that have records in it:
     log     | a b c a b c a b c a b c ... | a b c ...
     block   |------ BLOCK_BYTES ------|--| OVERLAP_BYTES: a record that begins in a block ends in it
 
-Only what is plain is served from here: records that `certain_queue_offset` vouches for, each where its entry says.
+Only what is plain is served from here: records that `verified_queue_offset` vouches for, each where its entry says.
 Anything else gets None, and the reader looks closer.
 """
 
@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_store_files.check import certain_queue_offset
+from gantrymq_store_files.check import verified_queue_offset
 from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["ColdBlocks"]
@@ -67,7 +67,7 @@ class ColdBlocks:
                 begin, end, data = block
                 view = memoryview(data)
             position = log_offset - begin
-            if certain_queue_offset(data, position, log_offset, record_bytes, topic) != queue_offset:
+            if verified_queue_offset(data, position, log_offset, record_bytes, topic) != queue_offset:
                 return None
             parts.append(view[position : position + record_bytes])
             queue_offset += 1

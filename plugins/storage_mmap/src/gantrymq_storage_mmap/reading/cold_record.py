@@ -1,7 +1,7 @@
 """Single records, wherever they lie in the log: from memory at once, or from the disk in a thread.
 
-A look-up tries `FromMemory` on the event loop first. Where something would have to be waited for, or where it takes
-more reads than a turn of the loop should, `NotInMemory` sends it to a thread with `FromDisk`.
+A look-up tries `CachedReads` on the event loop first. Where something would have to be waited for, or where it takes
+more reads than a turn of the loop should, `NotInMemory` sends it to a thread with `DiskReads`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gantrymq.world import File
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["FromDisk", "FromHot", "FromMemory", "NotInMemory", "read_cold"]
+__all__ = ["CachedReads", "DiskReads", "HotReads", "NotInMemory", "read_cold"]
 
 MOST_READS: Final = 64  # of one look-up on the event loop: 0.1 ms
 MOST_BYTES: Final = 1024**2
@@ -25,7 +25,7 @@ class NotInMemory(Exception):
     """The look-up is for a thread."""
 
 
-class FromDisk:
+class DiskReads:
     """Where bytes come from: waits for the disk. Belongs to a thread. What raises is OSError."""
 
     def index(self, file: File, length: int, position: int) -> bytes:
@@ -37,15 +37,15 @@ class FromDisk:
         return file.pread(start, end)
 
 
-class FromHot(FromDisk):
+class HotReads(DiskReads):
     """For the event loop, which reads what was written a moment ago, and closes files itself."""
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """See `FromDisk`."""
+        """See `DiskReads`."""
         return file.file.pread(end - start, start - file.start)
 
 
-class FromMemory(FromDisk):
+class CachedReads(DiskReads):
     """Serves one look-up on the event loop.
 
     Every method raises NotInMemory when the system does not have the bytes in its cache, and when it gets too much.
@@ -55,12 +55,12 @@ class FromMemory(FromDisk):
         self._reads, self._bytes = MOST_READS, MOST_BYTES
 
     def index(self, file: File, length: int, position: int) -> bytes:
-        """See `FromDisk`."""
+        """See `DiskReads`."""
         self._allow(length)
         return _present(file.pread_cached(length, position))
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """See `FromDisk`."""
+        """See `DiskReads`."""
         self._allow(end - start)
         return _present(file.pread_cached(start, end))
 
@@ -77,7 +77,7 @@ def _present(data: bytes | None) -> bytes:
     return data
 
 
-def read_cold(log: CommitLog, log_offset: int, source: FromDisk) -> RecordView | None:
+def read_cold(log: CommitLog, log_offset: int, source: DiskReads) -> RecordView | None:
     """The record at *log_offset*, through the descriptor; None where no record starts.
 
     Raises:

@@ -24,40 +24,40 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 from gantrymq_storage_mmap.reading.cold_blocks import ColdBlocks
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
-from gantrymq_storage_mmap.reading.mending import Mender, impossible
-from gantrymq_storage_mmap.reading.message_scan import MessageScan, bring_in
+from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer, impossible
+from gantrymq_storage_mmap.reading.message_scan import MessageScan, load_records
 from gantrymq_storage_mmap.reading.read_ahead import ReadAhead
 from gantrymq_storage_mmap.reading.read_check import (
-    Damaged,
-    Wanted,
+    DamagedRecords,
+    ExpectedRecord,
+    expected_records,
     read_each,
     read_runs,
     sound_pieces,
-    wanted_records,
 )
-from gantrymq_storage_mmap.reading.selection import MOST_LOOKED_AT, Selection, outside
-from gantrymq_store_files.check import certain_queue_offset
+from gantrymq_storage_mmap.reading.selection import MAX_EXAMINED, Selection, outside
+from gantrymq_store_files.check import verified_queue_offset
 from gantrymq_store_files.ext_unit import ExtUnit
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address
 
-__all__ = ["Reader"]
+__all__ = ["QueueReader"]
 
 Units = Mapping[int, ExtUnit]
 _NO_UNITS: Units = {}
 
 
 @attrs.frozen(eq=False)
-class Reader:
+class QueueReader:
     """Serves gets from one log. Nothing is read before the first `get`."""
 
     _log: CommitLog
     _workers: BoundedWorkers
     _options: Options
     _ahead: ReadAhead  # hears of each cold get
-    _damaged: Damaged  # counts and tells the records that were refused
+    _damaged: DamagedRecords  # counts and tells the records that were refused
     _blocks: ColdBlocks
     _scan: MessageScan
-    _mender: Mender
+    _entry_repairer: EntryRepairer
 
     def get(
         self, queue: ConsumeQueue | None, queue_offset: int, limit: GetLimit, match: MessageFilter | None
@@ -108,7 +108,7 @@ class Reader:
             if whole is not None:
                 self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
                 return selection.result(low, high, [whole], cold=True)
-        records = wanted_records(queue.topic, queue_offset, data, taken)
+        records = expected_records(queue.topic, queue_offset, data, taken)
         try:
             pieces, damaged = read_runs(self._log, selection.runs, records, topic, cached=True)
         except NotInMemory:
@@ -128,13 +128,13 @@ class Reader:
         """
         index = 0
         if len(data) >= ENTRY_BYTES:
-            if not look or queue_offset * ENTRY_BYTES >= queue.kept_from:
+            if not look or queue_offset * ENTRY_BYTES >= queue.tail_start:
                 return None
             found = impossible(data, self._log.end)
             if found is None:
                 return None
             index = found
-        return queue_offset + index if self._mender.may(queue, queue_offset + index) else None
+        return queue_offset + index if self._entry_repairer.may(queue, queue_offset + index) else None
 
     def _doubtful(
         self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: list[tuple[int, int, str]]
@@ -142,7 +142,7 @@ class Reader:
         """As `_wrong`, of the first entry whose record was refused: it may be the entry that is wrong."""
         for index, (log_offset, _, _) in enumerate(ENTRY.iter_unpack(data) if damaged else ()):
             if log_offset == damaged[0][0]:
-                return queue_offset + index if self._mender.may(queue, queue_offset + index) else None
+                return queue_offset + index if self._entry_repairer.may(queue, queue_offset + index) else None
         return None
 
     async def _again(
@@ -156,14 +156,14 @@ class Reader:
         certain: bool = True,
     ) -> GetResult:
         """The get once more, when the entries around *wrong* were made again."""
-        await self._mender.mend(queue, wrong, certain=certain)
+        await self._entry_repairer.mend(queue, wrong, certain=certain)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
         """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
         if filters:
-            wanted = max(self._options.scan_bytes, min(limit.max_count, MOST_LOOKED_AT) * ENTRY_BYTES) // ENTRY_BYTES
+            wanted = max(self._options.scan_bytes, min(limit.max_count, MAX_EXAMINED) * ENTRY_BYTES) // ENTRY_BYTES
         else:
             most = max(self._options.memory_limit_count, self._options.disk_limit_count)
             wanted = max(1, min(limit.max_count, most)) + 1
@@ -242,11 +242,11 @@ class Reader:
             return None
         hot_offset, topic = self._log.hot_offset, queue.topic.encode()
         buffers: list[bytes | memoryview] = []
-        records: dict[int, Wanted] = {}
+        records: dict[int, ExpectedRecord] = {}
         for log_offset, piece, at in found:
-            plain = log_offset >= hot_offset or certain_queue_offset(piece, 0, log_offset, len(piece), topic) == at
+            plain = log_offset >= hot_offset or verified_queue_offset(piece, 0, log_offset, len(piece), topic) == at
             if not plain:
-                records = records or wanted_records(queue.topic, queue_offset, data, len(data) // ENTRY_BYTES)
+                records = records or expected_records(queue.topic, queue_offset, data, len(data) // ENTRY_BYTES)
                 _, damaged = sound_pieces(log_offset, piece, records, topic)
                 if damaged:
                     self._refuse(selection, damaged)
@@ -278,7 +278,7 @@ class Reader:
                     selection.take_all(data)
                 else:
                     self._filter(selection, data, match, units)
-                records = wanted_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
+                records = expected_records(queue.topic, queue_offset, data, selection.next_offset - queue_offset)
                 pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, topic)
                 if (wrong := self._doubtful(queue, queue_offset, data, damaged)) is not None:
                     return await self._again(queue, wrong, queue_offset, limit, match, certain=False)
@@ -293,7 +293,7 @@ class Reader:
         queue_offset: int,
         selection: Selection,
         data: bytes,
-        records: dict[int, Wanted],
+        records: dict[int, ExpectedRecord],
         limit: GetLimit,
         match: MessageFilter | None,
     ) -> GetResult:
@@ -327,7 +327,7 @@ class Reader:
             if len(data) >= ENTRY_BYTES:
                 passing = passing or _first_stage(queue, data, match)
             if len(data) >= ENTRY_BYTES and passing is not None:
-                await workers.run(bring_in, self._log, data, passing)
+                await workers.run(load_records, self._log, data, passing)
                 found = self._scanned(queue, queue_offset, candidates_end, data, passing, limit, match)
                 if found is not None:
                     return found
@@ -368,7 +368,7 @@ class Reader:
                     selection.skipped()
                 position += 1
             selection.next_offset = begin + position
-            wanted = wanted_records(queue.topic, begin, data, position)
+            wanted = expected_records(queue.topic, begin, data, position)
             pieces = await self._workers.run(read_each, self._log, chosen, wanted, queue.topic.encode())
             for (log_offset, size), place, (piece, problem) in zip(chosen, places, pieces, strict=True):
                 try:

@@ -36,7 +36,7 @@ from gantrymq_storage_mmap.reading.needle_hits import NeedleHits
 from gantrymq_storage_mmap.reading.selection import Selection
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
-__all__ = ["MessageScan", "bring_in"]
+__all__ = ["MessageScan", "load_records"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of records in one get: 5 ms from the page cache
 FEW: Final = 16  # entries: so few records are read one by one, as are those that lie far apart
@@ -83,7 +83,7 @@ class MessageScan:
             FilterTurnOver: the filter wants to be asked about the first entry in another turn.
         """
         first, count = selection.next_offset, len(entries) // ENTRY_BYTES
-        look = _Look(self._log, self._blocks, selection, entries, match)
+        look = _RecordScan(self._log, self._blocks, selection, entries, match)
         start, end, reads = 0, min(candidates_end - first, count), MOST_STRETCHES
         while True:
             indexes: Sequence[int] = list(compress(range(start, end), passing[start:end]))
@@ -123,7 +123,7 @@ class MessageScan:
         return [indexes[each] for each in held.indexes], known, reads - held.reads
 
 
-class _Look:
+class _RecordScan:
     """The records that one get looks at."""
 
     def __init__(
@@ -205,7 +205,7 @@ def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
     return bool(last - first > MOST_SPREAD * count * (size + last_size) // 2)
 
 
-def bring_in(log: CommitLog, entries: bytes, passing: bytes) -> None:
+def load_records(log: CommitLog, entries: bytes, passing: bytes) -> None:
     """Read the records of *entries*, as far as one get looks, so that they are in memory. Runs in a thread.
 
     Those that are not *passing*, see `MessageScan.take`, are left out.

@@ -27,7 +27,7 @@ MOST_STRETCHES: Final = 4096  # whose places are kept: half a gigabyte of the lo
 Needles = tuple[bytes, ...]
 
 
-class Stretch(NamedTuple):
+class SearchedRange(NamedTuple):
     """Where needles begin in ``[start, end)`` of the log."""
 
     start: int
@@ -35,7 +35,7 @@ class Stretch(NamedTuple):
     hits: tuple[int, ...] | None  # ascending log offsets; None: so many that they say nothing
 
 
-class Held(NamedTuple):
+class NeedleMatches(NamedTuple):
     """Which records hold a needle, as far as they were looked at."""
 
     indexes: list[int]  # ascending; records that hold none may be among them
@@ -50,9 +50,9 @@ class NeedleHits:
         """Nothing is read before the first `holding`."""
         self._log = log
         self._blocks = blocks
-        self._stretches: OrderedDict[tuple[Needles, int], Stretch] = OrderedDict()  # least recently used first
+        self._stretches: OrderedDict[tuple[Needles, int], SearchedRange] = OrderedDict()  # least recently used first
 
-    def holding(self, needles: Needles, offsets: Sequence[int], sizes: Sequence[int], most_reads: int) -> Held:
+    def holding(self, needles: Needles, offsets: Sequence[int], sizes: Sequence[int], most_reads: int) -> NeedleMatches:
         """Which of some records hold one of *needles*.
 
         Args:
@@ -75,7 +75,7 @@ class NeedleHits:
                     known = bisect_left(offsets, position)
                     while known and offsets[known - 1] + sizes[known - 1] > position:
                         known -= 1
-                    return Held([index for index in found if index < known], known, reads)
+                    return NeedleMatches([index for index in found if index < known], known, reads)
             if stretch.hits is None:
                 first = max(bisect_right(offsets, position) - 1, 0)
                 found.update(dict.fromkeys(range(first, bisect_left(offsets, stretch.end))))
@@ -85,16 +85,16 @@ class NeedleHits:
                     if index >= 0 and hit < offsets[index] + sizes[index]:
                         found[index] = None
             position = stretch.end
-        return Held(list(found), len(offsets), reads)
+        return NeedleMatches(list(found), len(offsets), reads)
 
-    def _searched(self, needles: Needles, number: int, position: int) -> Stretch | None:
+    def _searched(self, needles: Needles, number: int, position: int) -> SearchedRange | None:
         """The stretch around *position*; None where it is not in memory."""
         block = self._blocks.shared(position, position + 1)
         file = self._log.find(position)
         if block is None or file is None:
             return None
         whole = min((number + 1) * BLOCK_BYTES, file.end)
-        stretch = Stretch(block.start, min(whole, block.end), _hits(block.data, needles, block.start, whole))
+        stretch = SearchedRange(block.start, min(whole, block.end), _hits(block.data, needles, block.start, whole))
         if stretch.end == whole:
             self._stretches[needles, number] = stretch
             self._stretches.move_to_end((needles, number))

@@ -41,7 +41,7 @@ MOST_WINDOWS: Final = 64  # that a stream has left and somebody else may need; t
 FORGOTTEN_S: Final = 60.0  # a stream that was not heard of for so long has ended
 
 
-class Window(NamedTuple):
+class ReadAheadWindow(NamedTuple):
     """A part of a queue that was read ahead."""
 
     end: int  # queue offset behind it
@@ -49,15 +49,15 @@ class Window(NamedTuple):
 
 
 @attrs.define(eq=False)
-class Stream:
+class ReadAheadStream:
     """One consumer's way through one queue."""
 
     ahead: int  # queue offset up to which was read ahead
     seen: float  # monotonic seconds of the last get
     cached: bool = True  # all that it asked for was in the cache
     telling: bool = False  # a thread is at it
-    windows: deque[Window] = attrs.Factory(deque)  # in front of the consumer, or around it
-    left: deque[Window] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # behind it, still in the cache
+    windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # in front of the consumer, or around it
+    left: deque[ReadAheadWindow] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # behind it, still in the cache
 
 
 @attrs.frozen(eq=False)
@@ -69,7 +69,7 @@ class ReadAhead:
     _options: Options
     _monotonic: Callable[[], float]  # seconds
     # by where each goes on
-    _streams: OrderedDict[tuple[ConsumeQueue, int], Stream] = attrs.field(factory=OrderedDict, init=False)
+    _streams: OrderedDict[tuple[ConsumeQueue, int], ReadAheadStream] = attrs.field(factory=OrderedDict, init=False)
 
     def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
         """A cold get looked at the entries ``[queue_offset, next_offset)``.
@@ -82,7 +82,7 @@ class ReadAhead:
         now = self._monotonic()
         stream = self._streams.pop((queue, queue_offset), None)
         if stream is None:
-            stream = Stream(next_offset, now)
+            stream = ReadAheadStream(next_offset, now)
             self._forget_old(now)
         else:
             stream.seen = now
@@ -106,7 +106,7 @@ class ReadAhead:
                 break
             del self._streams[oldest]
 
-    def _read(self, queue: ConsumeQueue, stream: Stream, start: int) -> None:
+    def _read(self, queue: ConsumeQueue, stream: ReadAheadStream, start: int) -> None:
         """Have a thread tell the system about the entries from *start* on, and of what may go."""
         count = min(AHEAD_ENTRIES, queue.max_offset - start)
         if count <= 0:
@@ -119,7 +119,7 @@ class ReadAhead:
             return
         stream.telling = True
 
-        def done(window: Window | None, error: BaseException | None) -> None:
+        def done(window: ReadAheadWindow | None, error: BaseException | None) -> None:
             stream.telling = False
             if window is not None:
                 stream.ahead = window.end
@@ -132,7 +132,7 @@ class ReadAhead:
             self._tell, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), gone, done=done
         )
 
-    def _in_memory(self, queue: ConsumeQueue, start: int) -> Window | None:
+    def _in_memory(self, queue: ConsumeQueue, start: int) -> ReadAheadWindow | None:
         """The queue's next part, if both ends of it are in the cache."""
         end = min(start + PROBED_ENTRIES, queue.max_offset)
         ends: list[tuple[int, int]] = []
@@ -149,14 +149,14 @@ class ReadAhead:
                 return None  # whoever reads the record is told
             ends.append((log_offset, log_offset + size))
         low, high = ends[0][0], ends[1][1]
-        return Window(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
+        return ReadAheadWindow(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
 
-    def _let_go(self, stream: Stream) -> list[tuple[int, int]]:
+    def _let_go(self, stream: ReadAheadStream) -> list[tuple[int, int]]:
         """What *stream* has left and nobody else is about to need."""
         oldest = self._log.end - self._options.memory_window_bytes
         others = [next(iter(each.windows)).runs[0][0] for each in self._streams.values() if each.windows]
         gone: list[tuple[int, int]] = []
-        kept: list[Window] = []
+        kept: list[ReadAheadWindow] = []
         for window in stream.left:
             low, high = window.runs[0][0], window.runs[-1][1]
             if high <= oldest and not any(low - NEAR_BYTES <= other < high for other in others):
@@ -169,7 +169,7 @@ class ReadAhead:
 
     def _tell(
         self, queue: ConsumeQueue, start: int, length: int, tail: bytes, gone: Iterable[tuple[int, int]]
-    ) -> Window:
+    ) -> ReadAheadWindow:
         """Drop *gone*, read the entries from *start* on and have their records read. Runs in a thread."""
         for low, high in gone:
             for file in self._log.between(low, high):
@@ -178,10 +178,10 @@ class ReadAhead:
         for low, high in window.runs:
             for file in self._log.between(low, high):
                 file.prefetch(max(low, file.start), min(high, file.end))
-        return window if window.runs else Window(start + (length + len(tail)) // ENTRY_BYTES, ())
+        return window if window.runs else ReadAheadWindow(start + (length + len(tail)) // ENTRY_BYTES, ())
 
 
-def places(start: int, entries: bytes) -> Window:
+def places(start: int, entries: bytes) -> ReadAheadWindow:
     """Where the records of packed *entries*, the first of queue offset *start*, lie in the log.
 
     They end with `AHEAD_BYTES` together or a little more, at what is no entry, and where the log goes back.
@@ -198,4 +198,4 @@ def places(start: int, entries: bytes) -> Window:
             total += size
             runs.append((log_offset, log_offset + size))
         end += 1
-    return Window(end, tuple(runs))
+    return ReadAheadWindow(end, tuple(runs))

@@ -12,20 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.reading.cold_record import NotInMemory
-from gantrymq_store_files.check import Found, certain_queue_offset, check_place
+from gantrymq_store_files.check import LogContent, check_bytes, verified_queue_offset
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
-__all__ = ["Damaged", "Wanted", "read_each", "read_runs", "wanted_records"]
+__all__ = ["DamagedRecords", "ExpectedRecord", "expected_records", "read_each", "read_runs"]
 
 MAX_REMEMBERED = 10_000
 
 _ANY = 2**63 - 1
 
 # Size, and the lowest and the highest queue offset that the record may have.
-Wanted = tuple[int, int, int]
+ExpectedRecord = tuple[int, int, int]
 
 
-class Damaged:
+class DamagedRecords:
     """Records that were refused."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
@@ -42,7 +42,7 @@ class Damaged:
             self._tell(f"a damaged record was left out of what a consumer gets: {problem}")
 
 
-def wanted_records(topic: str, queue_offset: int, data: bytes, taken: int) -> dict[int, Wanted]:
+def expected_records(topic: str, queue_offset: int, data: bytes, taken: int) -> dict[int, ExpectedRecord]:
     """What the first *taken* entries of *data* name, by log offset.
 
     Args:
@@ -52,9 +52,9 @@ def wanted_records(topic: str, queue_offset: int, data: bytes, taken: int) -> di
         taken: how many of them were looked at.
     """
     light = topic.startswith(LMQ_PREFIX)
-    # The first and the last entry may repeat one that was not read, see `recovery.listing`.
+    # The first and the last entry may repeat one that was not read, see `recovery.requeue`.
     last = taken - 1 if taken * ENTRY_BYTES >= len(data) - len(data) % ENTRY_BYTES else -1
-    found: dict[int, Wanted] = {}
+    found: dict[int, ExpectedRecord] = {}
     for number, (log_offset, size, _) in enumerate(ENTRY.iter_unpack(data[: taken * ENTRY_BYTES])):
         if size > 0:  # zeros are no entry of the record at log offset 0
             at = queue_offset + number
@@ -64,7 +64,12 @@ def wanted_records(topic: str, queue_offset: int, data: bytes, taken: int) -> di
 
 
 def read_runs(
-    log: CommitLog, runs: Sequence[tuple[int, int]], wanted: Mapping[int, Wanted], topic: bytes, *, cached: bool = False
+    log: CommitLog,
+    runs: Sequence[tuple[int, int]],
+    wanted: Mapping[int, ExpectedRecord],
+    topic: bytes,
+    *,
+    cached: bool = False,
 ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
     """Sound records of each ``(start, end)``, and the damaged ones; what is gone reads as nothing.
 
@@ -89,7 +94,7 @@ def read_runs(
 
 
 def read_each(
-    log: CommitLog, places: Sequence[tuple[int, int]], wanted: Mapping[int, Wanted], topic: bytes
+    log: CommitLog, places: Sequence[tuple[int, int]], wanted: Mapping[int, ExpectedRecord], topic: bytes
 ) -> list[tuple[bytes | memoryview, str | None]]:
     """Each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
     found: list[tuple[bytes | memoryview, str | None]] = []
@@ -100,14 +105,14 @@ def read_each(
 
 
 def sound_pieces(
-    start: int, piece: bytes, wanted: Mapping[int, Wanted], topic: bytes
+    start: int, piece: bytes, wanted: Mapping[int, ExpectedRecord], topic: bytes
 ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
     """The sound part of *piece*, and log offset, size and problem of each damaged record in it.
 
     Args:
         start: log offset of the first byte of *piece*.
         piece: records, one behind the other, all among *wanted*.
-        wanted: as `wanted_records` made it.
+        wanted: as `expected_records` made it.
         topic: of the queue.
     """
     end = start + len(piece)
@@ -117,7 +122,7 @@ def sound_pieces(
     begun = log_offset = start
     while log_offset < end:
         size, low, high = wanted[log_offset]
-        certain = certain_queue_offset(piece, log_offset - start, log_offset, size, topic)
+        certain = verified_queue_offset(piece, log_offset - start, log_offset, size, topic)
         problem = None
         if not low <= certain <= high:
             problem = _problem(view, log_offset - start, log_offset, size, low, high)
@@ -133,9 +138,9 @@ def sound_pieces(
 
 
 def _problem(view: memoryview, position: int, log_offset: int, size: int, low: int, high: int) -> str | None:
-    found = check_place(view[: position + size], position, log_offset)
+    found = check_bytes(view[: position + size], position, log_offset)
     if found.record is None:
-        return found.problem or f"log offset {log_offset}: {'zeros' if found.found is Found.END else 'no record'}"
+        return found.problem or f"log offset {log_offset}: {'zeros' if found.found is LogContent.END else 'no record'}"
     if found.size != size:
         return f"record at log offset {log_offset}: it has {found.size} bytes, its queue entry says {size}"
     if not low <= found.record.queue_offset <= high:

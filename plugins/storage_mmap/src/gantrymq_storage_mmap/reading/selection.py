@@ -1,7 +1,7 @@
 """Which records one get returns: the limits, and the runs of the log they lie in.
 
 An entry that names the same record as the entry before it stands for a message that was lost to damage
-(see `recovery.listing`); the record is returned once.
+(see `recovery.requeue`); the record is returned once.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -17,14 +17,14 @@ from gantrymq.formats.record import read_record
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
-from gantrymq_storage_mmap.reading.mending import is_impossible
+from gantrymq_storage_mmap.reading.entry_repair import is_impossible
 from gantrymq_store_files.queue_entry import ENTRY, is_pre_blank
 
-__all__ = ["MOST_LOOKED_AT", "Selection", "outside"]
+__all__ = ["MAX_EXAMINED", "Selection", "outside"]
 
 MIN_PULL_BYTES = 100
 MAX_PULL_BYTES = 128 * 1024 * 1024
-MOST_LOOKED_AT: Final = 4096  # entries in one get through a filter, however many messages its reader wants
+MAX_EXAMINED: Final = 4096  # entries in one get through a filter, however many messages its reader wants
 
 
 def outside(queue_offset: int, low: int, high: int) -> GetResult:
@@ -110,7 +110,7 @@ class Selection:
             self.skipped()
         return passes
 
-    def look_at(self, end_offset: int) -> None:
+    def examine(self, end_offset: int) -> None:
         """Go on behind an entry, which ends at *end_offset*."""
         self._before, self.next_offset = self.next_offset, end_offset
 

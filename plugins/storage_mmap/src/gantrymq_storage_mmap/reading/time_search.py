@@ -14,7 +14,7 @@ from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
-from gantrymq_storage_mmap.queues.file_row import first_not
+from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, QueueEntry
 
 __all__ = ["search", "store_time"]
@@ -44,8 +44,8 @@ def _offset(log: CommitLog, read: Callable[[int, int], bytes], low: int, high: i
         return store_time(log, entry_of(read(number * ENTRY_BYTES, ENTRY_BYTES)))
 
     if edge is Edge.LOWER:
-        return first_not(lambda number: stored(number) < time_ms, low, high)
-    return max(first_not(lambda number: stored(number) <= time_ms, low, high) - 1, low)
+        return first_false(lambda number: stored(number) < time_ms, low, high)
+    return max(first_false(lambda number: stored(number) <= time_ms, low, high) - 1, low)
 
 
 def _batch_offset(queue: BatchQueue, read: Read, time_ms: int, edge: Edge) -> int:

@@ -10,7 +10,7 @@ import attrs
 from gantrymq.interfaces import RecoveryReport
 from gantrymq.world import is_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
-from gantrymq_storage_mmap.index.file import IndexPlace
+from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
 from gantrymq_storage_mmap.log.file import load_log_files
 from gantrymq_storage_mmap.log.source import next_record
@@ -19,11 +19,11 @@ from gantrymq_storage_mmap.queues.loading import QueueLoader
 from gantrymq_storage_mmap.recovery.recovery import Recovery
 from gantrymq_store_files.checkpoint import CHECKPOINT_BYTES, Checkpoint, decode_checkpoint, encode_checkpoint
 
-__all__ = ["Opened", "StoreOpening"]
+__all__ = ["OpenedStore", "StoreOpening"]
 
 
 @attrs.frozen
-class Opened:
+class OpenedStore:
     """What a start found."""
 
     report: RecoveryReport
@@ -36,7 +36,7 @@ class Opened:
 class StoreOpening(StoreParts):
     """The parts of a store, and how its files come into them."""
 
-    def _open(self) -> Opened:
+    def _open(self) -> OpenedStore:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
         options, files, root = self._options, self._files, self._root
         clean = files.stat(root / "abort") is None
@@ -45,7 +45,7 @@ class StoreOpening(StoreParts):
         checkpoint = decode_checkpoint(data)
         self._wire(load_log_files(files, options.log_folder, options.log_file_bytes))
         self._dropped.load(self._log.min_offset)
-        self._dropping.load()
+        self._dropper.load()
         self._checkpointer.watch()
         recovery = Recovery(
             files,
@@ -65,7 +65,7 @@ class StoreOpening(StoreParts):
         saved = read_point(files, root, recovery.note) if stat is not None else None
         if saved is not None and not self._believes(saved, checkpoint):
             saved = None
-        loader = QueueLoader(files, root, self._queues, self._dropped, self._dropping.move_aside)
+        loader = QueueLoader(files, root, self._queues, self._dropped, self._dropper.move_aside)
         loader.load(saved)
         if clean:
             self._mark_open()
@@ -81,7 +81,7 @@ class StoreOpening(StoreParts):
         if index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
             checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
             files.replace(root / "checkpoint", encode_checkpoint(checkpoint))
-        return Opened(report, recovery.durable_offset, checkpoint, saved, index)
+        return OpenedStore(report, recovery.durable_offset, checkpoint, saved, index)
 
     def _load_index(self, saved: SavedPoint | None, trusted_ms: int | None) -> LoadedIndex:
         log = self._log
@@ -98,7 +98,7 @@ class StoreOpening(StoreParts):
         self._index.held.hold(index)
         place = next_record(log, index.place.log_offset)
         if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
-            index = attrs.evolve(index, place=IndexPlace(place))
+            index = attrs.evolve(index, place=IndexPosition(place))
         return index
 
     def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:

@@ -20,11 +20,11 @@ from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.ext_queue import ExtQueue
-from gantrymq_storage_mmap.queues.file_row import FileRow
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.listing import BatchListing, Holes, Listing
+from gantrymq_storage_mmap.recovery.quarantine import Quarantine
 from gantrymq_storage_mmap.recovery.replay import Replay
-from gantrymq_storage_mmap.recovery.set_aside import SetAside
+from gantrymq_storage_mmap.recovery.requeue import BatchQueueRequeue, ConsumeQueueRequeue, LogHoles
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
 from gantrymq_store_files.ext_unit import MIN_UNIT_BYTES
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_pre_blank
@@ -41,8 +41,8 @@ class QueueEnds:
 
     _files: Files
     _queues: QueueTable
-    _holes: Holes
-    _aside: SetAside  # takes what is cut
+    _holes: LogHoles
+    _aside: Quarantine  # takes what is cut
     _note: Callable[[str], None]  # is told each cut in a sentence
     _light: bool  # whether records were listed in light queues
 
@@ -54,9 +54,9 @@ class QueueEnds:
             start: log offset from which records were shown.
             log_end: behind the last record.
         """
-        tails, holes, listings = self._queues.tails, self._holes, replay.listings
+        pending, holes, requeues = self._queues.pending, self._holes, replay.requeues
         for name, queue in list(self._queues.by_name.items()):
-            if name in listings:
+            if name in requeues:
                 continue
             at = log_end if is_light(queue.topic) and not self._light else start
             last, following = self._around_end(queue)
@@ -66,15 +66,15 @@ class QueueEnds:
             elif (last is not None and last[0] >= at and not is_pre_blank(*last[:2])) or (
                 following is not None and holes.hold(following[0])
             ):
-                listings[name] = Listing(queue, tails, holes, at, partial=False)
+                requeues[name] = ConsumeQueueRequeue(queue, pending, holes, at, partial=False)
             elif following is not None:
                 self._cut(queue)
         for name, batch in list(self._queues.batch.items()):
-            if name not in listings:
+            if name not in requeues:
                 if batch.number_end > batch.first and batch.entry(batch.number_end - 1) is None:
                     yield f"{batch.topic}/{batch.queue_id}"
                 else:
-                    listings[name] = BatchListing(batch, tails, holes, start, partial=False)
+                    requeues[name] = BatchQueueRequeue(batch, pending, holes, start, partial=False)
 
     def _around_end(self, queue: ConsumeQueue) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
         """The newest entry, and what stands behind it in the same file, or at the start of the next."""
@@ -95,37 +95,37 @@ class QueueEnds:
             log_min: where the log begins.
             minima: whether it began elsewhere when the minima were noted.
         """
-        for listing in replay.listings.values():
-            listing.finish()
-            if listing.lost:
-                queue = listing.queue
-                yield f"queue {queue.topic}/{queue.queue_id}: {listing.lost} messages are not in the log"
+        for requeue in replay.requeues.values():
+            requeue.finish()
+            if requeue.lost:
+                queue = requeue.queue
+                yield f"queue {queue.topic}/{queue.queue_id}: {requeue.lost} messages are not in the log"
         if minima:
             for queue in self._queues.by_name.values():
                 queue.min_offset = min(queue.first_from(queue.min_offset, log_min), queue.max_offset)
             for batch in self._queues.batch.values():
                 batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
-        for name in list(replay.listings):
-            listing = replay.listings.pop(name)  # freed all at once they would hold the event loop up
-            ext = listing.queue.ext if isinstance(listing, Listing) else None
-            if listing.leaves:
-                self._cut(listing.queue)
+        for name in list(replay.requeues):
+            requeue = replay.requeues.pop(name)  # freed all at once they would hold the event loop up
+            ext = requeue.queue.ext if isinstance(requeue, ConsumeQueueRequeue) else None
+            if requeue.leaves:
+                self._cut(requeue.queue)
             if ext is not None and without_zeros(ext.look(ext.end, LOOK_BEHIND_BYTES)):
                 self._cut(ext)
 
-    def _cut(self, row: FileRow) -> None:
+    def _cut(self, segments: SegmentedFile) -> None:
         """Keep and zero every byte behind the end."""
-        file_bytes = row.files.file_bytes
-        unit_bytes = BATCH_ENTRY_BYTES if isinstance(row, BatchQueue) else ENTRY_BYTES
-        if isinstance(row, ExtQueue):
+        file_bytes = segments.files.file_bytes
+        unit_bytes = BATCH_ENTRY_BYTES if isinstance(segments, BatchQueue) else ENTRY_BYTES
+        if isinstance(segments, ExtQueue):
             unit_bytes = MIN_UNIT_BYTES
-        for start in row.starts():
-            if start + file_bytes <= row.end or (file := row.files.existing(row, start)) is None:
+        for start in segments.starts():
+            if start + file_bytes <= segments.end or (file := segments.files.existing(segments, start)) is None:
                 continue
-            if cut := self._aside.cut(file, max(row.end - start, 0), file_bytes, start):
+            if cut := self._aside.cut(file, max(segments.end - start, 0), file_bytes, start):
                 self._note(
-                    f"queue {row.topic}/{row.queue_id}: {-(-cut // unit_bytes)} entries without a record were "
-                    f"kept in {self._aside.kept[-1]}"
+                    f"queue {segments.topic}/{segments.queue_id}: {-(-cut // unit_bytes)} entries without a record "
+                    f"were kept in {self._aside.kept[-1]}"
                 )
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
@@ -138,8 +138,8 @@ class QueueEnds:
                 if queue.max_offset > queue.min_offset:
                     filling = queue.entries(queue.max_offset - 1, 1) * (end - queue.max_offset)
                     queue.append(filling)
-                    self._queues.tails.appended(queue, len(filling))
+                    self._queues.pending.appended(queue, len(filling))
                     queue.next_offset = queue.max_offset
                 else:
-                    self._queues.tails.forget(queue)
+                    self._queues.pending.forget(queue)
                     queue.begin_at(end)

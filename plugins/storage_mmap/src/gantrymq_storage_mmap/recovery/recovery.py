@@ -6,7 +6,7 @@
    older than what RocketMQ's checkpoint says is durable. At the log's start when queues miss entries.
 2. From there every record is checked whole. Where something is no sound record, sound ones are looked for behind it.
    When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
-   is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_mend`).
+   is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_repair`).
 3. What was read is written again and synced, or a page that is in the cache only would be shown and then lost.
 4. Queues are cut there, and the records listed in them again (`replay`); then the ends of all are looked at
    (`queue_ends`).
@@ -40,16 +40,16 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
-from gantrymq_storage_mmap.recovery.listing import EntriesMissing, Holes
-from gantrymq_storage_mmap.recovery.log_mend import MAX_NOTES, LogMend
+from gantrymq_storage_mmap.recovery.log_repair import MAX_NOTES, LogRepair
+from gantrymq_storage_mmap.recovery.quarantine import Quarantine
 from gantrymq_storage_mmap.recovery.queue_ends import QueueEnds
-from gantrymq_storage_mmap.recovery.queue_mend import Hole, QueueMend, RowView, mended
+from gantrymq_storage_mmap.recovery.queue_repair import QueueHole, QueueRepair, RepairView, repair_summary
 from gantrymq_storage_mmap.recovery.replay import BatchTopic, Replay
-from gantrymq_storage_mmap.recovery.set_aside import SetAside
-from gantrymq_store_files.check import HEAD_BYTES, Found, head_is_sound
+from gantrymq_storage_mmap.recovery.requeue import EntriesMissing, LogHoles
+from gantrymq_store_files.check import HEAD_BYTES, LogContent, head_is_sound
 from gantrymq_store_files.checkpoint import Checkpoint
 from gantrymq_store_files.log_entries import LogEntries
-from gantrymq_store_files.log_source import look_at
+from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["Recovery"]
@@ -68,7 +68,7 @@ class Recovery:
     _queues: QueueTable  # as they were loaded
     _dropped: DroppedTopics  # records of deleted topics
     _options: Options
-    _make_durable: Callable[[], object]  # writes and syncs what waits in the tails of queues
+    _make_durable: Callable[[], object]  # writes and syncs what waits in the pending of queues
     _tell: Callable[[str], object]  # is shown each note as it is made
     _tell_progress: Callable[[str], object]  # a line each second while the log is read
     newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # place and size of the newest record
@@ -76,10 +76,10 @@ class Recovery:
     durable_offset: int = attrs.field(default=0, init=False)  # every record before it has durable entries
     last_timestamp: int = attrs.field(default=0, init=False)  # ms, store time of the newest record
     _source: CommitLogSource = attrs.field(init=False)
-    _log_aside: SetAside = attrs.field(init=False)
-    _queue_aside: SetAside = attrs.field(init=False)
-    _mend: LogMend = attrs.field(init=False)
-    _holes: Holes = attrs.field(init=False)
+    _log_aside: Quarantine = attrs.field(init=False)
+    _queue_aside: Quarantine = attrs.field(init=False)
+    _mend: LogRepair = attrs.field(init=False)
+    _holes: LogHoles = attrs.field(init=False)
     _ends: QueueEnds = attrs.field(init=False)
     _notes: list[str] = attrs.field(factory=list, init=False)
     _end: int = attrs.field(default=0, init=False)  # behind the last sound record
@@ -91,9 +91,9 @@ class Recovery:
     def __attrs_post_init__(self) -> None:
         inside = Path("recovered", str(self._clock.now_ms()))  # what is cut off
         self._source = CommitLogSource(self._log)
-        self._log_aside = SetAside(self._files, self._options.log_folder.parent, inside)
-        self._queue_aside = SetAside(self._files, self._options.root, inside)
-        self._mend = LogMend(self._files, self._log, self._log_aside, self.note)
+        self._log_aside = Quarantine(self._files, self._options.log_folder.parent, inside)
+        self._queue_aside = Quarantine(self._files, self._options.root, inside)
+        self._mend = LogRepair(self._files, self._log, self._log_aside, self.note)
 
     def run(
         self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, searched: tuple[int, int]
@@ -164,10 +164,10 @@ class Recovery:
         """After a clean stop of ours: whether the log ends where *saved* says, and its newest record is sound."""
         if not self._holds_newest(saved):
             return False
-        if look_at(self._source, saved.offset, check_crc=False).found is not Found.END:
+        if check_offset(self._source, saved.offset, check_crc=False).found is not LogContent.END:
             return False
         for file in self._log.files:
-            if file.start > saved.offset and look_at(self._source, file.start, check_crc=False).record is not None:
+            if file.start > saved.offset and check_offset(self._source, file.start, check_crc=False).record is not None:
                 raise StoreDamaged(
                     f"the log ends at {saved.offset}, but {file.path} behind it holds records; copy the store, put an "
                     f"empty file named abort into {self._options.root} and start again to have what lies between "
@@ -196,11 +196,11 @@ class Recovery:
         place, size = saved.newest[:2]
         if place < self._log.min_offset:
             return True
-        return look_at(self._source, place, check_crc=self._options.check_crc).size == size
+        return check_offset(self._source, place, check_crc=self._options.check_crc).size == size
 
     def _is_there(self, known: tuple[int, int]) -> bool:
         """Whether the record that the newest queue entry names is in the log; if not, this was no clean stop."""
-        found = look_at(self._source, known[0], check_crc=self._options.check_crc)
+        found = check_offset(self._source, known[0], check_crc=self._options.check_crc)
         if found.record is not None and found.size == known[1]:
             self.newest, self.last_timestamp = known, found.record.store_timestamp
             return True
@@ -218,9 +218,9 @@ class Recovery:
     def _by_time(self, checkpoint: Checkpoint) -> int:
         """As RocketMQ: the newest file whose first record is older than the checkpoint, when there are queues."""
         durable = checkpoint.recovery_timestamp()
-        if durable > 0 and any(row.end for row in self._queues.rows()):
+        if durable > 0 and any(segments.end for segments in self._queues.segmented_files()):
             for file in reversed(self._log.files):
-                record = look_at(self._source, file.start, check_crc=False).record
+                record = check_offset(self._source, file.start, check_crc=False).record
                 if record is not None and 0 < record.store_timestamp <= durable:
                     return file.start
         return self._log.min_offset
@@ -228,7 +228,7 @@ class Recovery:
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def _begin_replay(self, start: int) -> Replay:
-        self._holes = Holes()
+        self._holes = LogHoles()
         self._ends = QueueEnds(
             self._files, self._queues, self._holes, self._queue_aside, self.note, self._options.light_queues
         )
@@ -318,11 +318,11 @@ class Recovery:
         *searched*: no checkpoint says how far the queues go.
         """
         queues, end = self._queues, self._end
-        mend = QueueMend(self._log, self._dropped, self._options.delay_levels_ms)
-        holes: list[Hole] = []
-        rows: list[ConsumeQueue | BatchQueue] = [*queues.by_name.values(), *queues.batch.values()]
-        for view in map(RowView, rows):
-            if not mend.looks_whole(view, end):
+        mend = QueueRepair(self._log, self._dropped, self._options.delay_levels_ms)
+        holes: list[QueueHole] = []
+        segmented_files: list[ConsumeQueue | BatchQueue] = [*queues.by_name.values(), *queues.batch.values()]
+        for view in map(RepairView, segmented_files):
+            if not mend.is_consistent(view, end):
                 holes += mend.holes(view, end)
             if searched:
                 holes += mend.outside_files(view, end)
@@ -335,10 +335,10 @@ class Recovery:
             for each in made:
                 each.write()
                 if each.hole.open and each.entries:
-                    queues.tails.appended(each.hole.view.queue, len(each.entries))
+                    queues.pending.appended(each.hole.view.queue, len(each.entries))
             self._mended = sum(each.count for each in made)
             self._make_durable()
-            if (sentence := mended(made)) is not None:
+            if (sentence := repair_summary(made)) is not None:
                 self.note(sentence)
         return True
 
@@ -355,4 +355,4 @@ class Recovery:
             self.note(sentence)
         if len(replay.misplaced) > MAX_NOTES:
             self.note(f"{len(replay.misplaced) - MAX_NOTES} more records are in the log only")
-        self.durable_offset = self.log_start if self._queues.tails.unsynced else self._end
+        self.durable_offset = self.log_start if self._queues.pending.unsynced else self._end

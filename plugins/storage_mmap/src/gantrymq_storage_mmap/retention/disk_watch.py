@@ -18,7 +18,7 @@ import attrs
 from gantrymq.config import Settings
 from gantrymq.world import Timer, World, is_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
-from gantrymq_storage_mmap.log.writes import LogWrites
+from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.rules import DiskState, Refusal, RetentionRules, is_near, refusal_for
@@ -44,7 +44,7 @@ class DiskWatch:
     _log_folder: Path
     _log: CommitLog  # its files count in full, without the one that is made ahead
     _queues: QueueTable  # their entries count
-    _writes: LogWrites  # is asked whether a write found no room
+    _writes: LogWriter  # is asked whether a write found no room
     _index_bytes: Callable[[], int]  # what the index takes
     _tell: Callable[[str], object]  # gets one sentence when writes are refused and when they are taken again
     disks: DiskState | None = attrs.field(default=None, init=False)  # what the newest look saw
@@ -80,8 +80,8 @@ class DiskWatch:
             return Refusal("no_room", self._log.ahead.refusal)
         if self._writes.torn_bytes and self._writes.refusal is not None:
             return Refusal("no_room", self._writes.refusal)
-        if self._queues.tails.full and self._queues.tails.refusal is not None:
-            return Refusal("no_room", self._queues.tails.refusal)
+        if self._queues.pending.full and self._queues.pending.refusal is not None:
+            return Refusal("no_room", self._queues.pending.refusal)
         return None
 
     def look(self) -> DiskState:
@@ -170,7 +170,7 @@ class DiskWatch:
     def _mend(self) -> None:
         """Try again what found no room."""
         self._log.ahead.retry()
-        self._queues.tails.retry()
+        self._queues.pending.retry()
         torn, file = self._writes.torn_bytes, self._log.current
         if torn and file is not None and not self._mending:
             self._mending = True

@@ -23,8 +23,8 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
-from gantrymq_storage_mmap.queues.dropping import Dropping
-from gantrymq_storage_mmap.queues.file_row import FileRow, first_not
+from gantrymq_storage_mmap.queues.dropper import QueueDropper
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile, first_false
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.reading.time_search import store_time
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
@@ -35,8 +35,10 @@ __all__ = ["QueueCleaner", "begin_batches_later"]
 
 TURN_QUEUES = 500  # so many are looked at in one turn of the event loop
 
-Gone = Callable[[BatchQueueEntry], bool]  # whether the queue begins behind an entry, which holds for all before it too
-ReadBytes = Callable[[int, int], bytes]  # of a queue, see `FileRow.detached`
+IsExpired = Callable[
+    [BatchQueueEntry], bool
+]  # whether the queue begins behind an entry, which holds for all before it too
+ReadBytes = Callable[[int, int], bytes]  # of a queue, see `SegmentedFile.detached`
 Pause = Callable[[str], Awaitable[bool]]  # waits as long as the setting says; false when the store is to stop
 
 
@@ -47,7 +49,7 @@ class QueueCleaner:
     _world: World
     _log: CommitLog
     _queues: QueueTable
-    _dropping: Dropping
+    _dropper: QueueDropper
     _reserve_ms: Callable[[str], int]  # how long a topic keeps messages, -1 for as long as the log
     _trimmed: dict[ConsumeQueue, int] = attrs.field(factory=dict, init=False)  # files before this position are gone
 
@@ -61,7 +63,7 @@ class QueueCleaner:
         clock, workers = self._world.clock, self._world.workers
         now, slices = clock.now_ms(), TimeSlices(clock, TURN_QUEUES)
         due: list[tuple[ConsumeQueue, Callable[[], int]]] = []
-        batches: list[tuple[BatchQueue, Gone]] = []
+        batches: list[tuple[BatchQueue, IsExpired]] = []
         for topic, queues in list(self._queues.by_topic.items()):
             if (kept := self._reserve_ms(topic)) >= 0:
                 for queue in queues:
@@ -88,25 +90,29 @@ class QueueCleaner:
             OSError: one cannot be deleted; the next call tries it again.
         """
         file_bytes = self._queues.queue_files.file_bytes
-        rows, trimmed, slices = list[tuple[FileRow, int]](), {}, TimeSlices(self._world.clock, TURN_QUEUES)
+        segmented_files, trimmed, slices = (
+            list[tuple[SegmentedFile, int]](),
+            {},
+            TimeSlices(self._world.clock, TURN_QUEUES),
+        )
         for queue in list(self._queues.by_name.values()):
             await slices.item_done()
             last = max(queue.written_offset - 1, 0) * ENTRY_BYTES
             keep = min(queue.min_offset * ENTRY_BYTES, last) // file_bytes * file_bytes
             trimmed[queue] = keep
             if not queue.empty and keep > self._trimmed.get(queue, 0):
-                rows.append((queue, keep))
+                segmented_files.append((queue, keep))
         deleted = 0
-        for row, keep in rows + self._kept_beside():
-            for start in await self._world.workers.run(row.starts):
+        for segments, keep in segmented_files + self._kept_beside():
+            for start in await self._world.workers.run(segments.starts):
                 if start >= keep:
                     break
                 if deleted and not await pause("deleteConsumeQueueFilesInterval"):
                     return deleted
-                if row.dropped:
+                if segments.dropped:
                     break
-                row.files.forget_file(row, start)
-                await self._world.workers.run(row.delete_file, start)
+                segments.files.forget_file(segments, start)
+                await self._world.workers.run(segments.delete_file, start)
                 deleted += 1
         self._trimmed = trimmed
         return deleted
@@ -120,13 +126,13 @@ class QueueCleaner:
         removed, idle = 0, [queue for queue in self._queues.by_name.values() if _is_idle(queue)]
         for queue in await self._world.workers.run(_expired, idle, self._log.min_offset):
             if not queue.dropped and _is_idle(queue):
-                self._dropping.remove(queue)
+                self._dropper.remove(queue)
                 removed += 1
         return removed
 
-    def _kept_beside(self) -> list[tuple[FileRow, int]]:
+    def _kept_beside(self) -> list[tuple[SegmentedFile, int]]:
         """Batch queues and ext files, each with the position of the first file that stays."""
-        found: list[tuple[FileRow, int]] = []
+        found: list[tuple[SegmentedFile, int]] = []
         for batch in self._queues.batch.values():
             if batch.first:
                 found.append((batch, min(batch.first, batch.number_end - 1) * BATCH_ENTRY_BYTES))
@@ -135,10 +141,10 @@ class QueueCleaner:
                 entry = queue.entry(min(queue.min_offset, queue.max_offset - 1))
                 if entry is not None and is_ext_address(entry[2]):
                     found.append((queue.ext, ext_position(entry[2])))
-        return [(row, keep - keep % row.files.file_bytes) for row, keep in found]
+        return [(segments, keep - keep % segments.files.file_bytes) for segments, keep in found]
 
 
-async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, Gone]]) -> int:
+async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, IsExpired]]) -> int:
     """Let each batch queue begin behind the entries that are gone; returns how many moved. For the event loop."""
     if not due:
         return 0
@@ -151,7 +157,7 @@ async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, 
     return moved
 
 
-def _first_left(due: Sequence[tuple[BatchQueue, Gone, Read]]) -> list[int]:
+def _first_left(due: Sequence[tuple[BatchQueue, IsExpired, Read]]) -> list[int]:
     """Runs in a thread."""
     return [queue.last_where(gone, read) + 1 for queue, gone, read in due]
 
@@ -171,7 +177,7 @@ def _first_since(time_ms: int, log: CommitLog, low: int, high: int, read: ReadBy
     def before(queue_offset: int) -> bool:
         return store_time(log, entry_of(read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))) < time_ms
 
-    return low if low >= high or not before(low) else first_not(before, low + 1, high)
+    return low if low >= high or not before(low) else first_false(before, low + 1, high)
 
 
 def _is_idle(queue: ConsumeQueue) -> bool:

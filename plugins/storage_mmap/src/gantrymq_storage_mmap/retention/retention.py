@@ -35,7 +35,7 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, first_in_lo
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
 from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, begin_batches_later
-from gantrymq_storage_mmap.retention.rules import Plan, forced_bytes, make_plan
+from gantrymq_storage_mmap.retention.rules import DeletionPlan, forced_bytes, plan_deletion
 from gantrymq_store_files.batch_entry import BatchQueueEntry
 
 __all__ = ["Retention"]
@@ -185,16 +185,16 @@ class Retention:
                 )
         return deleted
 
-    async def _plan(self, most: int, *, manual: bool) -> Plan:
+    async def _plan(self, most: int, *, manual: bool) -> DeletionPlan:
         """What to delete as the disk is now, at most so many files."""
         durable, world = self._durable(), self._world
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
-            return Plan(0, "")
+            return DeletionPlan(0, "")
         disks = await self._watch.fresh()
         ages = await world.workers.run(_modified, world.files, candidates)
         now = world.clock.now_ms()
-        return make_plan(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
+        return plan_deletion(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
 
     async def _queues_have_it(self) -> bool:
         """Wait until the oldest file's entries are durable; false when that takes too long, or the store is to stop."""
@@ -216,7 +216,7 @@ class Retention:
         """
         if self._checkpointer.durable_offset >= self._log.files[0].end:
             return True
-        return self._queues.tails.full and await self._checkpointer.save_numbers()
+        return self._queues.pending.full and await self._checkpointer.save_numbers()
 
     async def _delete_first(self) -> None:
         """Delete the oldest log file.

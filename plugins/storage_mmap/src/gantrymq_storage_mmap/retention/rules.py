@@ -27,7 +27,7 @@ import attrs
 from gantrymq.world import DiskUse
 from gantrymq_storage_mmap.full_disk import RESUME
 
-__all__ = ["DiskState", "Plan", "Refusal", "RetentionRules", "is_near", "make_plan", "refusal_for"]
+__all__ = ["DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
 
 NEAR_PERCENT = 2  # so far below a limit the disk is looked at every second
 NEAR_FILES = 2
@@ -68,7 +68,7 @@ class Refusal(NamedTuple):
     sentence: str
 
 
-class Plan(NamedTuple):
+class DeletionPlan(NamedTuple):
     """What to delete now."""
 
     files: int  # so many log files, oldest first
@@ -137,7 +137,7 @@ def forced_bytes(rules: RetentionRules, disks: DiskState) -> int:
     return max(missing)
 
 
-def make_plan(
+def plan_deletion(
     rules: RetentionRules,
     most: int,
     disks: DiskState,
@@ -146,7 +146,7 @@ def make_plan(
     utc_offset_ms: int,
     *,
     manual: bool,
-) -> Plan:
+) -> DeletionPlan:
     """Which log files to delete now.
 
     Args:
@@ -162,18 +162,20 @@ def make_plan(
     if needed := forced_bytes(rules, disks):
         files = min(-(-needed // rules.log_file_bytes), most)
         if files:
-            return Plan(files, f"{needed} bytes have to be freed")
+            return DeletionPlan(files, f"{needed} bytes have to be freed")
     by_age = 0
     while by_age < most and modified_ms[by_age] + rules.reserved_ms < now_ms:
         by_age += 1
     if not by_age:
-        return Plan(0, "")
+        return DeletionPlan(0, "")
     if manual:
-        return Plan(by_age, "an operator asked for it")
+        return DeletionPlan(by_age, "an operator asked for it")
     hour = (now_ms + utc_offset_ms) // HOUR_MS % 24
     if hour in rules.delete_hours:
-        return Plan(by_age, f"it is {hour} o'clock (deleteWhen)")
+        return DeletionPlan(by_age, f"it is {hour} o'clock (deleteWhen)")
     fullest = max(used_percent(disks.log_disk), used_percent(disks.queue_disk))
     if fullest > rules.max_used_percent:
-        return Plan(by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={rules.max_used_percent})")
-    return Plan(0, "")
+        return DeletionPlan(
+            by_age, f"the disk is {fullest:.1f} percent full (diskMaxUsedSpaceRatio={rules.max_used_percent})"
+        )
+    return DeletionPlan(0, "")

@@ -1,4 +1,4 @@
-"""Listing the records of a queue again, from the place where the queue was cut.
+"""ConsumeQueueRequeue the records of a queue again, from the place where the queue was cut.
 
 A message whose record was lost to damage leaves its queue offset behind. Its entry becomes a repetition of the entry
 behind it, or, where none is behind it yet, of the one before it. Readers of ours skip an entry that repeats another
@@ -17,14 +17,14 @@ from typing import Generic, TypeVar
 from gantrymq.interfaces import DispatchEntry
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
-from gantrymq_storage_mmap.queues.file_row import first_not
-from gantrymq_storage_mmap.queues.tails import QueueTails
+from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
+from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, pack_batch_entry, read_batch_entry
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
 from gantrymq_store_files.zeros import without_zeros
 
-__all__ = ["BatchListing", "EntriesMissing", "Holes", "Listing", "QueueListing"]
+__all__ = ["BatchQueueRequeue", "ConsumeQueueRequeue", "EntriesMissing", "LogHoles", "Requeue"]
 
 MAX_GAP_ENTRIES = 1_000_000  # more than that between two records of a queue is damage in the second
 LOOK_ENTRIES = 3200  # behind the end of a queue; mostly nothing was written there, and nothing is read
@@ -37,8 +37,8 @@ class EntriesMissing(Exception):
     """The part of the log that was read shows that a queue lacks entries of the part before it. Recovery handles it."""
 
 
-class Holes:
-    """Damaged places of the log with sound records behind them, in log order: all that were found so far."""
+class LogHoles:
+    """DamagedRecords places of the log with sound records behind them, in log order: all that were found so far."""
 
     def __init__(self) -> None:
         self.found: list[LogDamage] = []
@@ -56,17 +56,17 @@ class Holes:
         return index >= 0 and log_offset < self.found[index].end
 
 
-class QueueListing(ABC, Generic[Q]):
+class Requeue(ABC, Generic[Q]):
     """Follows the records of one queue, in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_tails", "leaves", "lost", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_pending", "leaves", "lost", "queue")
 
-    def __init__(self, queue: Q, tails: QueueTails, holes: Holes, start: int, *, partial: bool) -> None:
+    def __init__(self, queue: Q, pending: PendingEntries, holes: LogHoles, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
         self.queue: Q = queue
         self.lost = 0  # messages that the log has no record for
         self.leaves = False  # whether anything stands behind the end
-        self._tails = tails
+        self._pending = pending
         self._holes = holes
         self._partial = partial
         self._fed = False
@@ -98,7 +98,7 @@ class QueueListing(ABC, Generic[Q]):
 
     def _append(self, packed: bytes) -> None:
         self.queue.append(packed)
-        self._tails.appended(self.queue, len(packed))
+        self._pending.appended(self.queue, len(packed))
 
     def _implausible(self, entry: DispatchEntry) -> str | None:
         """Why the queue offset of a record cannot be true, or None.
@@ -130,20 +130,20 @@ class QueueListing(ABC, Generic[Q]):
         """Append the entries of lost records behind the end, and see whether anything else stands there."""
 
 
-class Listing(QueueListing[ConsumeQueue]):
+class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
     """That of an ordinary queue."""
 
     __slots__ = ("_seen", "_seen_from", "_seen_to")
 
     def _cut(self, start: int) -> None:
-        queue, tails = self.queue, self._tails
+        queue, pending = self.queue, self._pending
         self._seen_from = max(queue.max_offset - 1, 0)
         self._seen_to = self._seen_from + min(LOOK_ENTRIES, queue.in_file(self._seen_from))
         self._seen = self._look(self._seen_from, self._seen_to)
         end, ext = self._first_from(start), queue.ext
-        tails.forget(queue)
+        pending.forget(queue)
         if ext is not None:
-            tails.forget(ext)
+            pending.forget(ext)
             before = queue.entry(end - 1) if end > queue.min_offset else None
             if before is None or is_pre_blank(*before[:2]):
                 ext.cut(next(iter(ext.starts()), 0))
@@ -156,7 +156,7 @@ class Listing(QueueListing[ConsumeQueue]):
         if ext is not None and ext.writes:  # the unit has the bits that one of the same record has there
             before = ext.end
             code = ext.add_again(code, entry.store_timestamp)
-            self._tails.appended(ext, ext.end - before)
+            self._pending.appended(ext, ext.end - before)
         self._append(ENTRY.pack(entry.log_offset, entry.size, code))
 
     def _keep_lost(self) -> None:
@@ -188,7 +188,7 @@ class Listing(QueueListing[ConsumeQueue]):
                 if found is None or not (self._holes.hold(found[0]) or self._names(number, entry)):
                     raise EntriesMissing
         if gap < 0:
-            self._tails.forget(queue)
+            self._pending.forget(queue)
             queue.cut(queue_offset * ENTRY_BYTES)
             queue.min_offset = min(queue.min_offset, queue_offset)
         elif queue.empty and not queue.tail:
@@ -237,7 +237,7 @@ class Listing(QueueListing[ConsumeQueue]):
                 low = probe + 1
                 break
             high, step = probe, 2 * step
-        return first_not(before, low, high)
+        return first_false(before, low, high)
 
     def _names(self, queue_offset: int, entry: DispatchEntry) -> bool:
         """Whether the files have an entry there that names the record."""
@@ -247,7 +247,7 @@ class Listing(QueueListing[ConsumeQueue]):
         return found is not None and found[:2] == (entry.log_offset, entry.size)
 
 
-class BatchListing(QueueListing[BatchQueue]):
+class BatchQueueRequeue(Requeue[BatchQueue]):
     """That of a batch queue."""
 
     __slots__ = ()
@@ -257,7 +257,7 @@ class BatchListing(QueueListing[BatchQueue]):
 
     def _end_behind(self, number: int) -> None:
         """Let the queue end behind that entry."""
-        self._tails.forget(self.queue)
+        self._pending.forget(self.queue)
         self.queue.settle(self.queue.first, number + 1)
 
     def _list(self, entry: DispatchEntry) -> None:
@@ -270,7 +270,7 @@ class BatchListing(QueueListing[BatchQueue]):
             entry.messages,
         )
         self.queue.list(entry, packed)
-        self._tails.appended(self.queue, len(packed))
+        self._pending.appended(self.queue, len(packed))
 
     def _jump(self, entry: DispatchEntry) -> None:
         queue, queue_offset = self.queue, entry.queue_offset

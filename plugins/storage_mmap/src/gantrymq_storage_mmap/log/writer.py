@@ -13,10 +13,10 @@ from gantrymq.world import is_full
 from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile
 
-__all__ = ["LogWrites"]
+__all__ = ["LogWriter"]
 
 
-class LogWrites:
+class LogWriter:
     """Shared by those who append."""
 
     def __init__(self) -> None:

@@ -20,10 +20,10 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.publisher import Publisher
 from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
-from gantrymq_storage_mmap.recovery.queue_mend import Made, QueueMend, RowView, mended
+from gantrymq_storage_mmap.recovery.queue_repair import QueueRepair, RebuiltEntries, RepairView, repair_summary
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
-__all__ = ["Mender", "impossible", "is_impossible"]
+__all__ = ["EntryRepairer", "impossible", "is_impossible"]
 
 AGAIN_S: Final = 60.0  # after which the entries of a file may be made once more
 
@@ -31,10 +31,10 @@ _Place = tuple[ConsumeQueue | BatchQueue, int]  # a queue, and the number of a f
 
 
 @attrs.define(eq=False)
-class Mender:
+class EntryRepairer:
     """Makes entries again while the store runs. All methods belong to the event loop."""
 
-    _mend: QueueMend
+    _mend: QueueRepair
     _workers: BoundedWorkers
     _clock: Clock
     _publisher: Publisher
@@ -61,18 +61,18 @@ class Mender:
         await asyncio.shield(task)
 
     def _place(self, queue: ConsumeQueue | BatchQueue, number: int) -> _Place:
-        return queue, number // RowView.per_file_of(queue)
+        return queue, number // RepairView.per_file_of(queue)
 
     async def _made(self, place: _Place, queue: ConsumeQueue | BatchQueue, number: int, certain: bool) -> None:
         try:
             with self._workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be made again"):
-                view, end = RowView(queue), self._publisher.published_offset
+                view, end = RepairView(queue), self._publisher.published_offset
                 made = await self._workers.run(partial(self._find, view, number, end, certain=certain))
                 if queue.dropped:
                     return
                 for each in made:
                     each.write()
-            if (sentence := mended(made)) is not None:
+            if (sentence := repair_summary(made)) is not None:
                 self._tell(sentence)
             self._done[place] = self._clock.monotonic()
             for gone in [each for each in self._done if each[0].dropped]:
@@ -80,10 +80,10 @@ class Mender:
         finally:
             del self._under_way[place]
 
-    def _find(self, view: RowView, number: int, log_end: int, *, certain: bool) -> list[Made]:
+    def _find(self, view: RepairView, number: int, log_end: int, *, certain: bool) -> list[RebuiltEntries]:
         """Runs in a thread."""
         made = self._mend.make(self._mend.hole_at(view, number, log_end, certain=certain))
-        return [each for each in made if certain or not each.says_nothing_new()]
+        return [each for each in made if certain or not each.already_listed()]
 
 
 def is_impossible(log_offset: int, size: int, log_end: int) -> bool:

@@ -1,8 +1,8 @@
-"""Queues that go while the broker runs: folders are moved aside at once, noted in a thread, and removed in it.
+"""Removing queues while the broker runs: folders are moved aside at once, then noted and deleted in a thread.
 
-Moving is a rename, so that a topic of the same name can begin anew right away. Until the note is durable a crash brings
-the topic's queues back from the log, as if it had not been deleted; whoever was told waits for the note. Deletions that
-come while the thread is at work share the next note.
+Moving is a rename, so a topic of the same name can be created immediately. Until the note is durable, a crash restores
+the topic's queues from the log as if it had not been deleted; callers are notified when the note is durable. Deletions
+that arrive while the thread is busy share the next note.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.table import QueueTable
 
-__all__ = ["ASIDE", "Dropping"]
+__all__ = ["DROPPED_FOLDER", "QueueDropper"]
 
-ASIDE: Final = "dropped"  # beside consumequeue: what was moved aside and is not removed yet
+DROPPED_FOLDER: Final = "dropped"  # next to consumequeue: folders that were moved aside and not deleted yet
 
 
 @attrs.define(eq=False)
-class Dropping:
+class QueueDropper:
     """Drops queues of one table. All methods belong to the event loop."""
 
     _files: Files
     _workers: Workers
-    _aside: Path  # folder for what is moved aside
+    _aside: Path  # destination of folders that are moved aside
     _queues: QueueTable
     _dropped: DroppedTopics
-    _tell: Callable[[str], object]  # is told, in one sentence, of folders that cannot be removed
+    _tell: Callable[[str], object]  # called with one sentence about folders that cannot be removed
     _numbers: int = attrs.field(default=0, init=False)  # folders moved aside since the start
     _waiters: list[asyncio.Future[None]] = attrs.field(factory=list, init=False)
     _working: bool = attrs.field(default=False, init=False)
-    _gone: list[Path] = attrs.field(factory=list, init=False)  # moved aside, to be removed
-    # folders out of which they were moved, to be synced before that
+    _gone: list[Path] = attrs.field(factory=list, init=False)  # moved aside, to be deleted
+    # folders from which they were moved, to be synced before the deletion
     _left: dict[Path, None] = attrs.field(factory=dict, init=False)
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is at work, or soon will be."""
+        """Whether a thread is working or about to start."""
         return self._working or bool(self._waiters)
 
     def load(self) -> None:
-        """Look what was moved aside before an earlier stop, and not removed."""
+        """Find folders that were moved aside before an earlier stop and not deleted."""
         names = self._files.list(self._aside)
         self._gone = [self._aside / name for name in names]
         self._numbers = max((int(n) for name in names if (n := name.rpartition(".")[2]).isdecimal()), default=0)
 
     def drop(self, topic: str, log_end: int, log_min: int) -> Awaitable[None]:
-        """Forget the queues of *topic*; done when a crash cannot bring them back.
+        """Forget the queues of *topic*. The result is done when a crash cannot restore them.
 
         Args:
-            topic: it may be made anew at once.
-            log_end: end of the log now; a later record of this topic starts it anew.
-            log_min: where the log begins.
+            topic: may be created again at once.
+            log_end: end of the log now; later records of this topic belong to a new topic.
+            log_min: start of the log.
 
         Raises:
             OSError: a folder cannot be moved.
@@ -76,21 +76,23 @@ class Dropping:
             return saved
         self._dropped.note(topic, log_end, log_min)
         self._waiters.append(saved)
-        loop.call_soon(self.begin)  # with those that are dropped in this step, whose moves would wait for the sync
+        loop.call_soon(
+            self.begin
+        )  # together with all topics dropped in this step of the event loop, whose moves would wait for the sync
         return saved
 
     def remove(self, queue: ConsumeQueue) -> None:
-        """Forget one queue that has no record in the log and nothing that waits. Raises OSError."""
+        """Remove one queue that has no record in the log and no pending entries. Raises OSError."""
         self._queues.forget_queue(queue)
-        for row in (queue, queue.ext):
-            if row is not None and self._move_aside(row.folder, f"{row.topic}.{row.queue_id}"):
-                folder = row.folder.parent
+        for segments in (queue, queue.ext):
+            if segments is not None and self._move_aside(segments.folder, f"{segments.topic}.{segments.queue_id}"):
+                folder = segments.folder.parent
                 if not self._files.list(folder):
                     self._files.remove_dir(folder)
         self.begin()
 
     def move_aside(self, name: str) -> None:
-        """Move the folders of a topic, or of one queue of it ("topic/id"), out of the way. Raises OSError."""
+        """Move the folders of a topic, or of one of its queues ("topic/id"), out of the way. Raises OSError."""
         for table in self._queues.file_tables:
             self._move_aside(table.folder / name, name.replace("/", "."))
 
@@ -110,7 +112,7 @@ class Dropping:
     # --- threads ----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Have a thread do everything that waits; one at a time."""
+        """Start a thread for all waiting work, unless one is running."""
         if self._working or not (self._waiters or self._gone):
             return
         self._working = True
@@ -125,7 +127,7 @@ class Dropping:
                         waiter.set_result(None)
                     else:
                         waiter.set_exception(StoreError(f"the deletion of a topic cannot be noted: {error}"))
-                        waiter.exception()  # told here; nobody has to wait
+                        waiter.exception()  # marks the exception as retrieved; callers need not await
             if error is not None:
                 self._gone, self._left = gone + self._gone, dict.fromkeys(left) | self._left
                 self._tell(f"deleted topics cannot be noted, a crash would bring their queues back: {error}")
@@ -136,12 +138,12 @@ class Dropping:
         self._workers.submit(self._work, self._dropped.text() if waiters else None, left, gone, done=done)
 
     def _work(self, note: bytes | None, left: Sequence[Path], gone: Sequence[Path]) -> OSError | None:
-        """Runs in a thread: save the note, then remove what was moved aside, once that is durable.
+        """Save the note, sync the moves, then delete the moved folders. Runs in a thread.
 
-        The moves of the next ones wait meanwhile (`Deletions` of the broker), as each would wait for these syncs.
+        Further moves wait meanwhile (`Deletions` of the broker), because each would block on these syncs.
 
         Returns:
-            Why folders could not be removed; the next start tries again.
+            Why folders could not be removed, or None; the next start tries again.
 
         Raises:
             OSError: the note cannot be saved.

@@ -4,19 +4,19 @@ import errno
 
 import pytest
 
-from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultyFiles, Machine, Plan
-from gantrymq_storage_faults.errors_told import ErrorMark
+from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultPlan, FaultyFiles, Machine
+from gantrymq_storage_faults.error_sequence import ErrorSequence
 
 QUIET = {"write_back": 0.0}
 
 
 def failing(call, **more):
     """Files of which this call fails once."""
-    return Plan(lose=1.0, tear=0.0, failures=(Failure(errno.EIO, {call}, times=1),), **{**QUIET, **more})
+    return FaultPlan(lose=1.0, tear=0.0, failures=(Failure(errno.EIO, {call}, times=1),), **{**QUIET, **more})
 
 
 def test_an_error_is_told_once_to_each_descriptor_that_was_open():
-    mark = ErrorMark()
+    mark = ErrorSequence()
     one, other = mark.sample(), mark.sample()
     mark.set(errno.EIO)
     number, one = mark.check(one)
@@ -26,7 +26,7 @@ def test_an_error_is_told_once_to_each_descriptor_that_was_open():
 
 
 def test_an_error_that_nobody_heard_of_is_told_to_the_next_who_opens():
-    mark = ErrorMark()
+    mark = ErrorSequence()
     mark.set(errno.ENOSPC)
     late = mark.sample()
     number, late = mark.check(late)
@@ -36,7 +36,7 @@ def test_an_error_that_nobody_heard_of_is_told_to_the_next_who_opens():
 
 
 def test_each_error_counts_by_itself_once_it_was_told():
-    mark = ErrorMark()
+    mark = ErrorSequence()
     since = mark.sample()
     for number in (errno.EIO, errno.ENOSPC, errno.EIO):
         mark.set(number)
@@ -79,12 +79,12 @@ def test_it_is_told_to_the_next_process_if_nobody_heard_of_it(disk):
     files = FaultyFiles(machine, failing("write_back", write_back=1.0))
     files.open(folder / "f", create=True).pwrite(b"x", 0)
     files.crash()
-    file = FaultyFiles(machine, Plan(**QUIET)).open(folder / "f")
+    file = FaultyFiles(machine, FaultPlan(**QUIET)).open(folder / "f")
     with pytest.raises(OSError, match="f"):
         file.datasync()
     file.datasync()
     machine.power_cut()
-    FaultyFiles(machine, Plan(**QUIET))
+    FaultyFiles(machine, FaultPlan(**QUIET))
 
 
 def test_a_volume_tells_once_of_whatever_file_it_was(disk):
@@ -131,7 +131,7 @@ def test_a_volume_that_fails_loses_every_dirty_page_and_tells_each_file(disk):
 
 def test_a_volume_makes_files_and_names_durable(disk):
     inner, folder = disk
-    files = FaultyFiles(inner, Plan(lose=1.0, **QUIET))
+    files = FaultyFiles(inner, FaultPlan(lose=1.0, **QUIET))
     volume = files.watch(folder)
     if volume is None:
         pytest.skip("there is no syncfs here that tells of errors")

@@ -11,7 +11,7 @@ from gantrymq.interfaces import Bounds
 from gantrymq.model.queue import Queue
 from gantrymq_testing.store_contract_bench import bodies, message
 
-GONE, STAYS = Queue("Gone", 0), Queue("Stays", 0)
+GONE, STAYS = Queue("IsExpired", 0), Queue("Stays", 0)
 
 
 def noted(rig):
@@ -26,7 +26,7 @@ def aside(rig):
 
 async def two_topics(rig, bench):
     """Two messages of one topic and one of another, in files and durable; returns the log's end."""
-    results = await bench.add(message("Gone", body=b"0"), message("Stays"), message("Gone", body=b"1"))
+    results = await bench.add(message("IsExpired", body=b"0"), message("Stays"), message("IsExpired", body=b"1"))
     await rig.checkpoint(bench)
     return results[-1].end
 
@@ -35,15 +35,15 @@ def test_the_queues_are_gone_at_once_and_the_note_and_the_folders_follow_in_a_th
     async def case(bench):
         end = await two_topics(rig, bench)
         rig.workers.held = True
-        done = bench.store.drop("Gone")
+        done = bench.store.drop("IsExpired")
         assert bench.store.queues() == [STAYS]
         assert bench.store.bounds(GONE) == Bounds(0, 0)
-        assert not rig.queue("Gone").parent.parent.exists()
-        assert (aside(rig), noted(rig), done.done()) == (["Gone.1"], {}, False)
+        assert not rig.queue("IsExpired").parent.parent.exists()
+        assert (aside(rig), noted(rig), done.done()) == (["IsExpired.1"], {}, False)
         await asyncio.sleep(0)  # others that are dropped in this step share the note
         rig.workers.step()
-        assert (aside(rig), noted(rig), done.done()) == ([], {"Gone": end}, True)
-        assert (bench.store._dropping.busy, rig.workers.waiting) == (0, [])
+        assert (aside(rig), noted(rig), done.done()) == ([], {"IsExpired": end}, True)
+        assert (bench.store._dropper.busy, rig.workers.waiting) == (0, [])
         await done
 
     rig.run(case)
@@ -80,9 +80,9 @@ def test_a_topic_without_queues_has_nothing_to_wait_for(rig):
 
 def test_every_kind_of_queue_goes(rig):
     async def case(bench):
-        await bench.add(message("Gone", tag="A"), message("Gone", 3), alone(topic="Batch"))
+        await bench.add(message("IsExpired", tag="A"), message("IsExpired", 3), alone(topic="Batch"))
         await rig.checkpoint(bench)
-        for topic in ("Gone", "Batch"):
+        for topic in ("IsExpired", "Batch"):
             await bench.store.drop(topic)
         assert bench.store.queues() == []
         for kind in ("consumequeue", "consumequeue_ext", "batchconsumequeue"):
@@ -96,20 +96,20 @@ def test_the_topic_can_be_made_again_before_the_threads_are_done(rig):
     async def case(bench):
         end = await two_topics(rig, bench)
         rig.workers.held = True
-        bench.store.drop("Gone")
-        (result,) = bench.store.put([message("Gone", body=b"anew")])
+        bench.store.drop("IsExpired")
+        (result,) = bench.store.put([message("IsExpired", body=b"anew")])
         bench.store.publish(result.end)
         rig.write_queues(bench)
         assert (result.queue_offset, result.log_offset) == (0, end)
-        bench.store.drop("Gone")
-        (result,) = bench.store.put([message("Gone", body=b"once more")])
+        bench.store.drop("IsExpired")
+        (result,) = bench.store.put([message("IsExpired", body=b"once more")])
         bench.store.publish(result.end)
         rig.write_queues(bench)
-        assert aside(rig) == ["Gone.1", "Gone.2"]
+        assert aside(rig) == ["IsExpired.1", "IsExpired.2"]
         await asyncio.sleep(0)
         while rig.workers.waiting:
             rig.workers.step()
-        assert (aside(rig), noted(rig)) == ([], {"Gone": result.log_offset})
+        assert (aside(rig), noted(rig)) == ([], {"IsExpired": result.log_offset})
         assert bodies(await bench.read_all(GONE)) == [b"once more"]
         rig.workers.held = False
         await bench.restart()
@@ -120,9 +120,9 @@ def test_the_topic_can_be_made_again_before_the_threads_are_done(rig):
 
 def test_what_waits_for_its_gates_when_the_topic_goes_is_in_no_queue(rig):
     async def case(bench):
-        bench.store.put([message("Gone")])
-        bench.store.drop("Gone")
-        (result,) = await bench.add(message("Gone", body=b"anew"))
+        bench.store.put([message("IsExpired")])
+        bench.store.drop("IsExpired")
+        (result,) = await bench.add(message("IsExpired", body=b"anew"))
         assert result.queue_offset == 0
         assert bodies(await bench.read_all(GONE)) == [b"anew"]
 
@@ -135,11 +135,11 @@ def test_a_crash_before_the_note_brings_the_topic_back(rig, saved):
         if saved:
             await two_topics(rig, bench)
         else:
-            await bench.add(message("Gone", body=b"0"), message("Stays"), message("Gone", body=b"1"))
+            await bench.add(message("IsExpired", body=b"0"), message("Stays"), message("IsExpired", body=b"1"))
             rig.write_queues(bench)
         rig.workers.held = True
-        assert not bench.store.drop("Gone").done()
-        assert aside(rig) == ["Gone.1"]
+        assert not bench.store.drop("IsExpired").done()
+        assert aside(rig) == ["IsExpired.1"]
 
     rig.kill(case)
     rig.workers.held = False
@@ -149,7 +149,7 @@ def test_a_crash_before_the_note_brings_the_topic_back(rig, saved):
         assert bench.store.queues() == [GONE, STAYS]
         assert bodies(await bench.read_all(GONE)) == [b"0", b"1"]
         assert aside(rig) == []
-        (result,) = await bench.add(message("Gone"))
+        (result,) = await bench.add(message("IsExpired"))
         assert result.queue_offset == 2
 
     rig.run(after)
@@ -160,21 +160,21 @@ def test_a_crash_behind_the_note_leaves_nothing_of_the_topic_but_what_was_made_a
     async def case(bench):
         await two_topics(rig, bench)
         rig.faults.failing, rig.faults.only = {"remove": rig.BROKEN}, "dropped"
-        await bench.store.drop("Gone")
+        await bench.store.drop("IsExpired")
         for n in range(anew):
-            (result,) = bench.store.put([message("Gone", body=b"anew %d" % n)])
+            (result,) = bench.store.put([message("IsExpired", body=b"anew %d" % n)])
             bench.store.publish(result.end)
         rig.write_queues(bench)
 
     rig.kill(case)
-    assert aside(rig) == ["Gone.1"]
+    assert aside(rig) == ["IsExpired.1"]
     rig.faults.failing = {}
 
     async def after(bench):
         assert bodies(await bench.read_all(GONE)) == [b"anew %d" % n for n in range(anew)]
         assert len(await bench.read_all(STAYS)) == 1
         assert aside(rig) == []
-        (result,) = await bench.add(message("Gone"))
+        (result,) = await bench.add(message("IsExpired"))
         assert result.queue_offset == anew
 
     rig.run(after)
@@ -185,11 +185,11 @@ def test_a_note_that_cannot_be_saved_is_told_to_whoever_waits_and_goes_with_the_
         end = await two_topics(rig, bench)
         rig.faults.once, rig.faults.once_number = "replace", rig.NO_SPACE
         with pytest.raises(StoreError, match="the deletion of a topic cannot be noted: .*No space left"):
-            await bench.store.drop("Gone")
+            await bench.store.drop("IsExpired")
         assert "a crash would bring their queues back" in rig.said[-1]
         assert bench.store.queues() == [STAYS]
         await bench.store.drop("Stays")
-        assert noted(rig) == {"Gone": end, "Stays": end}
+        assert noted(rig) == {"IsExpired": end, "Stays": end}
 
     rig.run(case)
 
@@ -197,9 +197,9 @@ def test_a_note_that_cannot_be_saved_is_told_to_whoever_waits_and_goes_with_the_
 def test_folders_that_cannot_be_moved_are_a_store_error(rig):
     async def case(bench):
         await two_topics(rig, bench)
-        rig.faults.failing, rig.faults.only = {"rename": rig.BROKEN}, "Gone"
-        with pytest.raises(StoreError, match="the queues of topic Gone cannot be removed"):
-            bench.store.drop("Gone")
+        rig.faults.failing, rig.faults.only = {"rename": rig.BROKEN}, "IsExpired"
+        with pytest.raises(StoreError, match="the queues of topic IsExpired cannot be removed"):
+            bench.store.drop("IsExpired")
         rig.faults.failing = {}
 
     rig.run(case)
@@ -209,13 +209,13 @@ def test_folders_that_cannot_be_removed_are_told_and_go_at_the_next_start(rig):
     async def case(bench):
         await two_topics(rig, bench)
         rig.faults.failing, rig.faults.only = {"remove": rig.BROKEN}, "dropped"
-        await bench.store.drop("Gone")
+        await bench.store.drop("IsExpired")
         assert "could not be removed" in rig.said[-1]
-        assert aside(rig) == ["Gone.1"]
+        assert aside(rig) == ["IsExpired.1"]
         rig.faults.failing = {}
         await bench.restart()
         assert aside(rig) == []
-        await bench.add(message("Gone"))
+        await bench.add(message("IsExpired"))
 
     rig.run(case)
 
@@ -224,12 +224,12 @@ def test_names_aside_are_not_given_twice_across_starts(rig):
     async def case(bench):
         await two_topics(rig, bench)
         rig.faults.failing, rig.faults.only = {"remove": rig.BROKEN}, "dropped"
-        await bench.store.drop("Gone")
+        await bench.store.drop("IsExpired")
         await bench.restart()
-        await bench.add(message("Gone"))
+        await bench.add(message("IsExpired"))
         rig.write_queues(bench)
-        await bench.store.drop("Gone")
-        assert aside(rig) == ["Gone.1", "Gone.2"]
+        await bench.store.drop("IsExpired")
+        assert aside(rig) == ["IsExpired.1", "IsExpired.2"]
         await asyncio.sleep(0)
         rig.faults.failing = {}
 
@@ -240,7 +240,7 @@ def test_a_stop_waits_for_the_threads(rig):
     async def case(bench):
         await two_topics(rig, bench)
         rig.workers.held = True
-        bench.store.drop("Gone")
+        bench.store.drop("IsExpired")
         assert bench.store._busy()
         await asyncio.sleep(0)
         while rig.workers.waiting:

@@ -15,25 +15,25 @@ import attrs
 from gantrymq.world import Files
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.file import LogFile
-from gantrymq_storage_mmap.recovery.set_aside import SetAside, nonzero_end
+from gantrymq_storage_mmap.recovery.quarantine import Quarantine, nonzero_end
 from gantrymq_store_files.blank import encode_blank
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.filler import fillers
 from gantrymq_store_files.log_walk import LogDamage
 
-__all__ = ["LogMend"]
+__all__ = ["LogRepair"]
 
 MAX_NOTES = 20  # holes told one by one
 CHUNK_BYTES = 1024 * 1024
 
 
 @attrs.define(eq=False)
-class LogMend:
+class LogRepair:
     """What recovery changes in the log."""
 
     _files: Files
     _log: CommitLog
-    _aside: SetAside  # takes what is cut
+    _aside: Quarantine  # takes what is cut
     _note: Callable[[str], None]  # is told each change in a sentence
     cut_bytes: int = attrs.field(default=0, init=False)  # not zero, and kept
 

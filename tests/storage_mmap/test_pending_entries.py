@@ -4,7 +4,7 @@ import pytest
 
 from gantrymq.interfaces import Bounds, GetLimit
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.queues import tails as queue_tails
+from gantrymq_storage_mmap.queues import pending_entries
 from gantrymq_storage_mmap.queues import writer as queue_writer
 from gantrymq_storage_mmap.queues.writer import AGE_TICKS
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
@@ -26,13 +26,13 @@ def written(rig, queue_id=0):
 
 @pytest.fixture(autouse=True)
 def as_long_as_it_takes(monkeypatch):
-    """On a busy machine a slice may be over after its first row."""
+    """On a busy machine a slice may be over after its first segmented file."""
     monkeypatch.setattr(queue_writer, "LONGEST_S", 3600.0)
 
 
 def ticks(bench, count):
     for _ in range(count):
-        bench.store._tail_writer._tick()
+        bench.store._entry_writer._tick()
 
 
 def test_a_published_entry_is_visible_before_it_is_written(rig):
@@ -78,7 +78,7 @@ def test_an_entry_is_written_when_it_has_waited_long_enough_and_takes_younger_on
 
 
 def test_beyond_the_bound_the_queue_that_waited_longest_is_written_first(rig, monkeypatch):
-    monkeypatch.setattr(queue_tails, "MOST_WAITING_BYTES", 6 * ENTRY_BYTES)
+    monkeypatch.setattr(pending_entries, "MOST_WAITING_BYTES", 6 * ENTRY_BYTES)
 
     async def case(bench):
         await bench.add(*numbered(0, 3), *numbered(0, 1, 1), *numbered(0, 2, 2))
@@ -87,17 +87,17 @@ def test_beyond_the_bound_the_queue_that_waited_longest_is_written_first(rig, mo
         assert [written(rig, n) for n in range(3)] == [3, 0, 0]
         await bench.add(*numbered(3, 7))
         assert [written(rig, n) for n in range(3)] == [3, 2, 0]
-        assert bench.store._queues.tails.waiting_bytes == 6 * ENTRY_BYTES
+        assert bench.store._queues.pending.waiting_bytes == 6 * ENTRY_BYTES
 
     rig.run(case, **BIG)
 
 
 def test_many_queues_are_written_slice_by_slice(rig, monkeypatch):
-    monkeypatch.setattr(queue_writer, "SLICE_ROWS", 2)
+    monkeypatch.setattr(queue_writer, "SLICE_FILES", 2)
     monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
 
     async def case(bench):
-        writer = bench.store._tail_writer
+        writer = bench.store._entry_writer
         for n in range(5):
             await bench.add(*numbered(0, 1, n))
         ticks(bench, AGE_TICKS + 1)
@@ -112,14 +112,14 @@ def test_many_queues_are_written_slice_by_slice(rig, monkeypatch):
 
 
 def test_slices_leave_alone_what_came_meanwhile(rig, monkeypatch):
-    monkeypatch.setattr(queue_writer, "SLICE_ROWS", 1)
+    monkeypatch.setattr(queue_writer, "SLICE_FILES", 1)
     monkeypatch.setattr(queue_writer, "PAUSE_S", 0.0)
 
     async def case(bench):
         await bench.add(*numbered(0, 1), *numbered(0, 1, 1))
         ticks(bench, AGE_TICKS + 1)
         await bench.add(*numbered(0, 1, 2))
-        while bench.store._tail_writer._slice_timer is not None:
+        while bench.store._entry_writer._slice_timer is not None:
             await rig.clock.sleep(0)
         assert [written(rig, n) for n in range(3)] == [1, 1, 0]
 
@@ -131,12 +131,12 @@ def test_writing_tells_nobody_that_anything_is_durable(rig):
         await bench.add(*numbered(0, 3))
         ticks(bench, AGE_TICKS + 1)
         assert written(rig) == 3
-        queue, tails = bench.store._queues.get(T0), bench.store._queues.tails
-        assert (queue.unwritten, len(queue.tail), list(tails.unsynced)) == (0, 3 * ENTRY_BYTES, [queue])
-        assert tails.kept_bytes == 3 * ENTRY_BYTES
+        queue, pending = bench.store._queues.get(T0), bench.store._queues.pending
+        assert (queue.unwritten, len(queue.tail), list(pending.unsynced)) == (0, 3 * ENTRY_BYTES, [queue])
+        assert pending.kept_bytes == 3 * ENTRY_BYTES
         assert not (rig.root / "checkpoint").exists()
         await rig.checkpoint(bench)
-        assert (len(queue.tail), list(tails.unsynced), tails.kept_bytes) == (0, [], 0)
+        assert (len(queue.tail), list(pending.unsynced), pending.kept_bytes) == (0, [], 0)
         assert bodies(await bench.read_all(T0)) == [b"0", b"1", b"2"]
 
     rig.run(case, **BIG)
@@ -146,10 +146,10 @@ def test_what_is_appended_while_a_checkpoint_is_under_way_stays_in_memory(rig):
     async def case(bench):
         queue = await started(rig, bench)
         await bench.add(*numbered(3, 5))
-        bench.store._tail_writer._tails.write(queue)
-        bench.store._queues.tails.synced(queue, 3 * ENTRY_BYTES)
-        assert (queue.kept_from, queue.end) == (3 * ENTRY_BYTES, 5 * ENTRY_BYTES)
-        assert bench.store._queues.tails.kept_bytes == 2 * ENTRY_BYTES
+        bench.store._entry_writer._pending.write(queue)
+        bench.store._queues.pending.synced(queue, 3 * ENTRY_BYTES)
+        assert (queue.tail_start, queue.end) == (3 * ENTRY_BYTES, 5 * ENTRY_BYTES)
+        assert bench.store._queues.pending.kept_bytes == 2 * ENTRY_BYTES
         assert bodies(await bench.read_all(T0)) == [b"%d" % n for n in range(5)]
 
     rig.run(case, **BIG)
@@ -157,11 +157,11 @@ def test_what_is_appended_while_a_checkpoint_is_under_way_stays_in_memory(rig):
 
 def test_what_was_not_durable_when_a_sync_failed_is_written_again_and_waits_till_then(rig):
     async def case(bench):
-        queue, tails = await started(rig, bench), bench.store._queues.tails
+        queue, pending = await started(rig, bench), bench.store._queues.pending
         rig.patch(rig.queue(), 0, bytes(3 * ENTRY_BYTES))
-        assert tails.waiting_bytes == 0
-        tails.rewrite()
-        assert (tails.waiting_bytes, queue.unwritten) == (3 * ENTRY_BYTES, 3 * ENTRY_BYTES)
+        assert pending.waiting_bytes == 0
+        pending.rewrite()
+        assert (pending.waiting_bytes, queue.unwritten) == (3 * ENTRY_BYTES, 3 * ENTRY_BYTES)
         await bench.add(*numbered(3, 4))
         rig.write_queues(bench)
         assert written(rig) == 4
@@ -178,16 +178,16 @@ async def started(rig, bench):
 
 def test_a_row_that_failed_is_left_out_until_it_is_tried_again(rig):
     async def case(bench):
-        tails = bench.store._queues.tails
+        pending = bench.store._queues.pending
         await bench.add(*numbered(0, 1), *numbered(0, 1, 1))
         rig.faults.failing["create"], rig.faults.only = rig.NO_SPACE, "consumequeue/T/0"
         ticks(bench, AGE_TICKS + 1)
         assert [written(rig, n) for n in range(2)] == [0, 1]
-        assert (tails.full, tails.waiting_bytes) == (True, ENTRY_BYTES)
-        assert tails.due(1 << 30, 10) == []
+        assert (pending.full, pending.waiting_bytes) == (True, ENTRY_BYTES)
+        assert pending.due(1 << 30, 10) == []
         rig.faults.failing.clear()
-        tails.retry()
-        assert (tails.full, tails.refusal, written(rig)) == (False, None, 1)
+        pending.retry()
+        assert (pending.full, pending.refusal, written(rig)) == (False, None, 1)
 
     rig.run(case, **BIG)
 
@@ -210,16 +210,16 @@ def test_what_waited_when_the_process_was_killed_is_rebuilt(rig):
 
 def test_a_dropped_topic_takes_its_waiting_entries_along(rig):
     async def case(bench):
-        await bench.add(message("Gone"), message("Stays"), message("Gone"))
-        bench.store.put([message("Gone")])
+        await bench.add(message("IsExpired"), message("Stays"), message("IsExpired"))
+        bench.store.put([message("IsExpired")])
         end = bench.store.state().max_log_offset
-        bench.store.drop("Gone")
+        bench.store.drop("IsExpired")
         bench.store.publish(end)
-        assert bench.store._queues.tails.waiting_bytes == ENTRY_BYTES
+        assert bench.store._queues.pending.waiting_bytes == ENTRY_BYTES
         ticks(bench, AGE_TICKS + 1)
-        assert not rig.queue("Gone").exists()
-        (result,) = await bench.add(message("Gone", body=b"anew"))
+        assert not rig.queue("IsExpired").exists()
+        (result,) = await bench.add(message("IsExpired", body=b"anew"))
         assert result.queue_offset == 0
-        assert bodies(await bench.read_all(Queue("Gone", 0))) == [b"anew"]
+        assert bodies(await bench.read_all(Queue("IsExpired", 0))) == [b"anew"]
 
     rig.run(case)

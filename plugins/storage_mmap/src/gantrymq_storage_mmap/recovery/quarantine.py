@@ -16,14 +16,14 @@ from gantrymq.world import File, Files
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.zeros import last_nonzero
 
-__all__ = ["SetAside", "nonzero_end"]
+__all__ = ["Quarantine", "nonzero_end"]
 
 CHUNK_BYTES = 1024 * 1024
 _ZEROS = bytes(CHUNK_BYTES)
 
 
 @attrs.frozen(eq=False)
-class SetAside:
+class Quarantine:
     """One recovery's folder; it is made when there is something to keep."""
 
     _files: Files

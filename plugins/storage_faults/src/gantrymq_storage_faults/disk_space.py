@@ -12,10 +12,10 @@ import os
 from gantrymq.world import DiskUse
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 
-__all__ = ["Room"]
+__all__ = ["DiskSpace"]
 
 
-class Room:
+class DiskSpace:
     """What is left."""
 
     def __init__(self, left: int | None) -> None:

@@ -23,17 +23,17 @@ from typing import Any, NamedTuple
 import attrs
 
 from gantrymq.world import File
-from gantrymq_storage_mmap.index.file import IndexFile, IndexPlace
+from gantrymq_storage_mmap.index.file import IndexFile, IndexPosition
 from gantrymq_store_files.index import IndexHeader, is_index_file_name
 from gantrymq_store_files.index_table import SlotRun
 
-__all__ = ["FileMark", "IndexMark", "IndexNote", "make_note", "read_note"]
+__all__ = ["FileCheckpoint", "IndexCheckpoint", "SavedIndexState", "index_state", "parse_index_state"]
 
 _WRITE_SLOTS = 128 * 1024  # in one write, long enough for the event loop to get the interpreter's lock meanwhile
 _BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # of a header's numbers
 
 
-class FileMark(NamedTuple):
+class FileCheckpoint(NamedTuple):
     """One file as it was; what it writes from then on belongs to the next mark."""
 
     file: IndexFile
@@ -42,13 +42,13 @@ class FileMark(NamedTuple):
 
 
 @attrs.define
-class IndexMark:
+class IndexCheckpoint:
     """All files that were not durable."""
 
-    note: dict[str, Any]  # JSON: the place, and the newest file with its header; see `make_note`
+    note: dict[str, Any]  # JSON: the place, and the newest file with its header; see `index_state`
     full_timestamp: int  # ms, end of the newest full file that becomes durable; 0 without one
     folders: tuple[Path, ...]  # whose names have to be synced as well, in this order
-    parts: list[FileMark]
+    parts: list[FileCheckpoint]
 
     @property
     def files(self) -> list[File]:
@@ -66,16 +66,16 @@ class IndexMark:
                     file.write_slots(start, min(_WRITE_SLOTS, first + length - start))
 
 
-class IndexNote(NamedTuple):
+class SavedIndexState(NamedTuple):
     """A note that can be understood."""
 
-    place: IndexPlace
+    place: IndexPosition
     file: str
     header: IndexHeader
     unsure: bool
 
 
-def make_note(place: IndexPlace, newest: IndexFile | None) -> dict[str, Any]:
+def index_state(place: IndexPosition, newest: IndexFile | None) -> dict[str, Any]:
     """The note for *place* and the newest file, as they are now."""
     return {
         "offset": place.log_offset,
@@ -86,7 +86,7 @@ def make_note(place: IndexPlace, newest: IndexFile | None) -> dict[str, Any]:
     }
 
 
-def read_note(note: Any) -> IndexNote | None:
+def parse_index_state(note: Any) -> SavedIndexState | None:
     """Understand a note; None where it is none, whatever it is instead."""
     try:
         place, name, numbers = (note["offset"], note["keys"]), note["file"], tuple(note["header"])
@@ -95,12 +95,16 @@ def read_note(note: Any) -> IndexNote | None:
     if not all(_number(number, 2**63) for number in place):
         return None
     if name == "" and not numbers:
-        return IndexNote(IndexPlace(*place), "", IndexHeader(), False)
+        return SavedIndexState(IndexPosition(*place), "", IndexHeader(), False)
     sound = len(numbers) == len(_BOUNDS) and all(map(_number, numbers, _BOUNDS))
     if not sound or not isinstance(name, str) or not is_index_file_name(name):
         return None
     header = IndexHeader._make(numbers)
-    return IndexNote(IndexPlace(*place), name, header, bool(note.get("unsure"))) if header.index_count > 0 else None
+    return (
+        SavedIndexState(IndexPosition(*place), name, header, bool(note.get("unsure")))
+        if header.index_count > 0
+        else None
+    )
 
 
 def _number(value: object, behind: int) -> bool:

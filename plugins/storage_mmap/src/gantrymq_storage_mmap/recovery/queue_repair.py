@@ -31,11 +31,11 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
-from gantrymq_store_files.log_source import look_at
+from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank, read_entry
 from gantrymq_store_files.zeros import without_zeros
 
-__all__ = ["Hole", "Made", "QueueMend", "RowView", "mended"]
+__all__ = ["QueueHole", "QueueRepair", "RebuiltEntries", "RepairView", "repair_summary"]
 
 MOST_NAMES = 10  # of queues in a sentence
 MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or behind its last
@@ -46,7 +46,7 @@ AnyQueue = ConsumeQueue | BatchQueue
 
 
 @attrs.frozen(eq=False)
-class RowView:
+class RepairView:
     """A queue as it was on the event loop, for a thread of its own."""
 
     queue: AnyQueue
@@ -113,10 +113,10 @@ class RowView:
 
 
 @attrs.frozen(eq=False)
-class Hole:
+class QueueHole:
     """Entries ``[low, high)`` of a queue that are to be made again from the records of ``[log_from, log_to)``."""
 
-    view: RowView
+    view: RepairView
     low: int
     high: int
     log_from: int
@@ -126,10 +126,10 @@ class Hole:
 
 
 @attrs.frozen(eq=False)
-class Made:
+class RebuiltEntries:
     """What the log says of a hole."""
 
-    hole: Hole
+    hole: QueueHole
     first: int  # number of the first of *entries*
     entries: bytes
     count: int  # that have a record
@@ -140,12 +140,12 @@ class Made:
         """Number of the first entry that counts."""
         return self.hole.high - self.count - self.lost if self.hole.front else self.first
 
-    def says_nothing_new(self) -> bool:
+    def already_listed(self) -> bool:
         """Whether the files name every record of the hole already: then it is the log that has lost others."""
         view, unit, skipped = self.hole.view, self.hole.view.unit, self.begin - self.first
         stored = view.read_all(self.first + skipped, len(self.entries) // unit - skipped)
         pairs = zip(_split(self.entries[skipped * unit :], unit), _split(stored, unit), strict=False)
-        # Of entries that repeat each other one is its own, see `recovery.listing`.
+        # Of entries that repeat each other one is its own, see `recovery.requeue`.
         return all(any(a == b for a, b in run) for _, run in groupby(pairs, key=itemgetter(0)))
 
     def write(self) -> None:
@@ -187,14 +187,14 @@ class Made:
 
 
 @attrs.frozen(eq=False)
-class QueueMend:
+class QueueRepair:
     """Finds holes and makes their entries. The methods are for any thread, and write nothing."""
 
     _log: CommitLog
     _dropped: DroppedTopics  # records of deleted topics
     _delay_levels_ms: Sequence[int]
 
-    def looks_whole(self, view: RowView, log_end: int) -> bool:
+    def is_consistent(self, view: RepairView, log_end: int) -> bool:
         """Whether the edges of the files are in order. Budget: 12 us a file, where there are ten thousand queues."""
         behind = 0
         for first, end in view.files():
@@ -204,7 +204,7 @@ class QueueMend:
                 behind = entry[0]
         return True
 
-    def holes(self, view: RowView, log_end: int) -> list[Hole]:
+    def holes(self, view: RepairView, log_end: int) -> list[QueueHole]:
         """The holes of a queue: what lies in files whose edges do not name their records."""
         source = CommitLogSource(self._log)
         wrong = [
@@ -212,14 +212,14 @@ class QueueMend:
             for index, (first, end) in enumerate(view.files())
             if not (self._holds(view, first, source, log_end) and self._holds(view, end - 1, source, log_end))
         ]
-        found: list[Hole] = []
+        found: list[QueueHole] = []
         while wrong:
             count = next((n for n in range(1, len(wrong)) if wrong[n] != wrong[0] + n), len(wrong))
             found.append(self._hole(view, wrong[0], wrong[count - 1], log_end))
             del wrong[:count]
         return found
 
-    def hole_at(self, view: RowView, number: int, log_end: int, *, certain: bool) -> list[Hole]:
+    def hole_at(self, view: RepairView, number: int, log_end: int, *, certain: bool) -> list[QueueHole]:
         """The hole around an entry that a reader found wrong; not *certain*: it may be its record that is damaged."""
         source, files = CommitLogSource(self._log), view.files()
         low = high = number // view.per_file - view.low // view.per_file
@@ -234,15 +234,15 @@ class QueueMend:
             high += 1
         return [self._hole(view, low, high, log_end)]
 
-    def _hole(self, view: RowView, first_file: int, last_file: int, log_end: int) -> Hole:
+    def _hole(self, view: RepairView, first_file: int, last_file: int, log_end: int) -> QueueHole:
         files = view.files()
         low, high = files[first_file][0], files[last_file][1]
         before = view.entry(low - 1) if first_file else None
         behind = view.entry(high) if high < view.end else None
         log_from = self._log.min_offset if before is None else before[0] + before[1]
-        return Hole(view, low, high, log_from, log_end if behind is None else behind[0], front=not first_file)
+        return QueueHole(view, low, high, log_from, log_end if behind is None else behind[0], front=not first_file)
 
-    def outside_files(self, view: RowView, log_end: int) -> list[Hole]:
+    def outside_files(self, view: RepairView, log_end: int) -> list[QueueHole]:
         """Where no checkpoint tells how far a queue goes: holes before its first file and behind its last entry.
 
         A first file may be gone if the log reaches back further than what is left; a last one, if the newest entry is
@@ -254,14 +254,14 @@ class QueueMend:
         first, last = view.entry(view.low), view.entry(view.end - 1)
         if view.low and not view.low % view.per_file and first is not None and first[0] > self._log.min_offset:
             low = max(0, view.low - MOST_OUTSIDE)
-            found.append(Hole(view, low, view.low, self._log.min_offset, first[0], front=True))
+            found.append(QueueHole(view, low, view.low, self._log.min_offset, first[0], front=True))
         doubtful = not view.end % view.per_file or any(start >= queue.end for start in queue.starts())
         if last is not None and last[1] and doubtful and not queue.unwritten:
             high = view.end + MOST_OUTSIDE
-            found.append(Hole(view, view.end, high, last[0] + last[1], log_end, open=True))
+            found.append(QueueHole(view, view.end, high, last[0] + last[1], log_end, open=True))
         return found
 
-    def _holds(self, view: RowView, number: int, source: CommitLogSource, log_end: int) -> bool:
+    def _holds(self, view: RepairView, number: int, source: CommitLogSource, log_end: int) -> bool:
         """Whether an entry names a record of its queue offset, or one that has left the log."""
         entry, queue = view.entry(number), view.queue
         if entry is None or entry[0] + entry[1] > log_end:
@@ -271,7 +271,7 @@ class QueueMend:
             return first is not None and not first[1]
         if entry[0] < self._log.min_offset:
             return True
-        found = look_at(source, entry[0], check_crc=False)
+        found = check_offset(source, entry[0], check_crc=False)
         record = found.record
         if record is None or found.size != entry[1]:
             return False
@@ -282,14 +282,16 @@ class QueueMend:
 
     # --- making -----------------------------------------------------------------------------------------------------
 
-    def make(self, holes: Sequence[Hole], progress: Callable[[int], object] = lambda log_offset: None) -> list[Made]:
+    def make(
+        self, holes: Sequence[QueueHole], progress: Callable[[int], object] = lambda log_offset: None
+    ) -> list[RebuiltEntries]:
         """Read the log where the holes are, and make their entries.
 
         Raises:
             OSError: the disk failed.
         """
-        by_name: dict[tuple[str, int], list[_Making]] = {}
-        making = [_Making(hole) for hole in holes]
+        by_name: dict[tuple[str, int], list[_EntryBuilder]] = {}
+        making = [_EntryBuilder(hole) for hole in holes]
         for each in making:
             queue = each.hole.view.queue
             by_name.setdefault((queue.topic, queue.queue_id), []).append(each)
@@ -314,7 +316,7 @@ def _split(entries: bytes, unit: int) -> Iterator[bytes]:
     return (entries[at : at + PLACE_BYTES] for at in range(0, len(entries), unit))
 
 
-def mended(made: Sequence[Made]) -> str | None:
+def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
     """What to say of entries that were made; None where there were none to make."""
     made = [each for each in made if each.count or each.lost]
     if not made:
@@ -328,10 +330,10 @@ def mended(made: Sequence[Made]) -> str | None:
     )
 
 
-class _Making:
+class _EntryBuilder:
     """The entries of one hole, as the log's records come."""
 
-    def __init__(self, hole: Hole) -> None:
+    def __init__(self, hole: QueueHole) -> None:
         self.hole = hole
         self._base = -1  # number of the first entry, once there is one
         self._data = bytearray()
@@ -358,41 +360,41 @@ class _Making:
         self._lost += max(gap, 0)
         data += packed * (max(gap, 0) + 1)
 
-    def made(self) -> Made:
+    def made(self) -> RebuiltEntries:
         """What came of it."""
         hole, unit = self.hole, self.hole.view.unit
         count = len(self._data) // unit
         if hole.open:
             gap = bytes(self._data[:unit]) * (self._base - hole.low if self._base >= 0 else 0)
-            return Made(hole, hole.low, gap + self._data, count - self._lost, self._lost + len(gap) // unit)
+            return RebuiltEntries(hole, hole.low, gap + self._data, count - self._lost, self._lost + len(gap) // unit)
         want = hole.high - hole.low
         if isinstance(hole.view.queue, BatchQueue):
             data = bytes(self._data[-want * unit :]) if want else b""
             count = len(data) // unit
             if hole.front:
-                return Made(hole, hole.high - count, data, count, 0)
+                return RebuiltEntries(hole, hole.high - count, data, count, 0)
             if not count:
                 return self._nothing(want)
-            return Made(hole, hole.low, data[:unit] * (want - count) + data, count, want - count)
+            return RebuiltEntries(hole, hole.low, data[:unit] * (want - count) + data, count, want - count)
         if not count:
             return self._nothing(want)
         head, tail = self._base - hole.low, hole.high - self._base - count
         data, lost = bytes(self._data) + bytes(self._data[-unit:]) * tail, self._lost + tail
         if not hole.front:
-            return Made(hole, hole.low, data[:unit] * head + data, count - self._lost, lost + head)
+            return RebuiltEntries(hole, hole.low, data[:unit] * head + data, count - self._lost, lost + head)
         file_first = self._base - self._base % hole.view.per_file  # RocketMQ reads a file from its beginning
-        return Made(hole, file_first, PRE_BLANK * (self._base - file_first) + data, count - self._lost, lost)
+        return RebuiltEntries(hole, file_first, PRE_BLANK * (self._base - file_first) + data, count - self._lost, lost)
 
-    def _nothing(self, want: int) -> Made:
+    def _nothing(self, want: int) -> RebuiltEntries:
         """No record: readers pass over repetitions of an entry beside the hole."""
         hole, view = self.hole, self.hole.view
         if hole.front:
-            return Made(hole, hole.high, b"", 0, 0)
+            return RebuiltEntries(hole, hole.high, b"", 0, 0)
         beside = view.read((hole.low - 1) * view.unit, view.unit)
-        return Made(hole, hole.low, beside * want, 0, want)
+        return RebuiltEntries(hole, hole.low, beside * want, 0, want)
 
 
-def _joined(holes: Sequence[Hole]) -> Iterator[tuple[int, int]]:
+def _joined(holes: Sequence[QueueHole]) -> Iterator[tuple[int, int]]:
     """The parts of the log that the holes need, in order, each once."""
     start = end = -1
     for low, high in sorted((hole.log_from, hole.log_to) for hole in holes):

@@ -1,0 +1,187 @@
+"""Queue entries in memory: those that are in no file yet, and those that are in files but not durable yet.
+
+With one topic, publishing could write many entries at once. With ten thousand topics it would be one write, and often
+one open and close, per message. So entries wait in the in-memory tails of their files (`SegmentedFile`), where readers
+find them. The file that has waited longest is written first: when `MOST_WAITING_BYTES` are waiting, or when its oldest
+bytes have waited for several ticks. Writing n entries costs the same as writing one, whatever the number of topics.
+
+Entries can be rebuilt from the log, so a killed process loses nothing; recovery, which starts at the checkpoint, only
+has a little more to read. If a file cannot be written, its bytes stay in memory and visible, the other files are still
+written, and messages are refused until the write succeeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gantrymq.interfaces import DispatchEntry
+from gantrymq.world import is_full
+from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
+from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
+from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
+from gantrymq_store_files.queue_entry import ENTRY_BYTES
+
+__all__ = ["MOST_KEPT_BYTES", "PendingEntries", "Target"]
+
+MOST_WAITING_BYTES: Final = 131_072 * ENTRY_BYTES  # 2.6 MB: 1 ms to write if they belong to one queue
+MOST_KEPT_BYTES: Final = 32 * 1024**2  # in memory until they are durable; more of them trigger a checkpoint
+
+Target = ConsumeQueue | BatchQueue | None
+
+
+class PendingEntries:
+    """Segmented files with bytes that are in no file, or not durable. All methods belong to the event loop."""
+
+    def __init__(self) -> None:
+        self.misplaced: str | None = (
+            None  # an entry did not follow the newest of its queue; only a restart repairs that
+        )
+        self.kept_bytes = 0  # upper estimate of the size of all tails
+        self.unsynced: dict[SegmentedFile, None] = {}  # files with a tail
+        self._ticks = 0
+        self._waiting: dict[
+            SegmentedFile, int
+        ] = {}  # oldest first; the tick at which the oldest unwritten byte arrived
+        self.waiting_bytes = 0  # bytes that are in no file
+        self._failed: dict[SegmentedFile, OSError] = {}  # files whose last write failed
+
+    @property
+    def refusal(self) -> str | None:
+        """Why messages are refused: a queue cannot be written. None while all of them can."""
+        for segments, error in self._failed.items():
+            return f"queue {segments.topic}/{segments.queue_id} cannot be written: {error}"
+        return self.misplaced
+
+    @property
+    def full(self) -> bool:
+        """Whether a write failed because the disk is full."""
+        return any(map(is_full, self._failed.values()))
+
+    def add(self, entries: Sequence[DispatchEntry], targets: Sequence[Target], packed: Sequence[bytes]) -> None:
+        """Append each entry to its queue and make it visible."""
+        added = 0
+        for entry, queue, item in zip(entries, targets, packed, strict=True):
+            if queue is None or queue.dropped:
+                continue
+            if not queue.unwritten:
+                self.begin(queue)
+            if type(queue) is ConsumeQueue and queue.ext is None and entry[2] * ENTRY_BYTES == queue.end:
+                queue.tail += item
+                queue.unwritten += ENTRY_BYTES  # before the end: threads look at `written`, and may get it too low
+                queue.end += ENTRY_BYTES
+                added += ENTRY_BYTES
+            else:
+                added += self._add_unusual(entry, queue, item)
+        self.grown(added)
+
+    def begin(self, segments: SegmentedFile) -> None:
+        """Register *segments* before its first unwritten byte is appended."""
+        self._waiting[segments] = self._ticks
+        self.unsynced[segments] = None
+
+    def appended(self, segments: SegmentedFile, length: int) -> None:
+        """Account for *length* bytes that were appended to *segments*."""
+        if segments not in self._waiting:
+            self.begin(segments)
+        self.grown(length)
+
+    def grown(self, length: int) -> None:
+        """Account for *length* appended bytes; if too many are waiting, write the oldest files."""
+        self.waiting_bytes += length
+        self.kept_bytes += length
+        if self.waiting_bytes > MOST_WAITING_BYTES:
+            for segments in list(self._waiting):
+                if self.waiting_bytes <= MOST_WAITING_BYTES:
+                    break
+                if segments not in self._failed:
+                    self.write(segments)
+
+    def _add_unusual(self, entry: DispatchEntry, queue: ConsumeQueue | BatchQueue, item: bytes) -> int:
+        """Add an entry of a batch queue or of a queue with ext files, or one out of order; return its bytes."""
+        ext = queue.ext if isinstance(queue, ConsumeQueue) else None
+        before = queue.end + (ext.end if ext is not None else 0)
+        if not queue.add(entry, item):
+            if self.misplaced is None:
+                self.misplaced = (
+                    f"queue {queue.topic}/{queue.queue_id} continues at {queue.max_offset}, but the record at log "
+                    f"offset {entry.log_offset} says {entry.queue_offset}; it is in the log, restart the broker to "
+                    "have the queue rebuilt"
+                )
+            if not queue.unwritten:
+                self._waiting.pop(queue, None)
+            return 0
+        if ext is not None and ext.unwritten and ext not in self._waiting:
+            self.begin(ext)
+        return queue.end + (ext.end if ext is not None else 0) - before
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def tick(self) -> int:
+        """Advance the age of all waiting bytes. Return the number of the tick that has ended."""
+        self._ticks += 1
+        return self._ticks - 1
+
+    def due(self, tick: int, most: int) -> list[SegmentedFile]:
+        """Return up to *most* files with bytes from *tick* or earlier, oldest first, except those that failed."""
+        found: list[SegmentedFile] = []
+        for segments, came in self._waiting.items():
+            if came > tick or len(found) >= most:
+                break
+            if segments not in self._failed:
+                found.append(segments)
+        return found
+
+    # --- writes -----------------------------------------------------------------------------------------------------
+
+    def write(self, segments: SegmentedFile) -> bool:
+        """Write the waiting bytes of *segments*. Return False if that failed; see `refusal`."""
+        unwritten = segments.unwritten
+        try:
+            segments.write_tail()
+        except OSError as error:
+            self._failed[segments] = error
+            return False
+        self._failed.pop(segments, None)
+        self.waiting_bytes -= unwritten
+        self._waiting.pop(segments, None)
+        return True
+
+    def write_all(self, segmented_files: Iterable[SegmentedFile] | None = None) -> bool:
+        """Write all waiting bytes. Return False if any file failed."""
+        written = [
+            self.write(segments) for segments in list(self._waiting if segmented_files is None else segmented_files)
+        ]
+        return all(written)
+
+    def retry(self) -> None:
+        """Repeat the writes that failed."""
+        for segments in list(self._failed):
+            self.write(segments)
+
+    # --- durability -------------------------------------------------------------------------------------------------
+
+    def synced(self, segments: SegmentedFile, position: int) -> None:
+        """Mark everything before *position* as durable."""
+        if not segments.dropped and segments in self.unsynced:
+            held = len(segments.tail)
+            segments.synced(position)
+            self.kept_bytes -= held - len(segments.tail)
+            if not segments.tail:
+                del self.unsynced[segments]
+
+    def rewrite(self) -> None:
+        """After a failed sync, schedule everything that is not known to be durable to be written again."""
+        for segments in self.unsynced:
+            self.waiting_bytes += len(segments.tail) - segments.unwritten
+            segments.rewrite()
+            if segments not in self._waiting:
+                self._waiting[segments] = self._ticks
+
+    def forget(self, segments: SegmentedFile) -> None:
+        """Discard the pending bytes of a file that was deleted or starts over."""
+        if segments in self.unsynced:
+            self.waiting_bytes -= segments.unwritten
+            self.kept_bytes -= len(segments.tail)
+            for table in (self.unsynced, self._waiting, self._failed):
+                table.pop(segments, None)
