@@ -144,7 +144,7 @@ def test_empty_values_are_published(bench, body):
 
 
 @pytest.mark.parametrize("policy", [AckPolicy.NACK_ON_ERROR, AckPolicy.ACK, AckPolicy.REJECT_ON_ERROR])
-@pytest.mark.parametrize("result", [b"", b"x" * (4 * 1024 * 1024 + 1)], ids=["empty", "too large"])
+@pytest.mark.parametrize("result", [b"", b"x" * (4 * 1024 * 1024 + 1), object()], ids=["empty", "too large", "object"])
 def test_a_result_that_can_never_be_published_does_not_call_the_handler_again(bench, policy, result):
     orders, raised = bench.name("Orders"), []
 
@@ -186,6 +186,15 @@ def test_a_result_that_can_never_be_published_does_not_call_the_handler_again(be
         ({"delay_ms": "soon"}, "delay_ms"),
         ({"delay_ms": 365 * 86_400_000}, "longest"),
         ({"deliver_at_ms": 1 << 53}, "longest"),
+        ({"ordering_key": 1.5}, "the key that chooses a queue is 1.5"),
+        ({"headers": {"a": "\ud800"}}, "not valid UTF-16"),
+        ({"headers": {"a": "x" * 30_600}}, "the properties have 30793 bytes"),
+        ({"delay_level": 1 << 40}, "DELAY=1099511627776 is not a delay level"),
+        ({"message": object()}, "a body of type object cannot be written"),
+        ({"message": "\ud800"}, "a body of type str cannot be written"),
+        ({"nonsense": 1}, "a message has no option nonsense; there are tags, keys"),
+        ({"timeout_s": 0}, "timeout_s is 0; expected a number of seconds above 0"),
+        ({"timeout_s": "x"}, "timeout_s is 'x'"),
     ],
 )
 def test_what_cannot_be_published_is_refused(bench, options, said):
@@ -201,9 +210,30 @@ def test_what_cannot_be_published_is_refused(bench, options, said):
 
 
 @pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topic": None}, "the topic of a message is None"),
+        ({"timeout_s": float("inf")}, "timeout_s is inf"),
+        ({"timeout_s": -1}, "timeout_s is -1"),
+        ({"ordering_key": [1]}, "the key that chooses a queue"),
+        ({"headers": {"a": "\ud800"}}, "not valid UTF-16"),
+    ],
+)
+def test_a_request_that_cannot_be_sent_is_refused(bench, options, said):
+    async def main():
+        async with bench.running() as broker:
+            with pytest.raises(ClientError, match=said):
+                await broker.request("x", **{"topic": bench.name("Prices"), **options})
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
     ("bodies", "options", "said"),
     [
         (("a", b""), {}, "is empty"),
+        (("a", object()), {}, "a body of type object cannot be written"),
+        (("a", "b"), {"ordering_key": [1]}, "the key that chooses a queue"),
         (("a", "b"), {"delay_level": 3}, "delayed message cannot be part of a batch"),
         (("a", "b"), {"topic": "%RETRY%billing"}, "takes no batches"),
     ],

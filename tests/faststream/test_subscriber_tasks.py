@@ -195,6 +195,22 @@ def test_a_list_of_messages_is_refused_when_the_handler_is_declared(hint, decora
         broker.subscriber("Orders", group="billing", batch=True)(filter=lambda message: True)(handler)
 
 
+@pytest.mark.parametrize("decorated", [True, False])
+def test_a_generator_function_is_refused_when_it_is_declared(decorated):
+    broker = GantryBroker()
+
+    def plain(order: int):
+        yield order
+
+    async def asynchronous(order: int):
+        yield order
+
+    for handler in (plain, asynchronous):
+        declared = broker.publisher("Invoices")(handler) if decorated else handler
+        with pytest.raises(SetupError, match="the handler of billing is a generator function"):
+            broker.subscriber("Orders", group="billing")(declared)
+
+
 def test_other_arguments_of_a_handler_are_taken():
     broker = GantryBroker()
 

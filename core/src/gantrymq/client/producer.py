@@ -332,6 +332,7 @@ class Producer(BaseClient):
             as `send`: it was not sent.
         """
         instance = self._started()
+        checks.check_message(message, self.settings.max_message_bytes)
         if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
             await self.queues(message.topic)
             await instance.registration.send_all()

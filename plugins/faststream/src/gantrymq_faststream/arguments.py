@@ -12,9 +12,24 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from faststream._internal.endpoint.call_wrapper import HandlerCallWrapper
 from faststream.exceptions import SetupError
 
+from gantrymq.client.user_functions import check_function
+from gantrymq.errors import InvalidParameter
 from gantrymq_faststream.message import GantryBatchMessage, GantryMessage
 
-__all__ = ["refuse_lists_of_messages", "refuse_lists_of_messages_in"]
+__all__ = ["refuse_generator", "refuse_lists_of_messages", "refuse_lists_of_messages_in"]
+
+
+def refuse_generator(function: Callable[..., Any], group: str) -> None:
+    """Refuse a handler of *group* that is a generator function: a call of it would run nothing.
+
+    Raises:
+        SetupError: it is one.
+    """
+    handler: Any = function._original_call if isinstance(function, HandlerCallWrapper) else function
+    try:
+        check_function(handler, f"the handler of {group}")
+    except InvalidParameter as problem:
+        raise SetupError(str(problem)) from None
 
 
 def refuse_lists_of_messages_in(function: Callable[..., Any], group: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypedDict
 
 from gantrymq.client import Message
 from gantrymq.client.selectors import Selector, by_key
+from gantrymq.errors import InvalidParameter
 
 __all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "MessageOptions", "made", "queue_of"]
 
@@ -56,7 +57,14 @@ def made(
     reply_to: str,
     options: MessageOptions,
 ) -> Message:
-    """The client's message. What is not legal in it the client refuses when it is sent."""
+    """The client's message. What is not legal in it the client refuses when it is sent.
+
+    Raises:
+        InvalidParameter: an option that `MessageOptions` does not have.
+    """
+    known = MessageOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        raise InvalidParameter(f"a message has no option {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     own = {CONTENT_TYPE: content_type, CORRELATION_ID: correlation_id, REPLY_TO: reply_to, **headers}
     given = {name: value for name, value in options.items() if name != "ordering_key" and value is not None}
     properties = {name: str(value) for name, value in own.items() if value not in (None, "")}

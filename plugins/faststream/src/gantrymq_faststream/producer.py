@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from faststream._internal.constants import ContentTypes
@@ -11,7 +12,8 @@ from faststream._internal.parser import DefaultCodec
 from faststream._internal.producer import ProducerProto
 from faststream.exceptions import IncorrectState
 
-from gantrymq.client import Message, Producer, ReceivedMessage, SendResult, reply_to
+from gantrymq.client import Message, MessageIllegal, Producer, ReceivedMessage, SendResult, reply_to
+from gantrymq.errors import InvalidParameter
 from gantrymq_faststream.options import made, queue_of
 from gantrymq_faststream.parser import GantryParser
 from gantrymq_faststream.response import GantryPublishCommand
@@ -71,7 +73,12 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         return await self._started().request(message, queue_of(cmd.options), cmd.timeout_s)
 
     async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
-        """The client's message for *body*."""
+        """The client's message for *body*.
+
+        Raises:
+            ClientError: the body or an option cannot be sent.
+        """
+        _check_timeout(cmd.timeout_s)
         encoded, content_type = await self.encoded(body)
         return made(cmd.destination, encoded, content_type, cmd.headers, cmd.correlation_id, cmd.reply_to, cmd.options)
 
@@ -79,8 +86,14 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         """*body* as the codec writes it, and its content type.
 
         RocketMQ has no empty messages: None and an empty text, for which the codec writes nothing, are written as JSON.
+
+        Raises:
+            MessageIllegal: the codec cannot write it.
         """
-        encoded, content_type = await self.codec.encode(body, self.serializer)
+        try:
+            encoded, content_type = await self.codec.encode(body, self.serializer)
+        except (TypeError, ValueError) as problem:  # what serializers say of a value that they do not take
+            raise MessageIllegal(f"a body of type {type(body).__name__} cannot be written: {problem}") from problem
         if not encoded and (body is None or body == ""):
             return json.dumps(body).encode(), ContentTypes.JSON.value
         return encoded, content_type
@@ -89,3 +102,11 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         if self._producer is None:
             raise IncorrectState("the broker is not connected; use it within 'async with broker' or run its app")
         return self._producer
+
+
+def _check_timeout(timeout_s: float | None) -> None:
+    """Refuse what is no time. Raises InvalidParameter."""
+    if timeout_s is None:
+        return
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:
+        raise InvalidParameter(f"timeout_s is {timeout_s!r}; expected a number of seconds above 0")

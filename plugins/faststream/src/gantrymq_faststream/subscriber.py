@@ -24,7 +24,7 @@ from faststream.middlewares import AckPolicy
 
 from gantrymq.client import ClientError, Consumer, ReceivedMessage
 from gantrymq.client.requesting import REPLY_TO_CLIENT
-from gantrymq_faststream.arguments import refuse_lists_of_messages, refuse_lists_of_messages_in
+from gantrymq_faststream.arguments import refuse_generator, refuse_lists_of_messages, refuse_lists_of_messages_in
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
 from gantrymq_faststream.message import NOBODY, GantryMessage
 from gantrymq_faststream.options import REPLY_TO
@@ -102,10 +102,11 @@ class GantrySubscriber(TasksMixin):
         """Decorate a handler; *options* as FastStream has them: filter, parser, decoder, dependencies.
 
         Raises:
-            SetupError: an argument is a list of messages, which a handler cannot be given.
+            SetupError: an argument is a list of messages, which a handler cannot be given; it is a generator function.
         """
         if func is None:
             return lambda decorated: self(decorated, **options)
+        refuse_generator(func, self.group)
         refuse_lists_of_messages_in(func, self.group)
         return super().__call__(func, **options)
 

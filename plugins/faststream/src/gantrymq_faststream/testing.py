@@ -40,9 +40,10 @@ from gantrymq.client import (
 )
 from gantrymq.client.checks import check_batch, check_message
 from gantrymq.client.outgoing import in_batches
+from gantrymq.client.problems import RequestMalformed
 from gantrymq.model import properties as names
 from gantrymq_faststream.broker import GantryBroker
-from gantrymq_faststream.options import made
+from gantrymq_faststream.options import made, queue_of
 from gantrymq_faststream.parser import GantryParser
 from gantrymq_faststream.producer import GantryProducer
 from gantrymq_faststream.publisher import PublisherOfTopic
@@ -52,6 +53,10 @@ from gantrymq_faststream.subscriber import BatchSubscriber, GantrySubscriber
 __all__ = ["TestGantryBroker"]
 
 IN_MEMORY: Final = "in-memory"
+HIGHEST_LEVEL: Final = 2**31 - 1  # a delay level that a broker reads
+_ADDED_BYTES: Final = len(
+    "UNIQ_KEY\x01%s\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02" % ("0" * 32)
+)  # of properties that the client and a broker with default settings add
 LONGEST_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # as brokers have it by default (timerMaxDelaySec)
 
 
@@ -137,6 +142,8 @@ class _InMemory(GantryProducer):
         """The client's message for *body*. Raises ClientError: it could not be sent."""
         message = await super().message(cmd, body)
         check_message(message, self._max_bytes)
+        queue_of(cmd.options)
+        _check_properties(message)
         _check_delay(message)
         return message
 
@@ -200,17 +207,33 @@ class _InMemory(GantryProducer):
         )
 
 
+def _check_properties(message: Message) -> None:
+    """Refuse properties that cannot be sent. Raises RequestMalformed, BrokerRefused."""
+    text = names.encode_text(message.all_properties())
+    try:
+        size = len(text.encode()) + _ADDED_BYTES
+    except UnicodeEncodeError:
+        raise RequestMalformed("a header holds text that is not valid UTF-16") from None
+    if size > names.MAX_SENT_BYTES:
+        raise _refused(
+            f"the properties have {size} bytes with those that the broker adds, the longest allowed is "
+            f"{names.MAX_SENT_BYTES}"
+        )
+
+
+def _refused(reason: str) -> BrokerRefused:
+    return BrokerRefused(MessageIllegal.response_code, reason, IN_MEMORY)
+
+
 def _check_delay(message: Message) -> None:
     """Refuse a delay that a broker with default settings refuses. Raises BrokerRefused."""
+    if abs(message.delay_level) > HIGHEST_LEVEL:
+        raise _refused(f"DELAY={message.delay_level!s:.40} is not a delay level; give a whole number, 0 for none")
     at_ms, delay_ms = message.deliver_at_ms, message.delay_ms
     if at_ms is not None:
         delay_ms = max(delay_ms or 0, at_ms - time.time_ns() // 1_000_000)
     if delay_ms is not None and delay_ms > LONGEST_DELAY_MS and not message.delay_level:
-        raise BrokerRefused(
-            MessageIllegal.response_code,
-            f"a delay of {delay_ms} ms is longer than the longest one here, {LONGEST_DELAY_MS} ms",
-            IN_MEMORY,
-        )
+        raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {LONGEST_DELAY_MS} ms")
 
 
 def _wants(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
