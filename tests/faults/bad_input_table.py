@@ -14,7 +14,8 @@ _PLACE = re.compile(r"<(\w+)>")
 class Row(NamedTuple):
     """One row.
 
-    ``sentence`` has places such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed`` or ``starts``.
+    ``sentence`` has places such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed``,
+    ``raises`` or ``starts``.
     """
 
     number: str
