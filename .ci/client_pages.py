@@ -453,14 +453,14 @@ def default_shown(default: Any) -> str:
 
 def option_rows(options: type) -> list[tuple[str, str, str, str]]:
     """Name, type, default and meaning of the options that this TypedDict, and no base of it, has."""
-    from gantrymq.client.connecting import Connecting
+    from gantrymq.client.connection_config import ConnectionConfig
     from gantrymq.client.group.settings import ConsumerSettings
     from gantrymq.client.producer_settings import ProducerSettings
 
     explained: dict[str, type] = {
         "ProducerOptions": ProducerSettings,
         "SettingOptions": ConsumerSettings,
-        "ConnectOptions": Connecting,
+        "ConnectOptions": ConnectionConfig,
     }
     own = words_beside(options)
     source = explained.get(options.__name__)

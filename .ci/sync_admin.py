@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "core" / "src" / "gantrymq" / "client" / "admin"
 PAGE = ROOT / "core" / "src" / "gantrymq" / "client" / "sync" / "admin.py"
 ORDER = (
-    "asking", "clusters", "topics", "groups", "connections", "progress", "offsets", "resets", "messages",
+    "requests", "clusters", "topics", "groups", "connections", "progress", "offsets", "resets", "messages",
     "configuration", "brokers",
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def text() -> str:
         (calls,) = [
             each
             for each in module.body
-            if isinstance(each, ast.ClassDef) and (each.name.endswith("Calls") or each.name == "Asking")
+            if isinstance(each, ast.ClassDef) and (each.name.endswith("Calls") or each.name == "AdminRequests")
         ]
         for each in calls.body:
             if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) or each.name.startswith("_"):

@@ -25,7 +25,7 @@ async def main() -> None:
         reset = await admin.skip_messages("archive", "Invoices")
         print(f"archive passes over {reset.skipped} messages")
         progress = await admin.group_progress(broker, "archive", "Invoices")
-        print(f"archive is {sum(each.behind for each in progress.values())} behind")
+        print(f"archive is {sum(each.lag for each in progress.values())} behind")
 
         for message in await admin.query_message("Invoices", "number3"):
             print(f"found {message.body.decode()} by its key")

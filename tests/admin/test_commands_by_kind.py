@@ -113,11 +113,11 @@ def namesrv(tmp_path_factory):
             subscription = {"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}
             consumer = {"groupName": "CG", "subscriptionDataSet": [subscription]}
             body = dumps({"clientID": "c1", "consumerDataSet": [consumer]})
-            await admin.ask(running.broker_address, RequestCode.HEART_BEAT, body=body)
+            await admin.request(running.broker_address, RequestCode.HEART_BEAT, body=body)
             back = ConsumerSendMsgBackRequest(
                 offset=int(sent.offset_id[16:], 16), group="CG", delay_level=-1, origin_topic="T"
             )
-            await admin.ask(running.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+            await admin.request(running.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
             await admin.route("%DLQ%CG")
 
     running.run(work())

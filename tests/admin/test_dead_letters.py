@@ -57,12 +57,12 @@ def dead(server):
                     sent.append(await producer.send(message))
             async with Admin(server.namesrv) as admin:
                 body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
-                await admin.ask(server.broker_address, RequestCode.HEART_BEAT, body=body)
+                await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
                 for each in sent:
                     back = ConsumerSendMsgBackRequest(
                         offset=int(each.offset_id[16:], 16), group=group, delay_level=-1, origin_topic="T"
                     )
-                    await admin.ask(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
+                    await admin.request(server.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, back)
                 await admin.route(f"%DLQ%{group}")  # the name server knows it
             return [each.message_id for each in sent]
 
@@ -78,7 +78,7 @@ def lock(server, group):
         async with Admin(server.namesrv) as admin:
             queue = {"topic": "T", "brokerName": "broker-a", "queueId": 0}
             body = dumps({"consumerGroup": group, "clientId": "c1", "mqSet": [queue]})
-            await admin.ask(server.broker_address, RequestCode.LOCK_BATCH_MQ, body=body)
+            await admin.request(server.broker_address, RequestCode.LOCK_BATCH_MQ, body=body)
 
     server.run(work())
 

@@ -48,7 +48,7 @@ def online(server):
 
     async def join():
         await admin.start()
-        await admin.ask(server.broker_address, RequestCode.HEART_BEAT, body=body)
+        await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
 
     server.create_topic("T", 2)
     server.run(join())

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import gantrymq.client as library
-from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.group.settings import SettingOptions
 from gantrymq.client.producer_settings import ProducerOptions
-from gantrymq.client.tracing.watching import WatchOptions
+from gantrymq.client.tracing.instrumentation import InstrumentationOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 DATA = Path(__file__).parent / "data"
@@ -42,7 +42,7 @@ CALLS = [
 OPTIONS = {
     *(
         name
-        for each in (ConnectOptions, SettingOptions, ProducerOptions, WatchOptions)
+        for each in (ConnectOptions, SettingOptions, ProducerOptions, InstrumentationOptions)
         for name in each.__annotations__
     ),
     *(name for call in (*CALLS, *(each.__init__ for each in MADE)) for name in inspect.signature(call).parameters),

@@ -16,7 +16,7 @@ from gantrymq.client import (
     TransactionState,
     reply_to,
 )
-from gantrymq.client.connecting import Connecting
+from gantrymq.client.connection_config import ConnectionConfig
 from gantrymq.client.instance import join
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -181,7 +181,7 @@ def test_instances_are_shared_within_one_namespace():
     async def work(cluster):
         async with client_of(cluster, instance_name="one") as first:
             assert first._started() is await join(
-                Connecting(cluster.namesrv, "NS", world=cluster.world, instance_name="one")
+                ConnectionConfig(cluster.namesrv, "NS", world=cluster.world, instance_name="one")
             )
             await first._started().leave()
             async with client_of(cluster, instance_name="one", namespace="OTHER") as second:

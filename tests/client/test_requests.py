@@ -44,7 +44,7 @@ def test_a_request_that_nobody_answers_times_out():
             with pytest.raises(CallTimeout, match="nobody answered the request to Prices within 2 s"):
                 await client.producer("customers").request(Message(TOPIC, b"?"), timeout_s=2)
             assert cluster.world.clock.monotonic() - begun < 2.1
-            assert client._started().asked.replies == {}
+            assert client._started().broker_requests.replies == {}
 
     simulate_cluster(work)
 

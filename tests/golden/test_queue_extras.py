@@ -7,7 +7,7 @@ from inspect import isawaitable
 import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code
@@ -237,7 +237,7 @@ def test_each_offset_of_an_inner_batch_is_served_with_its_record(golden_copy):
 def test_our_client_makes_of_inner_batches_what_java_s_made(golden):
     scenario = golden("innerbatch")
     log = b"".join(bytes(record.raw) for record in scenario.log_records())
-    found = {(message.queue_id, message.queue_offset): message for message in received_from(log, "broker-a")}
+    found = {(message.queue_id, message.queue_offset): message for message in decode_messages(log, "broker-a")}
     received = scenario.received("pull")
     assert len(found) == len(received)
     for line in received:

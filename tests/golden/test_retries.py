@@ -55,7 +55,7 @@ def test_the_retries_of_a_java_broker_go_on_in_ours(golden_copy, tmp_path):
 
     async def failed_once_more(cluster, admin, log_offset):
         header = ConsumerSendMsgBackRequest(offset=log_offset, group="CG_retry", delay_level=1, max_reconsume_times=2)
-        await admin.ask(cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
+        await admin.request(cluster.broker_address, RequestCode.CONSUMER_SEND_MSG_BACK, header)
 
     async def main(world):
         cluster = Cluster(world, tmp_path / "cluster", {**settings, "store": "mmap"})

@@ -5,7 +5,7 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from gantrymq.client import checks
+from gantrymq.client import validation
 from gantrymq.client.message import Message
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -244,4 +244,4 @@ def test_ids_are_remembered_up_to_a_limit():
 
 def test_the_client_would_refuse_nothing_that_rows_let_through():
     for each in sent({"body": ["x"], "tags": ["t"], "properties": [[("a", "b")]]}, {"properties": MAP}):
-        checks.check_message(each.message)
+        validation.check_message(each.message)

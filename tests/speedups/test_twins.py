@@ -707,10 +707,10 @@ def test_messages_are_received_alike(seed, monkeypatch):
         assert end == expected
         assert own == other
         read += len(own)
-        whole = list(decoding.received_from(data, *given))
+        whole = list(decoding.decode_messages(data, *given))
         with monkeypatch.context() as patch:
             patch.setattr(decoding, "plain_messages", decoding._plain_messages)
-            assert whole == list(decoding.received_from(data, *given))
+            assert whole == list(decoding.decode_messages(data, *given))
     assert read > 100
 
 
@@ -746,7 +746,7 @@ def test_nothing_is_kept():
     pulled = b"".join(stored_record(rng) for _ in range(50))
 
     def work():
-        for each in decoding.received_from(pulled, "b", {"A"}):
+        for each in decoding.decode_messages(pulled, "b", {"A"}):
             assert each.properties is not None
         for piece in pieces:
             plain_entries.plain_entries(piece, 0, 0, 1 << 40, 100, True, {})

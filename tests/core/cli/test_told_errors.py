@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from gantrymq import errors
 from gantrymq.cli import ADVICE, main
-from gantrymq.client import problems
-from gantrymq.client.admin import problems as admin_problems
+from gantrymq.client import errors as client_errors
+from gantrymq.client.admin import errors as admin_errors
 from gantrymq.commands.output import output_option, print_json
 from gantrymq.errors import BrokerRefused, ClientError, StoreLocked
 
@@ -127,7 +127,7 @@ def test_a_name_server_that_does_not_answer_is_told_with_the_option_that_names_a
 
 @pytest.mark.parametrize("name", ADVICE)
 def test_an_error_of_the_library_is_told_with_the_command_or_option_that_helps(failing, name):
-    (made,) = {vars(module)[name] for module in (errors, problems, admin_problems) if hasattr(module, name)}
+    (made,) = {vars(module)[name] for module in (errors, client_errors, admin_errors) if hasattr(module, name)}
 
     def error(text):
         problem = made.__new__(made)  # of any class, whatever it is made from

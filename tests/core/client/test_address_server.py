@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.client import CallTimeout, Client, ClientError, ConnectFailed, Message, Producer
 from gantrymq.client.address_server import address_server
-from gantrymq.client.problems import AnswerUnreadable, OptionUnusable
+from gantrymq.client.errors import AnswerUnreadable, OptionUnusable
 
 PAGE = "http://web:8080/rocketmq/nsaddr"
 

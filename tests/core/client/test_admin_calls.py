@@ -9,11 +9,11 @@ from gantrymq.client import admin as facade
 from gantrymq.client.admin import (
     AnswerUnreadable,
     ConsumedDirectly,
-    ConsumeFigures,
+    ConsumeStatus,
     Counter,
     CounterWindow,
     GroupClient,
-    HeldQueueInfo,
+    ProcessQueueInfo,
     QueueEntries,
     QueueEntryInfo,
     QueueProgress,
@@ -59,9 +59,9 @@ def test_what_a_member_does_is_read(answered):
     )
     info, asked = answered(307, body, lambda admin: admin.running_info(A, "G", "c@1", stacks=True))
     assert asked.ext == {"consumerGroup": "G", "clientId": "c@1", "jstackEnable": "true"}
-    assert info.queues == {MessageQueue("T", "a", 1): HeldQueueInfo(7, 7, 9, 3, 1, True, True, 10, 20, 30)}
+    assert info.queues == {MessageQueue("T", "a", 1): ProcessQueueInfo(7, 7, 9, 3, 1, True, True, 10, 20, 30)}
     assert list(info.properties.items()) == [("a", "1"), ("b", "2")]
-    assert info.figures == {"T": ConsumeFigures(3.0, 2.0, 1.25, 2.5, 0.5, 4)}
+    assert info.figures == {"T": ConsumeStatus(3.0, 2.0, 1.25, 2.5, 0.5, 4)}
     assert info.subscriptions == (Subscription("T", "TagA", version=5, group="G"),)
     assert info.stacks == "TID 1"
 
@@ -149,7 +149,7 @@ def test_an_older_broker_is_asked_for_all_groups(simulate, cluster):
 NOT_SERVED = [
     (lambda admin: admin.topic_config(A, "T"), "GET_TOPIC_CONFIG (351): RocketMQ 4.9 does not, 5.x does"),
     (lambda admin: admin.runtime_info(A), "GET_BROKER_RUNTIME_INFO (28): it is too old, or lacks a plugin"),
-    (lambda admin: admin.ask(A, 65999), "request 65999: it is too old, or lacks a plugin"),
+    (lambda admin: admin.request(A, 65999), "request 65999: it is too old, or lacks a plugin"),
 ]
 
 

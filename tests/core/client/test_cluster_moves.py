@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from gantrymq.client import Client, ClientError, ConnectFailed, Message, Producer
-from gantrymq.client.problems import OptionUnusable
+from gantrymq.client.errors import OptionUnusable
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.codes import RequestCode
 

@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from gantrymq.client import Client, Consumer, Credentials, LitePullConsumer, Message, Producer
-from gantrymq.client.connecting import Connecting
-from gantrymq.client.credentials import Signer, credentials_of
+from gantrymq.client.connection_config import ConnectionConfig
+from gantrymq.client.credentials import Signer, resolve_credentials
 from gantrymq.client.rpc import refused
 from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, ClientError, ConfigError, InvalidParameter, NoPermission
@@ -62,7 +62,12 @@ def test_empty_keys_are_refused(keys):
 
 
 def test_secrets_are_not_shown():
-    shown = [ACCOUNT, Connecting(credentials=ACCOUNT), Signer(ACCOUNT), command.Command(1, ext=signed(ACCOUNT, {}))]
+    shown = [
+        ACCOUNT,
+        ConnectionConfig(credentials=ACCOUNT),
+        Signer(ACCOUNT),
+        command.Command(1, ext=signed(ACCOUNT, {})),
+    ]
     text = " ".join(map(repr, shown))
     assert "ak" in text
     assert "sk12345678" not in text and "a-token" not in text
@@ -78,14 +83,14 @@ def test_secrets_are_not_shown():
     ],
 )
 def test_the_environment_says_an_account(environ, found):
-    assert credentials_of(None, environ) == found
-    assert credentials_of(ACCOUNT, environ) == ACCOUNT
+    assert resolve_credentials(None, environ) == found
+    assert resolve_credentials(ACCOUNT, environ) == ACCOUNT
 
 
 @pytest.mark.parametrize(("there", "missing"), [(ACCESS, SECRET), (SECRET, ACCESS)])
 def test_half_an_account_is_refused(there, missing):
     with pytest.raises(ConfigError, match=rf"\${there} is set and \${missing} is not"):
-        credentials_of(None, {there: "x"})
+        resolve_credentials(None, {there: "x"})
 
 
 def test_every_request_is_signed(simulate, cluster, caplog):

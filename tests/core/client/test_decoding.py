@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 from gantrymq.client import decoding
-from gantrymq.client.decoding import received_from, wanted_tags
+from gantrymq.client.decoding import decode_messages, parse_tags
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records
@@ -28,7 +28,7 @@ def lazy(record, reader):
 
     def made():
         body = record(topic="T", body=b"body", properties=b"TAGS\x01A\x02a\x01b\x02", queue_offset=5, born_timestamp=9)
-        (message,) = received_from(body + record(), "broker-a", {"A"})
+        (message,) = decode_messages(body + record(), "broker-a", {"A"})
         return message
 
     return made
@@ -39,7 +39,7 @@ def whole(message):
 
 
 def test_recorded_reply_is_read(golden):
-    first, *rest = received_from(golden("pull found").payload, "broker-a")
+    first, *rest = decode_messages(golden("pull found").payload, "broker-a")
     assert len(rest) == 2
     assert (first.topic, first.tags, first.keys) == ("GoldenOps", "t0", "key0")
     assert first.message_id == "7F0000012AB54E0E2F2A688EB5510000"
@@ -112,13 +112,13 @@ def test_what_a_message_does_not_have_it_does_not_read(lazy):
 
 def test_a_message_keeps_no_pull_in_memory(record, reader):
     body = b"".join(record(body=bytes(1000), properties=b"a\x01b\x02", queue_offset=n) for n in range(50))
-    (kept,) = (m for m in received_from(body, "b") if m.queue_offset == 25)
+    (kept,) = (m for m in decode_messages(body, "b") if m.queue_offset == 25)
     assert sum(len(each) for each in gc.get_referents(kept) if isinstance(each, bytes)) < 1200
     assert not any(isinstance(each, memoryview) for each in gc.get_referents(kept))
 
 
 def test_compressed_bodies_are_inflated_and_the_bit_is_gone(golden):
-    messages = list(received_from(golden("pull found compressed").payload, "broker-a"))
+    messages = list(decode_messages(golden("pull found compressed").payload, "broker-a"))
     assert {message.sys_flag for message in messages} == {0, 0x300}
     longest = max(messages, key=lambda message: len(message.body))
     assert longest.sys_flag == 0x300
@@ -127,42 +127,42 @@ def test_compressed_bodies_are_inflated_and_the_bit_is_gone(golden):
 
 def test_inner_batches_are_taken_apart(golden):
     payload = golden("pull inner batch").payload
-    messages = list(received_from(payload, "broker-a"))
+    messages = list(decode_messages(payload, "broker-a"))
     batches = list(iter_records(payload))
     assert [message.queue_offset for message in messages] == [*range(batches[0].queue_offset, 34)]
     assert len(messages) > len(batches)
     assert len({message.message_id for message in messages}) == len(messages)
-    assert [m.queue_offset for m in received_from(payload, "b", first_offset=31)] == [31, 32, 33]
+    assert [m.queue_offset for m in decode_messages(payload, "b", first_offset=31)] == [31, 32, 33]
     some = next(message.tags for message in messages if message.tags)
-    of_tag = list(received_from(payload, "b", {some}))
+    of_tag = list(decode_messages(payload, "b", {some}))
     assert [m.queue_offset for m in of_tag] == [m.queue_offset for m in messages if m.tags == some]
 
 
 @pytest.mark.parametrize(("body", "flags"), [(b"no batch", 0xC0), (b"no stream", 0xC1)])
 def test_an_inner_batch_that_cannot_be_taken_apart_is_given_as_it_is_stored(record, body, flags):
-    spoilt, behind = received_from(record(body=body, sys_flag=flags) + record(queue_offset=3), "b")
+    spoilt, behind = decode_messages(record(body=body, sys_flag=flags) + record(queue_offset=3), "b")
     assert (spoilt.body, behind.body_problem, behind.queue_offset) == (body, "", 3)
     assert spoilt.body_problem
 
 
 def test_tags_are_compared_as_text(record):
     body = b"".join(record(properties=f"TAGS\x01{tag}\x02".encode()) for tag in ("Aa", "BB")) + record()
-    assert [m.tags for m in received_from(body, "b", {"Aa"})] == ["Aa"]  # Aa and BB have one hash
-    assert [m.tags for m in received_from(body, "b")] == ["Aa", "BB", None]
+    assert [m.tags for m in decode_messages(body, "b", {"Aa"})] == ["Aa"]  # Aa and BB have one hash
+    assert [m.tags for m in decode_messages(body, "b")] == ["Aa", "BB", None]
 
 
 def test_offset_delta_is_added(record):
-    (message,) = received_from(record(queue_offset=5), "b", offset_delta=100)
+    (message,) = decode_messages(record(queue_offset=5), "b", offset_delta=100)
     assert message.queue_offset == 105
 
 
 def test_message_without_unique_id_goes_by_its_offset_id(record):
-    (message,) = received_from(record(log_offset=16, store_host=b"\x7f\0\0\1\0\0\x2a\x9f"), "b")
+    (message,) = decode_messages(record(log_offset=16, store_host=b"\x7f\0\0\1\0\0\x2a\x9f"), "b")
     assert message.message_id == message.offset_id == "7F00000100002A9F0000000000000010"
 
 
 def test_ipv6_hosts_are_read(record):
-    (message,) = received_from(record(store_host=bytes(15) + b"\1\0\0\x2a\x9f"), "b")
+    (message,) = decode_messages(record(store_host=bytes(15) + b"\1\0\0\x2a\x9f"), "b")
     assert message.store_host == "[::1]:10911"
     assert len(message.offset_id) == 56
 
@@ -170,7 +170,7 @@ def test_ipv6_hosts_are_read(record):
 def test_a_record_that_cannot_be_read_is_given_as_bytes_and_those_behind_it_too(record):
     spoilt = bytearray(record(queue_id=3, queue_offset=7, log_offset=700))
     spoilt[84:88] = b"\x7f\xff\xff\xff"  # body length
-    first, second, third = received_from(record() + bytes(spoilt) + record(queue_offset=8), "b", offset_delta=10)
+    first, second, third = decode_messages(record() + bytes(spoilt) + record(queue_offset=8), "b", offset_delta=10)
     assert (second.body, second.topic, second.queue_id) == (bytes(spoilt), "", 3)
     assert (second.queue_offset, second.log_offset, second.broker_name) == (17, 700, "b")
     assert "body length" in second.body_problem
@@ -179,7 +179,7 @@ def test_a_record_that_cannot_be_read_is_given_as_bytes_and_those_behind_it_too(
 
 @pytest.mark.parametrize("cut", [1, 60])
 def test_what_is_left_of_a_cut_record_is_given_as_bytes(record, cut):
-    whole, rest = received_from(record() + record()[:-cut], "b")
+    whole, rest = decode_messages(record() + record()[:-cut], "b")
     assert (whole.body_problem, rest.body, rest.queue_offset) == ("", record()[:-cut], -1)
     assert "the record cannot be read" in rest.body_problem
 
@@ -189,18 +189,18 @@ def test_what_is_left_of_a_cut_record_is_given_as_bytes(record, cut):
     [("*", set()), ("", set()), (" * ", set()), ("A", {"A"}), (" A ||B|| ", {"A", "B"}), ("A B", {"A B"})],
 )
 def test_tag_expression_is_split(expression, tags):
-    assert wanted_tags(expression) == tags
+    assert parse_tags(expression) == tags
 
 
 def test_bars_without_a_tag_are_refused():
     with pytest.raises(ClientError, match="names no tag"):
-        wanted_tags("||")
+        parse_tags("||")
 
 
 @pytest.mark.parametrize(("flags", "word"), [(0x301, "no zlib stream"), (0x001, "no zlib stream"), (0x401, "0x400")])
 def test_a_body_that_cannot_be_decompressed_is_given_as_it_is_stored(record, flags, word):
     body = record(queue_offset=1) + record(queue_offset=2, body=b"damaged", sys_flag=flags) + record(queue_offset=3)
-    before, spoilt, behind = received_from(body, "b")
+    before, spoilt, behind = decode_messages(body, "b")
     assert (before.body_problem, behind.body_problem) == ("", "")
     assert (spoilt.queue_offset, spoilt.body, spoilt.sys_flag) == (2, b"damaged", flags)
     assert word in spoilt.body_problem
@@ -208,7 +208,7 @@ def test_a_body_that_cannot_be_decompressed_is_given_as_it_is_stored(record, fla
 
 def test_a_body_whose_package_is_missing_names_it(record, monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
-    (message,) = received_from(record(body=b"packed", sys_flag=0x201), "b")
+    (message,) = decode_messages(record(body=b"packed", sys_flag=0x201), "b")
     assert message.body == b"packed"
     assert "pip install zstandard" in message.body_problem
 
@@ -220,7 +220,7 @@ def test_a_stored_body_is_compared_with_its_check_sum_where_that_is_asked_for(re
     spoilt = stored.replace(b"body", b"bent")
     whole = record(body=stored, sys_flag=flags)
     found = [
-        next(received_from(bytes_, "b", check_crcs=check))
+        next(decode_messages(bytes_, "b", check_crcs=check))
         for bytes_ in (whole, whole.replace(stored, spoilt))
         for check in (False, True)
     ]

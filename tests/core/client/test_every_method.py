@@ -288,6 +288,6 @@ def test_what_cannot_be_written(simulate, cluster):
                 with pytest.raises(ClientError):
                     await send(Message("T", b"x", properties={"name": "\ud800"}))
             with pytest.raises(ClientError):
-                await client.admin.ask("nonsense", RequestCode.GET_BROKER_CONFIG)
+                await client.admin.request("nonsense", RequestCode.GET_BROKER_CONFIG)
 
     simulate(work)

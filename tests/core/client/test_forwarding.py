@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gantrymq.client import Producer
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.message import Message
 from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import ClientError
@@ -26,7 +26,7 @@ WRITTEN = {
 
 @pytest.fixture
 def received(record):
-    (message,) = received_from(record(properties=names.encode({**OWN, **WRITTEN}), flag=7, body=b"body"), "b")
+    (message,) = decode_messages(record(properties=names.encode({**OWN, **WRITTEN}), flag=7, body=b"body"), "b")
     return message
 
 
@@ -49,7 +49,7 @@ def test_a_message_sent_on_is_a_new_one(simulate, cluster, received):
 
 
 def test_what_java_received_is_sent_on(golden):
-    for message in received_from(golden("pull found").payload, "broker-a"):
+    for message in decode_messages(golden("pull found").payload, "broker-a"):
         again = Message.from_received(message, "Elsewhere")
         assert (again.topic, again.body, again.tags, again.keys) == (
             "Elsewhere",

@@ -5,7 +5,7 @@ import pytest
 
 from gantrymq.client import Admin, Producer, Reader
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import Connecting
+from gantrymq.client.connection_config import ConnectionConfig
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import join
 from gantrymq.errors import ClientError, ConfigError
@@ -150,7 +150,7 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
                 async with Producer("Q", c.namesrv, **options):
                     pass
                 await producer.queues("T")  # still open
-            first = await join(Connecting(c.namesrv, world=world, instance_name="one"))
+            first = await join(ConnectionConfig(c.namesrv, world=world, instance_name="one"))
             assert first.users == 1
             await first.leave()
 
@@ -177,7 +177,7 @@ def test_unit_and_address_are_part_of_the_id(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:
             instance = await join(
-                Connecting(c.namesrv, world=world, instance_name="i", unit_name="u", client_ip="10.1.2.3")
+                ConnectionConfig(c.namesrv, world=world, instance_name="i", unit_name="u", client_ip="10.1.2.3")
             )
             assert instance.client_id == "10.1.2.3@i@u"
             assert instance.ids.next().startswith("0A010203")

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from gantrymq.client import BrokerRefused, ClientError, PopConsumer
+from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.pop.receipts import Places, read_receipt, receipt_of
-from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.loose_json import loads
 from gantrymq.model.properties import POP_CK
 from gantrymq.remoting.codes import RequestCode

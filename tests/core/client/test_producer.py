@@ -5,8 +5,8 @@ import attrs
 import pytest
 
 from gantrymq.client import Producer, SendFailed, SendStatus
-from gantrymq.client.checks import MAX_MESSAGE_BYTES
 from gantrymq.client.message import Message
+from gantrymq.client.validation import MAX_MESSAGE_BYTES
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,

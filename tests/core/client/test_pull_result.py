@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.pull_result import PullStatus, read_pull_reply, read_pulled_records
 from gantrymq.errors import BrokerRefused, RemoteProtocolError
 from gantrymq.remoting.command import Command
@@ -46,7 +46,7 @@ def test_records_are_those_of_the_reply(golden):
     found = read_pulled_records(reply, "b:1")
     assert (found.status, found.next_offset, found.min_offset, found.max_offset) == (PullStatus.FOUND, 3, 0, 3)
     assert found.records == reply.payload
-    assert [message.body for message in received_from(found.records, "broker-a")] == [
+    assert [message.body for message in decode_messages(found.records, "broker-a")] == [
         message.body for message in read(reply).messages
     ]
 

@@ -278,10 +278,10 @@ class SlowPeer:
     def addresses(self, *, slaves):
         return ["a:1"]
 
-    def led_by(self, address):
+    def broker_names_at(self, address):
         return ["a"]
 
-    async def ask(self, *_):
+    async def call(self, *_):
         self.asked.release()
         await self.answer
 

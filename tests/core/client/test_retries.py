@@ -4,12 +4,12 @@ import random
 
 import pytest
 
-from gantrymq.client.retries import LONGEST_PAUSE_S, Policy, Retries
+from gantrymq.client.retries import LONGEST_PAUSE_S, RetryPolicy, SendRetries
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
-IN_TURN = Policy(3)
-ASYNC = Policy(3, frozenset())
-ONE_QUEUE = Policy(1, frozenset(), one_queue=True)
+IN_TURN = RetryPolicy(3)
+ASYNC = RetryPolicy(3, frozenset())
+ONE_QUEUE = RetryPolicy(1, frozenset(), one_queue=True)
 
 
 def refused(code):
@@ -18,7 +18,7 @@ def refused(code):
 
 def attempts(policy, error, most=20):
     """How many attempts are made that all end with *error*."""
-    retries = Retries(policy)
+    retries = SendRetries(policy)
     for count in range(1, most + 1):
         retries.brokers += ("b",)
         if not retries.failed("b", error):
@@ -46,7 +46,7 @@ def test_the_table(error, in_turn, send_async, one_queue):
 
 
 def test_what_reached_nobody_does_not_use_up_attempts():
-    retries = Retries(Policy(2))
+    retries = SendRetries(RetryPolicy(2))
     assert all(retries.failed("b", ConnectFailed("")) for _ in range(10))
     assert retries.failed("b", ConnectionLost(""))
     assert retries.last_attempt
@@ -55,7 +55,7 @@ def test_what_reached_nobody_does_not_use_up_attempts():
 
 
 def test_a_chosen_queue_whose_broker_was_there_is_waited_for_when_its_route_goes():
-    retries = Retries(ONE_QUEUE)
+    retries = SendRetries(ONE_QUEUE)
     retries.brokers += ("b",)
     assert retries.failed("b", ConnectFailed(""))
     retries.brokers += ("b",)
@@ -63,7 +63,7 @@ def test_a_chosen_queue_whose_broker_was_there_is_waited_for_when_its_route_goes
 
 
 def test_another_broker_is_tried_at_once_and_all_of_them_again_after_a_pause():
-    retries, chance = Retries(IN_TURN), random.Random(1)
+    retries, chance = SendRetries(IN_TURN), random.Random(1)
     for name in "ab":
         retries.brokers += (name,)
         assert retries.failed(name, refused(2))
@@ -73,7 +73,7 @@ def test_another_broker_is_tried_at_once_and_all_of_them_again_after_a_pause():
 
 
 def test_a_broker_that_was_not_reached_is_asked_first_after_the_pause():
-    retries = Retries(IN_TURN)
+    retries = SendRetries(IN_TURN)
     for name in "ab":
         retries.brokers += (name,)
         retries.failed(name, ConnectFailed(""))
@@ -82,7 +82,7 @@ def test_a_broker_that_was_not_reached_is_asked_first_after_the_pause():
 
 
 def test_pauses_grow_to_a_bound_and_leave_time_for_another_attempt():
-    retries, chance = Retries(IN_TURN), random.Random(1)
+    retries, chance = SendRetries(IN_TURN), random.Random(1)
     retries.brokers = ("b",)
     pauses = []
     for _ in range(8):
@@ -97,7 +97,7 @@ def test_pauses_grow_to_a_bound_and_leave_time_for_another_attempt():
 
 
 def test_only_the_brokers_decision_counts_as_an_answer():
-    retries = Retries(IN_TURN)
+    retries = SendRetries(IN_TURN)
     for error, answered in [(refused(13), True), (refused(2), True), (refused(14), False), (CallTimeout(""), False)]:
         retries.failed("b", error)
         assert retries.answered is answered

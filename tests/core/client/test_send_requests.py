@@ -2,8 +2,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from gantrymq.client.encoded_message import prepare, prepare_batch
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import prepare, prepare_batch
 from gantrymq.client.send_requests import SendIdentity, send_request
 from gantrymq.errors import LocalProtocolError
 from gantrymq.formats.batch_body import decode_batch
@@ -28,9 +28,9 @@ def with_read_properties(ext: dict[str, str]) -> dict[str, object]:
 def test_request_is_the_one_that_java_sends(golden):
     recorded = golden("send")
     message = Message("GoldenOps", recorded.payload, tags="t0", keys="key0")
-    outgoing = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"))
+    encoded = prepare(message, given("7F0000012AB54E0E2F2A688EB5510000"))
     identity = SendIdentity("PG_ops", default_topic_queues=2)
-    ours = send_request(outgoing, MessageQueue("GoldenOps", "broker-a", 0), identity, 1795245382993)
+    ours = send_request(encoded, MessageQueue("GoldenOps", "broker-a", 0), identity, 1795245382993)
     assert (ours.code, ours.payload, ours.flag) == (recorded.code, recorded.payload, recorded.flag)
     assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
 
@@ -43,23 +43,23 @@ def test_batch_request_is_the_one_that_java_sends(golden):
         Message("GoldenBatch", bytes(entry.body), flag=entry.flag, properties=one)
         for entry, one in zip(entries, found, strict=True)
     ]
-    outgoing = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
+    encoded = prepare_batch(messages, given("7F00000147A14E0E2F2A6890E0250007"), LONG, inner=True)
     identity = SendIdentity("PG_batch", default_topic_queues=2)
-    ours = send_request(outgoing, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
+    ours = send_request(encoded, MessageQueue("GoldenBatch", "broker-a", 1), identity, 1795245525029)
     assert ours.code == recorded.code
     assert with_read_properties(ours.ext) == with_read_properties(recorded.ext)
     again = decode_batch(ours.payload)
     assert [(e.flag, bytes(e.body), properties.decode(e.properties)) for e in again] == [
         (e.flag, bytes(e.body), one) for e, one in zip(entries, found, strict=True)
     ]
-    assert outgoing.unique_ids == tuple(one["UNIQ_KEY"] for one in found)
+    assert encoded.unique_ids == tuple(one["UNIQ_KEY"] for one in found)
 
 
 def test_counts_of_a_retry_topic_move_into_the_header():
     own = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16", "a": "b"}
-    outgoing = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
+    encoded = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
     for _ in range(2):  # a second attempt says the same
-        ext = send_request(outgoing, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
+        ext = send_request(encoded, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
         assert (ext["j"], ext["l"]) == ("3", "16")
         assert properties.decode_text(ext["i"]) == {"a": "b", "UNIQ_KEY": "A", "WAIT": "true"}
 
@@ -110,15 +110,15 @@ def test_a_request_from_a_template_has_the_bytes_of_its_fields(serialize, broker
 
 
 def test_a_batch_from_a_template_has_the_bytes_of_its_fields():
-    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b")], given("A", "B"), LONG)
-    request, read = (send_request(outgoing, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
+    encoded = prepare_batch([Message("T", b"a"), Message("T", b"b")], given("A", "B"), LONG)
+    request, read = (send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
     assert request.code == 320
     assert encode(request) == encode(plain(read))
 
 
 def test_fields_that_hooks_change_are_those_that_are_written():
-    outgoing = prepare(Message("T", b"x"), given("A"))
-    changed, other = (send_request(outgoing, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
+    encoded = prepare(Message("T", b"x"), given("A"))
+    changed, other = (send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5) for _ in range(2))
     changed.ext["nsd"] = "true"
     assert b'"nsd":"true"' in encode(changed)
     assert b"nsd" not in encode(other)
@@ -127,7 +127,7 @@ def test_fields_that_hooks_change_are_those_that_are_written():
 
 
 def test_half_of_a_surrogate_pair_is_refused():
-    outgoing = prepare(Message("T", b"x", properties={"a": "\ud800"}), given("A"))
-    request = send_request(outgoing, MessageQueue("T", "a", 0), SendIdentity("P"), 5)
+    encoded = prepare(Message("T", b"x", properties={"a": "\ud800"}), given("A"))
+    request = send_request(encoded, MessageQueue("T", "a", 0), SendIdentity("P"), 5)
     with pytest.raises(LocalProtocolError, match="UTF-16"):
         encode(request)

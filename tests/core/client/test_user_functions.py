@@ -7,14 +7,14 @@ import functools
 import pytest
 
 from gantrymq.client.user_functions import (
-    awaited,
-    called,
+    await_result,
+    call_function,
     check_function,
     is_async,
     is_failure,
-    not_awaited,
+    notify,
+    require_plain,
     running_task,
-    told,
 )
 from gantrymq.errors import InvalidParameter
 
@@ -114,7 +114,7 @@ async def nested():
 @pytest.mark.parametrize("kind", RETURNED)
 def test_what_is_returned_is_awaited_to_its_end(kind):
     async def main():
-        return await awaited(RETURNED[kind](), "it")
+        return await await_result(RETURNED[kind](), "it")
 
     assert asyncio.run(main()) == 7
 
@@ -122,15 +122,15 @@ def test_what_is_returned_is_awaited_to_its_end(kind):
 def test_a_generator_that_is_returned_is_refused():
     for result in (generator(), async_generator()):
         with pytest.raises(InvalidParameter, match="it returned a generator"):
-            asyncio.run(awaited(result, "it"))
+            asyncio.run(await_result(result, "it"))
         with pytest.raises(InvalidParameter, match="it returned a generator"):
-            not_awaited(result, "it")
+            require_plain(result, "it")
 
 
 def test_where_nothing_is_awaited_an_awaitable_is_refused_without_a_warning():
     with pytest.raises(InvalidParameter, match="it returned coroutine, which is not awaited here"):
-        not_awaited(work(), "it")
-    assert not_awaited(7, "it") == 7
+        require_plain(work(), "it")
+    assert require_plain(7, "it") == 7
 
 
 @pytest.mark.parametrize("kind", [StopIteration, asyncio.CancelledError, concurrent.futures.CancelledError])
@@ -139,7 +139,7 @@ def test_errors_that_would_end_the_caller_unnoticed_are_others_outside_of_the_fu
         raise kind
 
     with pytest.raises(RuntimeError, match=f"raising raised {kind.__name__}") as raised:
-        called(raising)
+        call_function(raising)
     assert type(raised.value.__cause__) is kind
 
 
@@ -147,7 +147,7 @@ def test_a_thread_that_raises_stop_iteration_ends_the_wait():
     async def main():
         loop = asyncio.get_running_loop()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            await asyncio.wait_for(loop.run_in_executor(pool, called, next, iter(())), 10)
+            await asyncio.wait_for(loop.run_in_executor(pool, call_function, next, iter(())), 10)
 
     with pytest.raises(RuntimeError, match="next raised StopIteration"):
         asyncio.run(main())
@@ -210,7 +210,7 @@ def test_what_a_listener_raises_is_logged_and_ends_nothing(kind, is_plain, caplo
     async def raising_later(what):
         raising(what)
 
-    asyncio.run(told("a listener", raising if is_plain else raising_later, 5))
+    asyncio.run(notify("a listener", raising if is_plain else raising_later, 5))
     (record,) = caplog.records
     assert record.getMessage() == "a listener raised"
     assert record.exc_info[0] is kind

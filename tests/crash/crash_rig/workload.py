@@ -126,7 +126,7 @@ class Day:
             topic_filter_type=config.filter_type,
             attributes="+queue.type=BatchCQ" if topic == BATCHED else None,
         )
-        await self._rpc.ask(self.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        await self._rpc.call(self.address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         self.ledger.topics.add(topic)
         if topic != BATCHED:
             self.topics.append(topic)
@@ -138,7 +138,7 @@ class Day:
         if topic in self.topics:
             self.topics.remove(topic)
         header = DeleteTopicInBrokerRequest(topic=topic)
-        await self._rpc.ask(self.address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
+        await self._rpc.call(self.address, RequestCode.DELETE_TOPIC_IN_BROKER, header)
         self.ledger.delete(topic)
         self.positions = {queue: at for queue, at in self.positions.items() if queue.topic != topic}
 

@@ -41,7 +41,7 @@ COMMANDS: dict[str, ImportedCommand] = {
 ADVICE: Final = {
     "ClusterUnclear": "; -c names a cluster, -b one broker",
     "GroupNotExist": "; 'gantrymq group list' shows those there are",
-    "HalfReset": ", run the command again",
+    "PartialReset": ", run the command again",
     "NoNameServer": "; 'gantrymq start' starts one, -n names another",
     "NoRoute": "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
     "NotABroker": "; -b names a broker, 'gantrymq status' lists them",

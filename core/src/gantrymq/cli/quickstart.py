@@ -158,7 +158,7 @@ class Demonstration:
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Bodies of the messages with the tag, and how many others the broker kept back."""
         from gantrymq.client import Reader
-        from gantrymq.client.reading import read
+        from gantrymq.client.queue_reading import read
 
         bodies: list[str] = []
         seen = 0

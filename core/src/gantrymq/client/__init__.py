@@ -14,7 +14,7 @@ _HOMES: Final = {
     for home, names in {
         "gantrymq.client.admin": "Admin OffsetTarget QueueStats",
         "gantrymq.client.client": "Client",
-        "gantrymq.client.connecting": "ConnectOptions",
+        "gantrymq.client.connection_config": "ConnectOptions",
         "gantrymq.client.credentials": "Credentials",
         "gantrymq.client.group.consumer": "Consumer",
         "gantrymq.client.group.failing": "ReconsumeLater",
@@ -26,12 +26,12 @@ _HOMES: Final = {
         "gantrymq.client.idempotency.threads": "ThreadConnection",
         "gantrymq.client.message": "Message ReceivedMessage",
         "gantrymq.client.pop.consumer": "PopConsumer",
-        "gantrymq.client.problems": "OptionUnusable PluginAbsent",
+        "gantrymq.client.errors": "OptionUnusable PluginAbsent",
         "gantrymq.client.producer": "Producer",
         "gantrymq.client.producer_settings": "Batching ProducerSettings",
         "gantrymq.client.pull_result": "PullResult PullStatus PulledRecords",
         "gantrymq.client.reader": "Reader",
-        "gantrymq.client.requesting": "reply_to",
+        "gantrymq.client.request_reply": "reply_to",
         "gantrymq.client.results": "SendFailed SendResult SendStatus",
         "gantrymq.client.selectors": "Balancing Selector at_random by_key",
         "gantrymq.client.subscription": "Subscription",
@@ -59,8 +59,10 @@ if TYPE_CHECKING:
     from gantrymq.client.admin import OffsetTarget as OffsetTarget
     from gantrymq.client.admin import QueueStats as QueueStats
     from gantrymq.client.client import Client as Client
-    from gantrymq.client.connecting import ConnectOptions as ConnectOptions
+    from gantrymq.client.connection_config import ConnectOptions as ConnectOptions
     from gantrymq.client.credentials import Credentials as Credentials
+    from gantrymq.client.errors import OptionUnusable as OptionUnusable
+    from gantrymq.client.errors import PluginAbsent as PluginAbsent
     from gantrymq.client.group.consumer import Consumer as Consumer
     from gantrymq.client.group.failing import ReconsumeLater as ReconsumeLater
     from gantrymq.client.group.lite_pull import LitePullConsumer as LitePullConsumer
@@ -73,8 +75,6 @@ if TYPE_CHECKING:
     from gantrymq.client.message import Message as Message
     from gantrymq.client.message import ReceivedMessage as ReceivedMessage
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
-    from gantrymq.client.problems import OptionUnusable as OptionUnusable
-    from gantrymq.client.problems import PluginAbsent as PluginAbsent
     from gantrymq.client.producer import Producer as Producer
     from gantrymq.client.producer_settings import Batching as Batching
     from gantrymq.client.producer_settings import ProducerSettings as ProducerSettings
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from gantrymq.client.pull_result import PullResult as PullResult
     from gantrymq.client.pull_result import PullStatus as PullStatus
     from gantrymq.client.reader import Reader as Reader
-    from gantrymq.client.requesting import reply_to as reply_to
+    from gantrymq.client.request_reply import reply_to as reply_to
     from gantrymq.client.results import SendFailed as SendFailed
     from gantrymq.client.results import SendResult as SendResult
     from gantrymq.client.results import SendStatus as SendStatus

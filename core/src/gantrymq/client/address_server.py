@@ -17,8 +17,8 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.errors import AnswerUnreadable, client_errors
 from gantrymq.client.nameservers import parse_namesrv
-from gantrymq.client.problems import AnswerUnreadable, client_errors
 from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ConnectFailed
 from gantrymq.model.hosts import format_address
@@ -56,7 +56,7 @@ class AddressServer:
     def __str__(self) -> str:
         return f"http://{format_address(self.host, self.port)}{self.path}"
 
-    async def ask(self, world: World) -> tuple[str, ...]:
+    async def fetch(self, world: World) -> tuple[str, ...]:
         """The name servers that it lists.
 
         Raises:

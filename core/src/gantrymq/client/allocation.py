@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.client.problems import client_errors
+from gantrymq.client.errors import client_errors
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.plugins import load_plugins
 

@@ -21,14 +21,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
-from gantrymq.client.checks import is_delayed
+from gantrymq.client.encoded_message import BatchBuilder, entry_bytes, entry_of, prepare
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import BatchParts, entry_bytes, entry_of, prepare
 from gantrymq.client.producer_settings import Batching, ProducerSettings
 from gantrymq.client.results import SendResult
-from gantrymq.client.selectors import Balancing, Where, resolved
-from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.selectors import Balancing, Destination, resolve_destination
+from gantrymq.client.sending import MessageSender, Submission
+from gantrymq.client.validation import is_delayed
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import UNIQ_KEY
@@ -36,12 +36,12 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.world import Timer
 
-__all__ = ["AutoBatching", "Group"]
+__all__ = ["BatchAccumulator", "BatchKey"]
 
 _ALLOWED: Final = frozenset({UNIQ_KEY})  # hooks give a message its id before it is sent
 
 
-class Group(NamedTuple):
+class BatchKey(NamedTuple):
     """What messages of one batch have in common."""
 
     topic: str
@@ -54,18 +54,18 @@ class Group(NamedTuple):
     tag: str | None  # with them
 
 
-class _Gathered:
+class _PendingBatch:
     """Messages of a group that is not sent yet."""
 
     __slots__ = ("parts", "timer", "waiters")
 
     def __init__(self, timer: Timer) -> None:
-        self.parts = BatchParts()
+        self.parts = BatchBuilder()
         self.waiters: list[asyncio.Future[SendResult]] = []
         self.timer = timer
 
 
-class _First:
+class _PendingTopic:
     """Messages of a topic of which route and kind are not known yet, in the order of the calls."""
 
     def __init__(self) -> None:
@@ -74,15 +74,15 @@ class _First:
         self.is_flushed = False  # once the last of them is gathered
 
 
-class AutoBatching:
+class BatchAccumulator:
     """Belongs to one producer, from its start to its end."""
 
     def __init__(
         self,
         instance: ClientInstance,
-        sending: Sending,
+        sending: MessageSender,
         settings: ProducerSettings,
-        send: Callable[[Submission, Group], Coroutine[Any, Any, SendResult]],
+        send: Callable[[Submission, BatchKey], Coroutine[Any, Any, SendResult]],
         begin: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         """Nothing is gathered yet.
@@ -101,8 +101,8 @@ class AutoBatching:
         self._short_bytes = min(settings.compress_over_bytes, settings.max_message_bytes, self._limits.max_bytes)
         self._send = send
         self._begin = begin
-        self._groups: dict[Group, _Gathered] = {}
-        self._first: dict[str, _First] = {}  # by topic
+        self._groups: dict[BatchKey, _PendingBatch] = {}
+        self._first: dict[str, _PendingTopic] = {}  # by topic
         self._ended = False
 
     def takes(self, message: Message) -> bool:
@@ -115,7 +115,7 @@ class AutoBatching:
         )
 
     def gather(
-        self, message: Message, where: Where, timeout_s: float, *, is_async: bool = False
+        self, message: Message, where: Destination, timeout_s: float, *, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """Gather *message*, which `takes` takes, at once, or when what is returned is awaited as a new topic must be.
 
@@ -126,25 +126,29 @@ class AutoBatching:
         if not queues or inner is None or topic in self._first:
             return self._gathered_later(message, where, timeout_s, is_async=is_async)
         try:
-            queue, balancing = resolved(where, queues, message)
+            queue, balancing = resolve_destination(where, queues, message)
         except Exception as error:  # as where nothing is gathered: the send fails, and not the call
             failed: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             return failed
         tag = message.tags if inner else None
-        return self._add(Group(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag), message)
+        return self._add(
+            BatchKey(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag), message
+        )
 
-    async def _gathered_later(self, message: Message, where: Where, timeout_s: float, *, is_async: bool) -> SendResult:
+    async def _gathered_later(
+        self, message: Message, where: Destination, timeout_s: float, *, is_async: bool
+    ) -> SendResult:
         topic = message.topic
-        first = self._first.setdefault(topic, _First())
+        first = self._first.setdefault(topic, _PendingTopic())
         first.waiting += 1
         try:
             async with first.turn:
                 queues = await self._sending.queues(topic, timeout_s)
-                inner = await self._sending.batch_queues.are_those_of(topic)
-                queue, balancing = resolved(where, queues, message)
+                inner = await self._sending.batch_queues.has_batch_queues(topic)
+                queue, balancing = resolve_destination(where, queues, message)
                 tag = message.tags if inner else None
-                group = Group(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag)
+                group = BatchKey(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag)
                 waiter = self._add(group, message)
         finally:
             first.waiting -= 1
@@ -154,7 +158,7 @@ class AutoBatching:
                     self.flush(topic)
         return await waiter
 
-    def _add(self, group: Group, message: Message) -> asyncio.Future[SendResult]:
+    def _add(self, group: BatchKey, message: Message) -> asyncio.Future[SendResult]:
         single = prepare(message, self._next_id)
         entry = entry_of(single)
         limits = self._limits
@@ -164,7 +168,7 @@ class AutoBatching:
             gathered = None
         if gathered is None:
             timer = self._clock.call_later(limits.max_wait_ms / 1000, self._flush, group)
-            gathered = self._groups[group] = _Gathered(timer)
+            gathered = self._groups[group] = _PendingBatch(timer)
         waiter: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
         parts = gathered.parts
         parts.add(message, single, entry)
@@ -187,21 +191,21 @@ class AutoBatching:
         self._ended = True
         self.flush()
 
-    def _flush(self, group: Group) -> None:
+    def _flush(self, group: BatchKey) -> None:
         gathered = self._groups.pop(group)
         gathered.timer.cancel()
         waiters, parts = gathered.waiters, gathered.parts
         if any(waiter.done() for waiter in waiters):  # given up before it was sent
             kept = [number for number, waiter in enumerate(waiters) if not waiter.done()]
-            waiters, parts = [waiters[number] for number in kept], parts.only(kept)
+            waiters, parts = [waiters[number] for number in kept], parts.subset(kept)
         if waiters:
             self._begin(self._sent(group, parts, waiters))
 
-    async def _sent(self, group: Group, parts: BatchParts, waiters: list[asyncio.Future[SendResult]]) -> None:
+    async def _sent(self, group: BatchKey, parts: BatchBuilder, waiters: list[asyncio.Future[SendResult]]) -> None:
         try:
             is_batch = len(waiters) > 1
-            outgoing = parts.joined(self._next_id, inner=group.inner) if is_batch else parts.singles[0]
-            submission = Submission(group.topic, len(outgoing.body), lambda: outgoing)
+            encoded = parts.build(self._next_id, inner=group.inner) if is_batch else parts.singles[0]
+            submission = Submission(group.topic, len(encoded.body), lambda: encoded)
             results = (await self._send(submission, group)).each()
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.MESSAGE_ILLEGAL and len(waiters) > 1:
@@ -219,10 +223,12 @@ class AutoBatching:
                 if not waiter.done():
                     waiter.set_result(result)
 
-    async def _one_by_one(self, group: Group, parts: BatchParts, waiters: list[asyncio.Future[SendResult]]) -> None:
+    async def _one_by_one(
+        self, group: BatchKey, parts: BatchBuilder, waiters: list[asyncio.Future[SendResult]]
+    ) -> None:
         """Nothing of the batch was stored: each message has an attempt of its own, in their order."""
         for number, waiter in enumerate(waiters):
-            await self._sent(group, parts.only([number]), [waiter])
+            await self._sent(group, parts.subset([number]), [waiter])
 
 
 def _fail(waiters: list[asyncio.Future[SendResult]], error: Exception) -> None:

@@ -13,10 +13,10 @@ from typing import Any, Final, Self, Unpack
 
 import attrs
 
-from gantrymq.client.connecting import Connecting, ConnectOptions
+from gantrymq.client.connection_config import ConnectionConfig, ConnectOptions
+from gantrymq.client.errors import client_errors
 from gantrymq.client.instance import ClientInstance, join
 from gantrymq.client.nameservers import parse_namesrv
-from gantrymq.client.problems import client_errors
 from gantrymq.client.rpc import CALL_TIMEOUT_S
 from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ClientError
@@ -36,7 +36,7 @@ class BaseClient:
         Raises:
             InvalidParameter: there is no option of a name given.
         """
-        self._connecting = Connecting.of(type(self), namesrv, **connect)
+        self._connection_config = ConnectionConfig.of(type(self), namesrv, **connect)
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
         self._starting: asyncio.Task[None] | None = None  # while `start` is under way
@@ -80,7 +80,7 @@ class BaseClient:
     async def _joined(self) -> None:
         if self._instance is not None:  # by another task, while this one waited
             return
-        instance = await join(self._connecting)
+        instance = await join(self._connection_config)
         try:
             self._register(instance)
         except BaseException:
@@ -94,7 +94,7 @@ class BaseClient:
         Raises:
             ClientError: the group is already in use by the instance, or *root* is not started, or is being closed.
         """
-        instance, self._connecting = root._started(), root._connecting
+        instance, self._connection_config = root._started(), root._connection_config
         root._check_not_closing()
         self._register(instance)
         instance.users += 1
@@ -131,7 +131,7 @@ class BaseClient:
         with client_errors():
             addresses = parse_namesrv(namesrv, "the name server address")
         self._started().set_name_servers(addresses)
-        self._connecting = attrs.evolve(self._connecting, namesrv=namesrv)
+        self._connection_config = attrs.evolve(self._connection_config, namesrv=namesrv)
 
     async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
@@ -146,7 +146,7 @@ class BaseClient:
         begun = clock.monotonic()
         while True:
             try:
-                await instance.routes.look_up(topic or DEFAULT_TOPIC, required=topic is not None)
+                await instance.routes.fetch_route(topic or DEFAULT_TOPIC, required=topic is not None)
                 return
             except ClientError as problem:
                 left_s = begun + timeout_s - clock.monotonic()

@@ -24,7 +24,7 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.topics import GetTopicConfigRequest
 
-__all__ = ["BatchQueues"]
+__all__ = ["BatchQueueCache"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -33,7 +33,7 @@ KEPT_S: Final = 300.0  # a topic's type never changes, but a topic may be delete
 GUESS_KEPT_S: Final = 30.0  # of a topic that is not there yet, or whose broker gives no answer
 
 
-class BatchQueues:
+class BatchQueueCache:
     """What one producer knows of its topics."""
 
     def __init__(self, instance: ClientInstance) -> None:
@@ -43,7 +43,7 @@ class BatchQueues:
         self._asking = asyncio.Lock()  # many batches of a new topic ask once
 
     def known(self, topic: str) -> bool | None:
-        """Whether *topic* has batch queues, as it was told last; None before `are_those_of`."""
+        """Whether *topic* has batch queues, as it was told last; None before `has_batch_queues`."""
         answer, until_s = self._known.get(topic, (None, 0.0))
         now_s = self._instance.world.clock.monotonic()
         if answer is not None and now_s >= until_s:
@@ -53,7 +53,7 @@ class BatchQueues:
             job.add_done_callback(self._jobs.discard)
         return answer
 
-    async def are_those_of(self, topic: str) -> bool:
+    async def has_batch_queues(self, topic: str) -> bool:
         """Whether *topic*, whose route is known, has batch queues; raises nothing."""
         answer = self.known(topic)
         if answer is not None:
@@ -82,7 +82,7 @@ class BatchQueues:
         try:
             header = GetTopicConfigRequest(topic=topic, lo=True)
             code = RequestCode.GET_TOPIC_CONFIG
-            reply = await self._instance.rpc.ask(address, code, header, timeout_s=ASK_TIMEOUT_S)
+            reply = await self._instance.rpc.call(address, code, header, timeout_s=ASK_TIMEOUT_S)
             return TopicConfig.from_json(loads(reply.payload or b"{}")).has_batch_queues, KEPT_S
         except BrokerRefused:  # it has no such topic yet, or does not know the question
             return False, GUESS_KEPT_S

@@ -16,10 +16,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.namespaces import Namespace
-from gantrymq.client.requesting import CORRELATION_ID, read_reply
+from gantrymq.client.request_reply import CORRELATION_ID, read_reply
 from gantrymq.errors import GantryError
 from gantrymq.model.hosts import format_address
 from gantrymq.model.properties import PRODUCER_GROUP
@@ -27,14 +27,14 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.connection import Connection
 
-__all__ = ["AsksConsumer", "BrokerRequests", "Check"]
+__all__ = ["BrokerRequests", "Check", "ConsumerRequestHandler"]
 
 logger = logging.getLogger("gantrymq.client")
 
 Check = Callable[[ReceivedMessage, Command, str], Awaitable[None]]  # of a half message, the request, its address
 
 
-class AsksConsumer(Protocol):
+class ConsumerRequestHandler(Protocol):
     """What a consumer of a group does for brokers."""
 
     def members_changed(self) -> None:
@@ -50,7 +50,7 @@ class BrokerRequests:
     def __init__(self, namespace: Namespace | None = None) -> None:
         """*namespace* is taken off what brokers ask, and put on the answers."""
         self._namespace = namespace
-        self.consumers: dict[str, AsksConsumer] = {}  # by group
+        self.consumers: dict[str, ConsumerRequestHandler] = {}  # by group
         self.checks: dict[str, Check] = {}  # by producer group
         self.replies: dict[str, asyncio.Future[ReceivedMessage]] = {}  # by the correlation id of the request
         self._tasks: set[asyncio.Task[None]] = set()
@@ -111,7 +111,7 @@ class BrokerRequests:
 
     async def _check(self, asked: Command, address: str) -> Command | None:
         unwrap = None if self._namespace is None else self._namespace.unwrap
-        message = next(received_from(asked.payload, (asked.ext or {}).get("bname", ""), unwrap=unwrap), None)
+        message = next(decode_messages(asked.payload, (asked.ext or {}).get("bname", ""), unwrap=unwrap), None)
         group = "" if message is None else message.properties.get(PRODUCER_GROUP, "")
         if unwrap is not None:
             group = unwrap(group)

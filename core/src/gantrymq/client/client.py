@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import CONNECT_OPTIONS, ConnectOptions
-from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.connection_config import CONNECT_OPTIONS, ConnectOptions
+from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.world import Clock
 
@@ -65,9 +65,9 @@ class Client(BaseClient):
             InvalidParameter: there is no option of a name given, or one of *hooks* is none.
         """
         super().__init__(namesrv, **connect)
-        watching = Watching(hooks, trace)
-        self._hooks = watching.hooks
-        self._trace: bool | MessageTrace = watching.trace or False
+        instrumentation = Instrumentation(hooks, trace)
+        self._hooks = instrumentation.hooks
+        self._trace: bool | MessageTrace = instrumentation.trace or False
         self._parts: list[BaseClient] = []
         self._producers: dict[str, tuple[Producer, dict[str, Any]]] = {}  # by group, and the options given
         self._admin: Admin | None = None

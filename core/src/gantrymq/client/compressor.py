@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from gantrymq.client.problems import OptionUnusable
+from gantrymq.client.errors import OptionUnusable
 from gantrymq.errors import ClientError
 from gantrymq.formats.compression import package
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD

@@ -23,7 +23,7 @@ from gantrymq.errors import BrokerRefused, ConfigError, InvalidParameter, NoPerm
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["ENVIRONMENT", "AccessDenied", "Credentials", "Signer", "credentials_of", "denied"]
+__all__ = ["ENVIRONMENT", "AccessDenied", "Credentials", "Signer", "access_denied", "resolve_credentials"]
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
 _ACCESS_KEY: Final = "AccessKey"
@@ -83,7 +83,7 @@ class AccessDenied(BrokerRefused, NoPermission):
         )
 
 
-def denied(code: int, remark: str, address: str) -> AccessDenied | None:
+def access_denied(code: int, remark: str, address: str) -> AccessDenied | None:
     """The error where an answer comes from access control, None where it is another refusal."""
     if code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_ERROR):
         return AccessDenied(_JAVA_PLACE.sub("", remark[len(_ACL_ERROR) :]), address)
@@ -92,7 +92,7 @@ def denied(code: int, remark: str, address: str) -> AccessDenied | None:
     return None
 
 
-def credentials_of(given: Credentials | None, environ: Mapping[str, str]) -> Credentials | None:
+def resolve_credentials(given: Credentials | None, environ: Mapping[str, str]) -> Credentials | None:
     """Those *given*, else those of the environment, if any.
 
     Raises:

@@ -43,7 +43,7 @@ from gantrymq.model.hosts import host_text
 from gantrymq.model.properties import TAGS
 from gantrymq.model.sys_flag import BORN_HOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STORE_HOST_V6
 
-__all__ = ["plain_messages", "received_from", "unique_ids", "wanted_tags"]
+__all__ = ["decode_messages", "parse_tags", "plain_messages", "unique_ids"]
 
 _INNER = INNER_BATCH | NEED_UNWRAP
 _ODD = COMPRESSED | INNER_BATCH | NEED_UNWRAP
@@ -53,7 +53,7 @@ _FLAGS = Struct(">i")
 _FLAGS_AT = calcsize(">" + "".join(letters for _, letters in HEAD_FIELDS[: _PLACES["sys_flag"]]))
 
 
-def wanted_tags(expression: str) -> frozenset[str]:
+def parse_tags(expression: str) -> frozenset[str]:
     """The tags of ``TagA || TagB``; empty for ``*`` and for nothing at all, which mean every message.
 
     Raises:
@@ -67,7 +67,7 @@ def wanted_tags(expression: str) -> frozenset[str]:
     return tags
 
 
-def received_from(
+def decode_messages(
     body: bytes,
     broker_name: str,
     tags: Collection[str] = (),
@@ -90,7 +90,7 @@ def received_from(
         unwrap: takes the client's namespace off a topic, see `namespaces`; None without one.
         check_crcs: whether each stored body is compared with the check sum in its record.
     """
-    found = _received_from(body, broker_name, tags, offset_delta, first_offset, check_crcs)
+    found = _decode_messages(body, broker_name, tags, offset_delta, first_offset, check_crcs)
     return found if unwrap is None else _unwrapped(found, unwrap)
 
 
@@ -100,7 +100,7 @@ def _unwrapped(messages: Iterator[ReceivedMessage], unwrap: Callable[[str], str]
         yield message
 
 
-def _received_from(
+def _decode_messages(
     body: bytes, broker_name: str, tags: Collection[str], offset_delta: int, first_offset: int, check_crcs: bool
 ) -> Iterator[ReceivedMessage]:
     source = memoryview(body)
@@ -123,7 +123,7 @@ def _received_from(
             continue
         position += record.total_size
         if record.sys_flag & _INNER == _INNER:
-            for message in _taken_apart(_received(record, broker_name, offset_delta, check_crcs)):
+            for message in _split_batch(_received(record, broker_name, offset_delta, check_crcs)):
                 wanted = message.queue_offset >= first_offset and (not tags or message.tags in tags)
                 if wanted or message.body_problem:
                     yield message
@@ -161,7 +161,7 @@ def _plain_messages(
     Args:
         records: back to back.
         position: where the first record begins.
-        broker_name: as for `received_from`, and the two behind it.
+        broker_name: as for `decode_messages`, and the two behind it.
         found: gets the messages.
 
     Returns:
@@ -260,7 +260,7 @@ def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc
     )
 
 
-def _taken_apart(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
+def _split_batch(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
     """The messages of an inner batch, with consecutive queue offsets; the batch itself where it cannot be read."""
     if batch.body_problem:
         yield batch

@@ -47,7 +47,7 @@ class FaultDetector:
             return
         header = GetMaxOffsetRequest(topic=topic, queue_id=0)
         try:
-            await self._instance.rpc.ask(address, RequestCode.GET_MAX_OFFSET, header, timeout_s=DETECT_TIMEOUT_S)
+            await self._instance.rpc.call(address, RequestCode.GET_MAX_OFFSET, header, timeout_s=DETECT_TIMEOUT_S)
         except GantryError as problem:
             logger.info("broker %s is not reachable yet: %s", broker, problem)
             return

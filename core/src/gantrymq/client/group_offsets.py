@@ -39,17 +39,17 @@ class GroupOffsets:
         self._group = group
         self._ask_one = ask or self._ask_for_a_while
 
-    async def least(self, queue: MessageQueue) -> int:
+    async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one."""
         header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
-    async def end(self, queue: MessageQueue) -> int:
+    async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
-    async def at(self, queue: MessageQueue, time_ms: int) -> int:
+    async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
         header = SearchOffsetByTimestampRequest(
             topic=queue.topic,
@@ -100,4 +100,4 @@ class GroupOffsets:
         return await self._ask_one(address, code, header), address
 
     async def _ask_for_a_while(self, address: str, code: RequestCode, header: Header) -> Command:
-        return await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+        return await self._instance.rpc.call(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)

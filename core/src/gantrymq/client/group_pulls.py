@@ -60,7 +60,7 @@ class GroupPulls:
         instance = self._instance
         broker_id = self._suggested.get(queue, 0)
         address = await instance.routes.find_broker(queue.topic, queue.broker_name, broker_id)
-        await instance.registration.known_at(address)
+        await instance.registration.ensure_registered(address)
         if wanted.type != TAG:
             await self.check(address, wanted)
         flag = PULL_SUBSCRIPTION | (PULL_SUSPEND if suspend_ms > 0 else 0)
@@ -94,7 +94,7 @@ class GroupPulls:
         if key in self._accepted:
             return
         body = {"clientId": self._instance.client_id, "group": self._group, "subscriptionData": wanted.to_json()}
-        await self._instance.rpc.ask(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
+        await self._instance.rpc.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=dumps(body))
         if len(self._accepted) >= _MOST_ACCEPTED:
             self._accepted.clear()
         self._accepted.add(key)

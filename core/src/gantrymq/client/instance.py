@@ -19,15 +19,15 @@ import attrs
 
 from gantrymq.client.address_server import ASK_EVERY_S, AddressServer, address_server
 from gantrymq.client.broker_requests import BrokerRequests
-from gantrymq.client.connecting import Connecting
-from gantrymq.client.credentials import Credentials, credentials_of
+from gantrymq.client.connection_config import ConnectionConfig
+from gantrymq.client.credentials import Credentials, resolve_credentials
+from gantrymq.client.errors import client_errors
 from gantrymq.client.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.nameservers import NameServerList, given_namesrv, resolve_namesrv
 from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.client.outages import Outages
-from gantrymq.client.problems import client_errors
 from gantrymq.client.registration import Registration
-from gantrymq.client.route_book import RouteBook
+from gantrymq.client.route_cache import RouteCache
 from gantrymq.client.rpc import RpcClient
 from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.client.tls import tls_of_environment
@@ -42,12 +42,12 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S = 30.0
 
-_Key = tuple[asyncio.AbstractEventLoop, int, str, "Manner"]
+_Key = tuple[asyncio.AbstractEventLoop, int, str, "SharedSettings"]
 _shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and how it connects; in use
 
 
 @attrs.frozen
-class Manner:
+class SharedSettings:
     """How a client connects: what clients that share an instance have in common."""
 
     tls: TlsClient | None = None
@@ -57,7 +57,7 @@ class Manner:
     vip_channel: bool = False
 
 
-async def join(options: Connecting) -> ClientInstance:
+async def join(options: ConnectionConfig) -> ClientInstance:
     """Return a started instance; the caller leaves it again with `ClientInstance.leave`.
 
     Clients that give the same name share one instance, if they connect in the same way; the default name is never
@@ -72,30 +72,30 @@ async def join(options: Connecting) -> ClientInstance:
     world = options.world or _real_world()
     page = address_server(given_namesrv(options.namesrv, world.environ), options.unit_name)
     with client_errors():
-        manner = _manner(options, world)
-        servers = resolve_namesrv(options.namesrv, world.environ) if page is None else await page.ask(world)
+        shared = _shared_settings(options, world)
+        servers = resolve_namesrv(options.namesrv, world.environ) if page is None else await page.fetch(world)
     ip = options.client_ip or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
         del _shared[gone]
-    key = (asyncio.get_running_loop(), id(world), known_as, manner)
+    key = (asyncio.get_running_loop(), id(world), known_as, shared)
     found = _shared.get(key)
     if found is None:
         with client_errors():
-            found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), manner=manner)
+            found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), shared=shared)
         _shared[key] = found
         found.start(page)
     found.users += 1
     return found
 
 
-def _manner(options: Connecting, world: World) -> Manner:
+def _shared_settings(options: ConnectionConfig, world: World) -> SharedSettings:
     tls = options.tls
-    return Manner(
+    return SharedSettings(
         tls if isinstance(tls, TlsClient) else tls_of_environment(world.files, world.environ, tls),
         options.namespace or namespace_of_endpoint(given_namesrv(options.namesrv, world.environ)) or "",
         options.namespace_v2,
-        credentials_of(options.credentials, world.environ),
+        resolve_credentials(options.credentials, world.environ),
         options.vip_channel,
     )
 
@@ -117,7 +117,7 @@ class ClientInstance:
         known_as: str,
         address: str,
         last: Callable[[], object],
-        manner: Manner = Manner(),  # frozen
+        shared: SharedSettings = SharedSettings(),  # frozen
     ) -> None:
         """*last* is called when the last user leaves."""
         self._last = last
@@ -127,14 +127,14 @@ class ClientInstance:
         self.users = 0
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
-        self._namespace = namespace = Namespace(manner.namespace) if manner.namespace else None
+        self._namespace = namespace = Namespace(shared.namespace) if shared.namespace else None
         self.unwrap = None if namespace is None else namespace.unwrap  # takes the namespace off a name
-        self.asked = BrokerRequests(namespace)  # what brokers ask
-        self._remoting = RemotingClient(world, handler=self.asked, tls=manner.tls)
-        hooks = RpcHooks.needed(namespace, manner.namespace_v2, manner.credentials, manner.vip_channel)
+        self.broker_requests = BrokerRequests(namespace)  # what brokers ask
+        self._remoting = RemotingClient(world, handler=self.broker_requests, tls=shared.tls)
+        hooks = RpcHooks.needed(namespace, shared.namespace_v2, shared.credentials, shared.vip_channel)
         self.outages = Outages(world.clock)
         self.rpc = RpcClient(self._remoting, world.clock, hooks, self.outages)
-        self.routes = RouteBook(
+        self.routes = RouteCache(
             self.rpc, self.servers, world.clock, self.outages, changed=lambda: self.registration.broker_found()
         )
         self.registration = Registration(
@@ -180,7 +180,7 @@ class ClientInstance:
         for job in self._jobs:
             job.cancel()
         await asyncio.gather(*self._jobs, return_exceptions=True)
-        await self.asked.close()
+        await self.broker_requests.close()
         await self._remoting.close(min(grace_s, CLOSE_GRACE_S))
         await self.registration.ended()
 
@@ -188,7 +188,7 @@ class ClientInstance:
         while True:
             await self.world.clock.sleep(ASK_EVERY_S)
             try:
-                addresses = await page.ask(self.world)
+                addresses = await page.fetch(self.world)
             except ClientError as problem:
                 logger.warning("%s; the name servers stay as they are", problem)
                 continue

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gantrymq.client.reserved import apart
+from gantrymq.client.reserved import split_properties
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
@@ -137,12 +137,12 @@ class ReceivedMessage(_LeftUnread):
     @property
     def user_properties(self) -> dict[str, str]:
         """Those properties that the application gave it, without tags and keys."""
-        return apart(self.properties)[0]
+        return split_properties(self.properties)[0]
 
     @property
     def system_properties(self) -> dict[str, str]:
         """Those that clients and brokers wrote, tags and keys among them."""
-        return apart(self.properties)[1]
+        return split_properties(self.properties)[1]
 
     @property
     def message_id(self) -> str:

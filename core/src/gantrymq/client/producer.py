@@ -17,25 +17,25 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from gantrymq.client import checks
+from gantrymq.client import validation
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
-from gantrymq.client.connecting import ConnectOptions, apart
+from gantrymq.client.connection_config import ConnectOptions, split_options
+from gantrymq.client.encoded_message import in_batches
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.outgoing import in_batches
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
-from gantrymq.client.recalling import recall
-from gantrymq.client.requesting import requested
+from gantrymq.client.recall import recall
+from gantrymq.client.request_reply import request_and_wait
 from gantrymq.client.results import SendResult
 from gantrymq.client.retries import RETRY_CODES
-from gantrymq.client.selectors import Where
+from gantrymq.client.selectors import Destination
+from gantrymq.client.send_modes import SendModes
 from gantrymq.client.send_requests import SendIdentity
-from gantrymq.client.send_ways import SendWays
-from gantrymq.client.sending import Sending
-from gantrymq.client.tracing.calls import SendCalls
-from gantrymq.client.tracing.watching import Watching, WatchOptions
-from gantrymq.client.user_functions import told
+from gantrymq.client.sending import MessageSender
+from gantrymq.client.tracing.hook_calls import SendHookCaller
+from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
+from gantrymq.client.user_functions import notify
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 
@@ -55,7 +55,7 @@ Result = TypeVar("Result")
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class OwnProducerOptions(ProducerOptions, WatchOptions, total=False):
+class OwnProducerOptions(ProducerOptions, InstrumentationOptions, total=False):
     """What a producer of a `Client` takes besides its group."""
 
 
@@ -83,22 +83,22 @@ class Producer(BaseClient):
         Args:
             group: producer group, named after the application.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, of `WatchOptions` and
-                of `ConnectOptions`.
+            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, of
+                `InstrumentationOptions` and of `ConnectOptions`.
 
         Raises:
             InvalidParameter: the group's name or a setting is not legal, or there is no option of a name given.
             OptionUnusable: compression or its level is unknown, or its package is not installed.
         """
-        checks.check_producer_group(group)
+        validation.check_producer_group(group)
         self.group = group
-        self._watching = Watching(options.pop("hooks", ()), options.pop("trace", False))
-        self._hooks: SendCalls | None = None
-        settings, connect = apart(type(self), options, OwnProducerOptions.__annotations__)
+        self._instrumentation = Instrumentation(options.pop("hooks", ()), options.pop("trace", False))
+        self._hooks: SendHookCaller | None = None
+        settings, connect = split_options(type(self), options, OwnProducerOptions.__annotations__)
         self.settings = ProducerSettings(**settings)
         super().__init__(namesrv, **connect)
         self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
-        self._ways: SendWays | None = None
+        self._modes: SendModes | None = None
         self.oneways_dropped = 0
         self._under_way: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
 
@@ -106,22 +106,22 @@ class Producer(BaseClient):
         instance.registration.add_producer(self.group)
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
-        sending = Sending(instance, identity, settings, self._count_dropped)
-        self._ways = SendWays(instance, sending, settings, self._compressor, self._begun)
-        self._hooks = self._watching.sends(instance, self.group, settings.max_message_bytes)
+        sending = MessageSender(instance, identity, settings, self._count_dropped)
+        self._modes = SendModes(instance, sending, settings, self._compressor, self._begun)
+        self._hooks = self._instrumentation.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
-        if self._ways is not None:
-            self._ways.gather_no_more()
+        if self._modes is not None:
+            self._modes.gather_no_more()
         while under_way := [task for task in self._under_way if task not in self._closers]:
             await asyncio.gather(*under_way, return_exceptions=True)  # the end of a send may begin its callback
-        await self._watching.flush()
+        await self._instrumentation.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
-        await self._watching.close()
-        if self._ways is not None:
-            self._ways.sending.end()
-            self._ways = None
+        await self._instrumentation.close()
+        if self._modes is not None:
+            self._modes.sending.end()
+            self._modes = None
         await instance.registration.remove_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -134,7 +134,9 @@ class Producer(BaseClient):
         names.check_topic(topic)
         return await self._open().sending.queues(topic)
 
-    async def send(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> SendResult:
+    async def send(
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
+    ) -> SendResult:
         """Send one message and wait until it is stored; docs/client-producing.md says what is tried again.
 
         However many tasks do so at once, each message has its turn; they are written in the order of the calls, but one
@@ -157,30 +159,30 @@ class Producer(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: no name server answers, or the broker of *queue* does not.
             ClientError: the producer was closed meanwhile.
         """
-        ways = self._open()
-        checks.check_message(message, self.settings.max_message_bytes)
+        modes = self._open()
+        validation.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
-            return await ways.one(message, queue, timeout_s)
+            return await modes.one(message, queue, timeout_s)
         return await self._hooks.around(
-            "single", (message,), queue, lambda context: ways.one(context.messages[0], queue, timeout_s)
+            "single", (message,), queue, lambda context: modes.one(context.messages[0], queue, timeout_s)
         )
 
     def send_soon(
-        self, message: Message, queue: Where | None = None, timeout_s: float | None = None
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> asyncio.Future[SendResult]:
         """As `send`, begun now: a future with the result, for which `close` waits. Await it, or errors are only logged.
 
         Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
         """
-        ways = self._open()
-        checks.check_message(message, self.settings.max_message_bytes)
-        return self._soon(ways, message, queue, timeout_s)
+        modes = self._open()
+        validation.check_message(message, self.settings.max_message_bytes)
+        return self._soon(modes, message, queue, timeout_s)
 
     def send_async(
         self,
         message: Message,
         callback: Callback | None = None,
-        queue: Where | None = None,
+        queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> asyncio.Future[SendResult]:
         """Begin to send and return at once; `close` waits for it.
@@ -202,15 +204,20 @@ class Producer(BaseClient):
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
         """
-        ways = self._open()
-        checks.check_message(message, self.settings.max_message_bytes)
-        future = self._soon(ways, message, queue, timeout_s, is_async=True)
+        modes = self._open()
+        validation.check_message(message, self.settings.max_message_bytes)
+        future = self._soon(modes, message, queue, timeout_s, is_async=True)
         if callback is not None:
             future.add_done_callback(lambda done: self._report(done, callback))
         return future
 
     def _soon(
-        self, ways: SendWays, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+        self,
+        modes: SendModes,
+        message: Message,
+        where: Destination | None,
+        timeout_s: float | None,
+        is_async: bool = False,
     ) -> asyncio.Future[SendResult]:
         """Begin to send *message* as it is now."""
         if self._hooks is not None:
@@ -219,13 +226,15 @@ class Producer(BaseClient):
                     "single",
                     (message,),
                     where,
-                    lambda context: ways.one(context.messages[0], where, timeout_s, is_async),
+                    lambda context: modes.one(context.messages[0], where, timeout_s, is_async),
                 )
             )
-        work = ways.soon(message, where, timeout_s, is_async)
+        work = modes.soon(message, where, timeout_s, is_async)
         return work if isinstance(work, asyncio.Future) else self._begun(work)
 
-    async def send_oneway(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> None:
+    async def send_oneway(
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
+    ) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost.
 
         Gives others their turn from time to time, and waits while more than 1 MiB is unwritten, in the order of the
@@ -244,19 +253,19 @@ class Producer(BaseClient):
             ConnectFailed: there is no connection to the broker or to any name server.
             CallTimeout: the broker takes nothing; the message was not sent.
         """
-        ways = self._open()
-        checks.check_message(message, self.settings.max_message_bytes)
+        modes = self._open()
+        validation.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
-            await ways.oneway(message, queue, timeout_s)
+            await modes.oneway(message, queue, timeout_s)
             return
         await self._hooks.around(
-            "oneway", (message,), queue, lambda context: ways.oneway(context.messages[0], queue, timeout_s)
+            "oneway", (message,), queue, lambda context: modes.oneway(context.messages[0], queue, timeout_s)
         )
 
     async def send_batch(
         self,
         messages: Sequence[Message],
-        queue: Where | None = None,
+        queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> SendResult:
         """Send messages of one topic as one request; they lie next to each other in one queue.
@@ -269,20 +278,20 @@ class Producer(BaseClient):
             MessageIllegal: nothing to send, messages that cannot share a batch, or more than ``max_message_bytes``.
             as `send`: everything else.
         """
-        checks.check_batch(messages)
+        validation.check_batch(messages)
         for message in messages:
-            checks.check_message(message, self.settings.max_message_bytes)
-        ways = self._open()
+            validation.check_message(message, self.settings.max_message_bytes)
+        modes = self._open()
         if self._hooks is None:
-            return await ways.batch(messages, queue, timeout_s)
+            return await modes.batch(messages, queue, timeout_s)
         return await self._hooks.around(
-            "batch", messages, queue, lambda context: ways.batch(context.messages, queue, timeout_s)
+            "batch", messages, queue, lambda context: modes.batch(context.messages, queue, timeout_s)
         )
 
     async def send_batches(
         self,
         messages: Iterable[Message],
-        queue: Where | None = None,
+        queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> tuple[SendResult, ...]:
         """Send any number of messages as batches that are as long as they may be, one after the other.
@@ -297,7 +306,7 @@ class Producer(BaseClient):
         """
         messages = tuple(messages)  # it is gone through twice
         for message in messages:
-            checks.check_message(message, self.settings.max_message_bytes)
+            validation.check_message(message, self.settings.max_message_bytes)
         return tuple(
             [
                 await self.send_batch(batch, queue, timeout_s)
@@ -310,15 +319,15 @@ class Producer(BaseClient):
 
         How it went, the sends say themselves.
         """
-        ways = self._open()
+        modes = self._open()
         if self.settings.batching:
             await self._started().world.clock.sleep(0)  # what was begun is gathered
-            ways.flush()
+            modes.flush()
         if self._under_way:
             await asyncio.wait(tuple(self._under_way))
 
     async def request(
-        self, message: Message, queue: Where | None = None, timeout_s: float | None = None
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
         """Send a question, and wait for the answer of whoever consumes it (`reply_to`).
 
@@ -332,12 +341,12 @@ class Producer(BaseClient):
             as `send`: it was not sent.
         """
         instance = self._started()
-        checks.check_message(message, self.settings.max_message_bytes)
+        validation.check_message(message, self.settings.max_message_bytes)
         if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
             await self.queues(message.topic)
             await instance.registration.send_all()
         limit_s = self._open().limit_s(timeout_s)
-        return await requested(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
+        return await request_and_wait(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 
     async def recall(self, topic: str, handle: str) -> str:
         """Take a timed message back before it is delivered.
@@ -358,7 +367,7 @@ class Producer(BaseClient):
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._watching.trace
+        return self._instrumentation.trace
 
     def _begun(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
@@ -375,13 +384,13 @@ class Producer(BaseClient):
         returned = callback(*outcome)
         if returned is not None:
             name = f"the callback of a send of {self.group}"
-            self._begun(told(name, lambda: returned))
+            self._begun(notify(name, lambda: returned))
 
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1
 
-    def _open(self) -> SendWays:
+    def _open(self) -> SendModes:
         """What sends. Raises ClientError: `start` was not called, or `close` was."""
         self._started()
-        assert self._ways is not None
-        return self._ways
+        assert self._modes is not None
+        return self._modes

@@ -10,9 +10,9 @@ from typing import Any, Final, TypedDict
 
 import attrs
 
-from gantrymq.client.checks import MAX_MESSAGE_BYTES
 from gantrymq.client.selectors import Balancing, Selector
 from gantrymq.client.user_functions import check_function
+from gantrymq.client.validation import MAX_MESSAGE_BYTES
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.names import DEFAULT_TOPIC
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import attrs
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.rpc import refused, reply_header
 from gantrymq.remoting.command import Command
@@ -75,8 +75,8 @@ def read_pull_reply(
         broker_name: of the broker.
         tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
         first_offset: what was asked for.
-        unwrap: as for `received_from`.
-        check_crcs: as for `received_from`.
+        unwrap: as for `decode_messages`.
+        check_crcs: as for `decode_messages`.
 
     Raises:
         BrokerRefused: the code is none of a pull that was served.
@@ -86,7 +86,7 @@ def read_pull_reply(
     status = found.status
     messages: tuple[ReceivedMessage, ...] = ()
     if status is PullStatus.FOUND:
-        read = received_from(
+        read = decode_messages(
             found.records, broker_name, tags, found.offset_delta, first_offset, unwrap, check_crcs=check_crcs
         )
         messages = tuple(read)

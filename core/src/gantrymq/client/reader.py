@@ -18,16 +18,16 @@ from contextlib import aclosing
 from typing import Final, TypedDict, Unpack
 
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import ConnectOptions
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.connection_config import ConnectOptions
+from gantrymq.client.decoding import parse_tags
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pull_result import PulledRecords, PullResult, read_pull_reply, read_pulled_records
-from gantrymq.client.reading import follow as _follow
-from gantrymq.client.reading import read
-from gantrymq.client.topic_reading import Following, Start, checked_start, first_offsets, read_to_end
+from gantrymq.client.queue_reading import follow as _follow
+from gantrymq.client.queue_reading import read
+from gantrymq.client.topic_reading import Start, TopicFollower, check_start, first_offsets, read_to_end
 from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -95,7 +95,7 @@ class Reader(BaseClient):
         self.topic = topic
         self.group = group or TOOLS_GROUP
         self._own_group = group is not None
-        self._start = checked_start(start)
+        self._start = check_start(start)
         self._follow = follow
         self._expression = expression or ALL
         self._expression_type = expression_type
@@ -103,7 +103,7 @@ class Reader(BaseClient):
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # as pulls told it
         self._places: dict[MessageQueue, int] = {}
-        self._following: set[Following] = set()
+        self._following: set[TopicFollower] = set()
 
     async def _finish(self) -> None:
         for following in self._following:
@@ -126,7 +126,7 @@ class Reader(BaseClient):
         starts = await first_offsets(self, await self.queues(), self._start)
         self._places = dict(starts)
         clock, outages = instance.world.clock, instance.outages
-        following = Following(self, topic, clock, outages, self._expression, self._expression_type)
+        following = TopicFollower(self, topic, clock, outages, self._expression, self._expression_type)
         if self._follow:
             self._following.add(following)
             stream = following.messages(starts)
@@ -229,7 +229,7 @@ class Reader(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
         """
         text, kind = self._filter(expression, expression_type)
-        tags = wanted_tags(text) if kind == TAG else frozenset()
+        tags = parse_tags(text) if kind == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
         unwrap, check = self._started().unwrap, self._check_crcs
         result = read_pull_reply(reply, address, queue.broker_name, tags, offset, unwrap, check_crcs=check)
@@ -269,18 +269,18 @@ class Reader(BaseClient):
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one. Raises as `pull`."""
-        return await self._offsets().least(queue)
+        return await self._offsets().min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get. Raises as `pull`."""
-        return await self._offsets().end(queue)
+        return await self._offsets().max_offset(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none.
 
         Raises as `pull`.
         """
-        return await self._offsets().at(queue, time_ms)
+        return await self._offsets().offset_for_timestamp(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset in *queue*, None when it has none.

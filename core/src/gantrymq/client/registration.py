@@ -21,7 +21,7 @@ from typing import Any, Final, Protocol
 
 from gantrymq.client.heartbeat import ConsumerInfo, heartbeat_body
 from gantrymq.client.outages import Outages
-from gantrymq.client.route_book import RouteBook
+from gantrymq.client.route_cache import RouteCache
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient
 from gantrymq.errors import BrokerRefused, ClientError, GantryError
 from gantrymq.remoting.client import RemotingClient
@@ -29,7 +29,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.clients import HeartBeatRequest, UnregisterClientRequest
 from gantrymq.world import Clock
 
-__all__ = ["BrokerWatcher", "Registration"]
+__all__ = ["BrokerListener", "Registration"]
 
 HEARTBEAT_S: Final = 30.0
 RECONNECT_S: Final = 0.5
@@ -38,7 +38,7 @@ Job = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 _Sent = tuple[int, asyncio.Future[GantryError | None]]  # the version of a heartbeat, and its error
 
 
-class BrokerWatcher(Protocol):
+class BrokerListener(Protocol):
     """Is told of connections to masters that are lost and made."""
 
     def broker_lost(self, broker_name: str) -> None:
@@ -56,13 +56,13 @@ class Registration:
         client_id: str,
         remoting: RemotingClient,
         rpc: RpcClient,
-        routes: RouteBook,
+        routes: RouteCache,
         clock: Clock,
         job: Job,
         outages: Outages,
     ) -> None:
         """Nothing is sent before `run`, or before there is a connection."""
-        self.watchers = set[BrokerWatcher]()
+        self.listeners = set[BrokerListener]()
         self._client_id = client_id
         self._rpc = rpc
         self._routes = routes
@@ -146,7 +146,7 @@ class Registration:
         """Send one heartbeat to every broker; a broker that does not answer is logged."""
         await asyncio.gather(*(self._heartbeat(address) for address in self._addresses()))
 
-    async def known_at(self, address: str) -> None:
+    async def ensure_registered(self, address: str) -> None:
         """Return once the broker at *address* has answered a heartbeat over its connection, which is opened if need be.
 
         Returns at once if this client sends it none.
@@ -211,17 +211,17 @@ class Registration:
     async def _exchange(self, address: str) -> GantryError | None:
         body = heartbeat_body(self._client_id, self._producers, self._consumers.values())
         try:
-            await self._rpc.ask(address, RequestCode.HEART_BEAT, HeartBeatRequest(), body, CALL_TIMEOUT_S)
+            await self._rpc.call(address, RequestCode.HEART_BEAT, HeartBeatRequest(), body, CALL_TIMEOUT_S)
         except GantryError as problem:
             self._log("HEART_BEAT", problem)
             if not isinstance(problem, BrokerRefused):
                 return problem
         if self._rpc.connected(address):
-            new, names = address not in self._known, self._routes.led_by(address)
+            new, names = address not in self._known, self._routes.broker_names_at(address)
             self._known[address] = names or self._known.get(address, [])
             if new:
                 for name in names:
-                    for watcher in list(self.watchers):
+                    for watcher in list(self.listeners):
                         watcher.broker_back(name)
         return None
 
@@ -230,7 +230,7 @@ class Registration:
 
         async def tell(address: str) -> None:
             try:
-                await self._rpc.ask(address, RequestCode.UNREGISTER_CLIENT, header, None, CALL_TIMEOUT_S)
+                await self._rpc.call(address, RequestCode.UNREGISTER_CLIENT, header, None, CALL_TIMEOUT_S)
             except GantryError as problem:
                 self._log("UNREGISTER_CLIENT", problem)
 
@@ -253,7 +253,7 @@ class Registration:
 
     def _forget(self, address: str) -> None:
         for name in self._known.pop(address, ()):
-            for watcher in list(self.watchers):
+            for watcher in list(self.listeners):
                 watcher.broker_lost(name)
 
     async def _reconnect(self, address: str) -> None:
@@ -261,7 +261,7 @@ class Registration:
             while self._beats_to(address) and address not in self._known:
                 await self._clock.sleep(RECONNECT_S)
                 try:
-                    await self.known_at(address)
+                    await self.ensure_registered(address)
                 except GantryError as problem:
                     self._log("HEART_BEAT", problem)
         finally:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-__all__ = ["RESERVED", "apart"]
+__all__ = ["RESERVED", "split_properties"]
 
 _NAMES: Final = """
     TRACE_ON MSG_REGION KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
@@ -27,7 +27,7 @@ _NAMES: Final = """
 RESERVED: Final = frozenset(_NAMES.split())
 
 
-def apart(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
     """The application's own of *properties*, and RocketMQ's."""
     own = {name: value for name, value in properties.items() if name not in RESERVED}
     return own, {name: value for name, value in properties.items() if name in RESERVED}

@@ -29,7 +29,7 @@ import attrs
 from gantrymq.client.credentials import AccessDenied
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
-__all__ = ["FAILURES", "NOT_READY", "RETRY_CODES", "Policy", "Retries"]
+__all__ = ["FAILURES", "NOT_READY", "RETRY_CODES", "RetryPolicy", "SendRetries"]
 
 RETRY_CODES: Final = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 NOT_READY: Final = frozenset({14, 1500})  # SERVICE_NOT_AVAILABLE, GO_AWAY
@@ -42,7 +42,7 @@ LEAST_LEFT_S: Final = 0.01  # with less no further attempt is begun
 
 
 @attrs.frozen
-class Policy:
+class RetryPolicy:
     """How often one kind of send is attempted."""
 
     attempts: int  # counted ones
@@ -50,7 +50,7 @@ class Policy:
     one_queue: bool = False  # the application chose the queue
 
 
-class Retries:
+class SendRetries:
     """The attempts of one send.
 
     Attributes:
@@ -62,7 +62,7 @@ class Retries:
 
     __slots__ = ("_counted", "_pause_s", "_policy", "avoid", "brokers", "decided", "last")
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: RetryPolicy) -> None:
         self._policy = policy
         self._counted = 0
         self._pause_s = FIRST_PAUSE_S

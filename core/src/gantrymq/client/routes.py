@@ -17,7 +17,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.client.problems import AnswerUnreadable, client_errors
+from gantrymq.client.errors import AnswerUnreadable, client_errors
 from gantrymq.loose_json import int_keys, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import PERM_READ, PERM_WRITE

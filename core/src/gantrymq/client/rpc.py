@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from gantrymq.client.credentials import denied
+from gantrymq.client.credentials import access_denied
+from gantrymq.client.errors import AnswerUnreadable, RequestMalformed
 from gantrymq.client.outages import UNREACHABLE, Outages
-from gantrymq.client.problems import AnswerUnreadable, RequestMalformed
 from gantrymq.client.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RefusedWith
 from gantrymq.remoting import command
@@ -40,7 +40,7 @@ class RpcClient:
         self._hooks = hooks
         self._outages = outages or Outages(clock)
 
-    async def ask(
+    async def call(
         self,
         address: str,
         code: RequestCode,
@@ -76,12 +76,12 @@ class RpcClient:
         body: bytes | None = None,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Command:
-        """As `ask`, but the answer may have any code."""
+        """As `call`, but the answer may have any code."""
         ext = header.to_ext() if header is not None else None
         return await self.send(address, command.request(code, ext, body), timeout_s)
 
     async def send(self, address: str, request: Command, timeout_s: float) -> Command:
-        """Exchange a request that is already made, once; the answer may have any code. Errors as `ask`."""
+        """Exchange a request that is already made, once; the answer may have any code. Errors as `call`."""
         hooks = self._hooks
         if hooks is not None:
             address = hooks.leaving(address, request)
@@ -150,7 +150,7 @@ class RpcClient:
 def refused(reply: Command, address: str) -> BrokerRefused:
     """The error that an answer with a code other than SUCCESS stands for."""
     remark = (reply.remark or "").split("\nSee https://", 1)[0].strip()
-    return denied(reply.code, remark, address) or BrokerRefused(reply.code, remark or "no reason given", address)
+    return access_denied(reply.code, remark, address) or BrokerRefused(reply.code, remark or "no reason given", address)
 
 
 def reply_header(header: type[HeaderType], reply: Command, address: str) -> HeaderType:

@@ -21,12 +21,12 @@ from gantrymq.errors import BrokerRefused, NoRoute
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
 
-__all__ = ["QueueChoice", "QueueTurns"]
+__all__ = ["QueueSelection", "RoundRobin"]
 
 _MASK = 0x7FFFFFFF
 
 
-class QueueTurns:
+class RoundRobin:
     """Takes turns over the queues of every topic of one producer."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -47,7 +47,7 @@ class QueueTurns:
                 return queue
         return queues[self._turn(topic) % len(queues)]
 
-    def begin_anywhere(self, topic: str) -> None:
+    def randomize(self, topic: str) -> None:
         """Go on at a random place, so that sends that failed together do not meet again."""
         self._next[topic] = self._chance.getrandbits(31)
 
@@ -59,7 +59,7 @@ class QueueTurns:
         return turn
 
 
-class QueueChoice:
+class QueueSelection:
     """Chooses queues for one producer, and hears how the attempts there end."""
 
     def __init__(
@@ -67,7 +67,7 @@ class QueueChoice:
     ) -> None:
         """Without *faults* there is no latency fault tolerance; *under_way* tells how many sends a broker has."""
         self._clock = clock
-        self._turns = QueueTurns(chance)
+        self._turns = RoundRobin(chance)
         self._under_way = under_way
         self._faults = faults
         self._latencies: BrokerLatencies | None = None  # from the first send on that asks for them
@@ -93,7 +93,7 @@ class QueueChoice:
         """
         if self._faults is not None:
             if again:
-                self._turns.begin_anywhere(topic)
+                self._turns.randomize(topic)
             queues = self._tolerating(self._faults, queues, avoid)
         if balancing is Balancing.LEAST_LATENCY:
             queues = self._soonest(queues, avoid)

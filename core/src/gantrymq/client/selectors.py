@@ -20,12 +20,12 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from gantrymq.client.message import Message
-from gantrymq.client.user_functions import called, not_awaited
+from gantrymq.client.user_functions import call_function, require_plain
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Balancing", "Selector", "Where", "at_random", "by_key", "resolved"]
+__all__ = ["Balancing", "Destination", "Selector", "at_random", "by_key", "resolve_destination"]
 
 
 class Selector(Protocol):
@@ -43,7 +43,7 @@ class Balancing(enum.Enum):
     LEAST_LATENCY = "least_latency"  # the next queue at the broker that lately answers soonest
 
 
-Where = MessageQueue | Selector | Balancing
+Destination = MessageQueue | Selector | Balancing
 
 
 def by_key(key: str | int | Callable[[Message], str | int]) -> Selector:
@@ -66,7 +66,9 @@ def at_random(chance: random.Random | None = None) -> Selector:
     return lambda queues, _: queues[draw.randrange(len(queues))]
 
 
-def resolved(where: Where, queues: Sequence[MessageQueue], message: Message) -> tuple[MessageQueue | None, Balancing]:
+def resolve_destination(
+    where: Destination, queues: Sequence[MessageQueue], message: Message
+) -> tuple[MessageQueue | None, Balancing]:
     """The queue that *message* is to go to, or None and how one is to be found.
 
     Args:
@@ -86,7 +88,7 @@ def resolved(where: Where, queues: Sequence[MessageQueue], message: Message) -> 
             f"the queue of a message to {message.topic} is {where!r}; "
             "expected a MessageQueue, a Balancing or a selector"
         )
-    queue = not_awaited(called(where, queues, message), f"the selector of a message to {message.topic}")
+    queue = require_plain(call_function(where, queues, message), f"the selector of a message to {message.topic}")
     if not isinstance(queue, MessageQueue):
         raise InvalidParameter(
             f"the selector of a message to {message.topic} returned {queue!r}; expected one of the queues it was given"

@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from gantrymq import speedups
-from gantrymq.client.outgoing import Outgoing
+from gantrymq.client.encoded_message import EncodedMessage
 from gantrymq.model import names
 from gantrymq.model import properties as property_text
 from gantrymq.model.queue import MessageQueue
@@ -117,36 +117,36 @@ _write_plain = None if speedups.compiled is None else speedups.compiled.write_se
 
 
 def send_request(
-    outgoing: Outgoing, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
+    encoded: EncodedMessage, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
 ) -> SendRequest:
-    """The request that sends *outgoing* to *queue*.
+    """The request that sends *encoded* to *queue*.
 
     Args:
-        outgoing: from `prepare` or `prepare_batch`.
+        encoded: from `prepare` or `prepare_batch`.
         queue: where to; its broker's name goes along.
         identity: of the producer.
         born_ms: wall time of this attempt.
         oneway: the broker sends no reply.
     """
-    properties = outgoing.properties
+    properties = encoded.properties
     reconsume_times, most_reconsume_times = 0, None
-    if outgoing.topic.startswith(names.RETRY_PREFIX):
+    if encoded.topic.startswith(names.RETRY_PREFIX):
         properties = dict(properties)
         reconsume_times = _count(properties.pop(_RECONSUME_TIME, "")) or 0
         most_reconsume_times = _count(properties.pop(_MAX_RECONSUME_TIMES, ""))
     template = _template(
         identity,
-        outgoing.topic,
+        encoded.topic,
         queue,
-        outgoing.sys_flag,
-        outgoing.flag,
-        outgoing.batch,
+        encoded.sys_flag,
+        encoded.flag,
+        encoded.batch,
         reconsume_times,
         most_reconsume_times,
         properties.get(property_text.MSG_TYPE) == property_text.REPLY_TYPE,
         oneway,
     )
-    return SendRequest(template, born_ms, properties, outgoing.body)
+    return SendRequest(template, born_ms, properties, encoded.body)
 
 
 @lru_cache(4096, typed=True)

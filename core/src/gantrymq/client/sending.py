@@ -13,16 +13,16 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client.batch_queues import BatchQueues
+from gantrymq.client.batch_queues import BatchQueueCache
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.encoded_message import EncodedMessage, compressed
 from gantrymq.client.fault_detector import FaultDetector
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.latency_faults import LatencyFaults
-from gantrymq.client.outgoing import Outgoing, packed
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.results import SendFailed, SendResult, read_send_reply
-from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, Policy, Retries
-from gantrymq.client.selection import QueueChoice
+from gantrymq.client.retries import FAILURES, LEAST_LEFT_S, RetryPolicy, SendRetries
+from gantrymq.client.selection import QueueSelection
 from gantrymq.client.selectors import Balancing
 from gantrymq.client.send_requests import SendIdentity, send_request
 from gantrymq.client.send_window import SendWindow
@@ -31,7 +31,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock, Workers
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["Sending", "Submission"]
+__all__ = ["MessageSender", "Submission"]
 
 RENEW_TIMEOUT_S: Final = 1.0  # what a name server may take of the time of a send that failed
 IN_THREAD_BYTES: Final = 64 * 1024  # of a body whose compression would hold the loop up: 24 ms a MB
@@ -44,11 +44,11 @@ class Submission:
 
     topic: str
     size: int  # bytes of the body before compression
-    make: Callable[[], Outgoing]
+    make: Callable[[], EncodedMessage]
     compressor: Compressor | None = None  # for its body
 
 
-class Sending:
+class MessageSender:
     """Sends messages for one producer, from its start to its end."""
 
     def __init__(
@@ -65,9 +65,9 @@ class Sending:
         self._settings = settings
         self._dropped = dropped
         faults = LatencyFaults(detecting=settings.detect_faults) if settings.latency_fault_tolerance else None
-        self._choice = QueueChoice(self._clock, instance.world.random, self._sends_at, faults)
+        self._choice = QueueSelection(self._clock, instance.world.random, self._sends_at, faults)
         self._detector = FaultDetector(instance, faults) if faults is not None and settings.detect_faults else None
-        self.batch_queues = BatchQueues(instance)
+        self.batch_queues = BatchQueueCache(instance)
         self._windows: dict[str, SendWindow] = {}  # by name of a broker
         self._pace = TimeSlices(self._clock, ONEWAYS_TOGETHER)
         self._ended = False
@@ -80,7 +80,7 @@ class Sending:
             self._detector.end()
 
     async def queues(self, topic: str, timeout_s: float = SEND_TIMEOUT_S) -> tuple[MessageQueue, ...]:
-        """Queues to send to, see `RouteBook.publish_queues`."""
+        """Queues to send to, see `RouteCache.publish_queues`."""
         identity = self._identity
         return await self._instance.routes.publish_queues(
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
@@ -95,7 +95,7 @@ class Sending:
         submission: Submission,
         queue: MessageQueue | None,
         timeout_s: float,
-        policy: Policy,
+        policy: RetryPolicy,
         balancing: Balancing = Balancing.ROUND_ROBIN,
     ) -> SendResult:
         """Send and wait until it is stored. Errors as `Producer.send`."""
@@ -104,7 +104,7 @@ class Sending:
                 await self.queues(submission.topic, timeout_s)  # that there is no route is no failed attempt
         elif queue.topic != submission.topic:
             raise _wrong_queue(queue, submission.topic)
-        retries, state = Retries(policy), _SendState(submission, self._clock, timeout_s)
+        retries, state = SendRetries(policy), _SendState(submission, self._clock, timeout_s)
         result: SendResult | None = None
         try:
             again = True
@@ -123,8 +123,8 @@ class Sending:
                     limit_s = None if retries.last_attempt else self._settings.attempt_timeout_s
                     left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
-                    outgoing = state.made() or await state.outgoing(self._instance.world.workers)
-                    result = await self._attempt(outgoing, chosen, left_s)
+                    encoded = state.made() or await state.encoded(self._instance.world.workers)
+                    result = await self._attempt(encoded, chosen, left_s)
                     if result.ok or not self._settings.retry_not_stored:
                         return result
                     again = retries.less_safe(broker_name)
@@ -155,24 +155,24 @@ class Sending:
         elif queue.topic != topic:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
-        outgoing = await _made(submission, instance.world.workers)
-        request = send_request(outgoing, queue, self._identity, self._clock.now_ms(), oneway=True)
+        encoded = await _made(submission, instance.world.workers)
+        request = send_request(encoded, queue, self._identity, self._clock.now_ms(), oneway=True)
         await instance.rpc.oneway(address, request, timeout_s, self._dropped)
         await self._pace.item_done()
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout_s: float) -> SendResult:
+    async def _attempt(self, encoded: EncodedMessage, queue: MessageQueue, timeout_s: float) -> SendResult:
         address = self._instance.routes.master(queue.broker_name) or await self._address(queue)
-        request = send_request(outgoing, queue, self._identity, self._clock.now_ms())
+        request = send_request(encoded, queue, self._identity, self._clock.now_ms())
         if not self._choice.listens:
             reply = await self._instance.rpc.send(address, request, timeout_s)
-            return read_send_reply(reply, address, queue, outgoing.unique_ids)
+            return read_send_reply(reply, address, queue, encoded.unique_ids)
         begun = self._clock.monotonic()
         reply = await self._instance.rpc.send(address, request, timeout_s)
-        result = read_send_reply(reply, address, queue, outgoing.unique_ids)
+        result = read_send_reply(reply, address, queue, encoded.unique_ids)
         self._choice.answered(queue.broker_name, self._clock.monotonic() - begun)
         return result
 
-    async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: Retries) -> bool:
+    async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: SendRetries) -> bool:
         """Wait where another attempt would come too soon; False when no time is left for one."""
         self._check_open()
         routes = self._instance.routes
@@ -216,19 +216,19 @@ class _SendState:
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # from when its first turn has come
         self._window: SendWindow | None = None
-        self._outgoing: Outgoing | None = None
+        self._outgoing: EncodedMessage | None = None
 
     def left_s(self) -> float:
         """Seconds until the deadline."""
         return self._timeout_s if self._deadline is None else self._deadline - self._clock.monotonic()
 
-    def made(self) -> Outgoing | None:
-        """As `outgoing`; None where that takes a while."""
+    def made(self) -> EncodedMessage | None:
+        """As `encoded`; None where that takes a while."""
         if self._outgoing is None and self._submission.compressor is None:
             self._outgoing = self._submission.make()
         return self._outgoing
 
-    async def outgoing(self, workers: Workers) -> Outgoing:
+    async def encoded(self, workers: Workers) -> EncodedMessage:
         """The message as every attempt sends it."""
         if self._outgoing is None:
             self._outgoing = await _made(self._submission, workers)
@@ -267,14 +267,14 @@ class _SendState:
             window.leave(self._submission.size, finished=finished)
 
 
-async def _made(submission: Submission, workers: Workers) -> Outgoing:
+async def _made(submission: Submission, workers: Workers) -> EncodedMessage:
     """What is sent; a long body is compressed by a thread, beside the loop."""
     made = submission.make()
     if submission.compressor is None:
         return made
     if submission.size < IN_THREAD_BYTES:
-        return packed(made, submission.compressor)
-    return await workers.run(packed, made, submission.compressor)
+        return compressed(made, submission.compressor)
+    return await workers.run(compressed, made, submission.compressor)
 
 
 def _wrong_queue(queue: MessageQueue, topic: str) -> InvalidParameter:

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.decoding import parse_tags
+from gantrymq.client.errors import FilterRaised, PluginAbsent, client_error
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.problems import FilterRaised, PluginAbsent, client_error
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.formats.tags_code import tags_code
@@ -48,7 +48,7 @@ class Subscription:
         """
         asked = Asked(topic, expression or ALL, expression_type, group=group).resolved()
         self.topic, self.expression, self.expression_type = topic, expression, expression_type
-        self._tags = wanted_tags(asked.expression) if asked.type == TAG else frozenset[str]()
+        self._tags = parse_tags(asked.expression) if asked.type == TAG else frozenset[str]()
         self._filter = self._compiled(asked)
 
     def matches(self, message: Message | ReceivedMessage) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.outages import Outages
-from gantrymq.client.reading import follow, passes, read
+from gantrymq.client.queue_reading import follow, is_transient, read
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Clock
@@ -24,7 +24,7 @@ from gantrymq.world import Clock
 if TYPE_CHECKING:
     from gantrymq.client.reader import Reader
 
-__all__ = ["Following", "Start", "checked_start", "first_offsets", "read_to_end"]
+__all__ = ["Start", "TopicFollower", "check_start", "first_offsets", "read_to_end"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -33,7 +33,7 @@ AHEAD: Final = 256
 LOOK_S: Final = 30.0
 
 
-def checked_start(start: Start) -> Start:
+def check_start(start: Start) -> Start:
     """*start*, if it is one. Raises InvalidParameter."""
     if isinstance(start, Mapping) or start in ("first", "last"):
         return start
@@ -69,7 +69,7 @@ async def read_to_end(
                 yield message
 
 
-class Following:
+class TopicFollower:
     """One loop that goes on and on; ends by `stop`."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Following:
                 new = [queue for queue in await self._reader.queues(self._topic) if queue not in known]
                 starts = await first_offsets(self._reader, tuple(new), "first")
             except ClientError as problem:
-                if not passes(problem):
+                if not is_transient(problem):
                     raise
                 self._outages.failed(f"looking for new queues of {self._topic}", problem)
                 continue

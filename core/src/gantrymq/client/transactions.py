@@ -25,7 +25,7 @@ from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.producer import AllProducerOptions, Producer
 from gantrymq.client.results import SendResult
-from gantrymq.client.user_functions import awaited, check_function, is_failure, running_task
+from gantrymq.client.user_functions import await_result, check_function, is_failure, running_task
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model import properties as names
 from gantrymq.model.ids import parse_offset_id
@@ -89,10 +89,10 @@ class TransactionProducer(Producer):
 
     def _register(self, instance: ClientInstance) -> None:
         super()._register(instance)
-        instance.asked.checks[self.group] = self._asked
+        instance.broker_requests.checks[self.group] = self._asked
 
     async def _unregister(self, instance: ClientInstance) -> None:
-        instance.asked.checks.pop(self.group, None)
+        instance.broker_requests.checks.pop(self.group, None)
         await super()._unregister(instance)
 
     @asynccontextmanager
@@ -147,7 +147,7 @@ class TransactionProducer(Producer):
                 transaction_id=sent.transaction_id,
             )
             address = await instance.routes.find_broker(sent.queue.topic, sent.queue.broker_name)
-            await instance.rpc.ask(address, RequestCode.END_TRANSACTION, header, timeout_s=_ANSWER_TIMEOUT_S)
+            await instance.rpc.call(address, RequestCode.END_TRANSACTION, header, timeout_s=_ANSWER_TIMEOUT_S)
         except GantryError as problem:  # the producer may have been closed inside the block
             logger.warning("%s of transaction %s: %s; the broker will ask", state.name, transaction.id, problem)
 
@@ -156,7 +156,7 @@ class TransactionProducer(Producer):
         fields = asked.ext or {}
         name, task = f"the check of {self.group}", running_task()
         try:
-            state = await awaited(self._check(message), name)
+            state = await await_result(self._check(message), name)
             if not isinstance(state, TransactionState):
                 raise TypeError(f"{name} returned {state!r}, expected a TransactionState")
         except BaseException as error:

@@ -1,7 +1,7 @@
 """Functions of the application: which ones are taken, how they are called, and which of their errors are failures.
 
-A function may be plain or async, and what it returns may be awaitable: `awaited` waits for it. Where nothing can be
-awaited, as in hooks and selectors, `not_awaited` refuses such a result, so that it is never dropped unnoticed.
+A function may be plain or async and may return an awaitable: `await_result` waits for it. Where nothing can be
+awaited, as in hooks and selectors, `require_plain` rejects an awaitable, so that it is never dropped unnoticed.
 
 An exception of any class is a failure of that call alone (`is_failure`), except
 
@@ -24,14 +24,14 @@ from gantrymq.errors import InvalidParameter
 
 __all__ = [
     "EXITS",
-    "awaited",
-    "called",
+    "await_result",
+    "call_function",
     "check_function",
     "is_async",
     "is_failure",
-    "not_awaited",
+    "notify",
+    "require_plain",
     "running_task",
-    "told",
 ]
 
 logger = logging.getLogger("gantrymq.client")
@@ -69,7 +69,7 @@ def is_async(function: object) -> bool:
     return any(map(inspect.iscoroutinefunction, _code_of(function)))
 
 
-def called(function: Callable[..., T], *args: Any) -> T:
+def call_function(function: Callable[..., T], *args: Any) -> T:
     """Call a plain function, such as in a thread.
 
     Raises:
@@ -82,7 +82,7 @@ def called(function: Callable[..., T], *args: Any) -> T:
         raise RuntimeError(f"{_name(function)} raised {type(error).__name__}") from error
 
 
-async def awaited(result: Any, name: str) -> Any:
+async def await_result(result: Any, name: str) -> Any:
     """What *name* returned, awaited as long as it is awaitable or a future of a pool.
 
     Raises:
@@ -100,7 +100,7 @@ async def awaited(result: Any, name: str) -> Any:
     return result
 
 
-def not_awaited(result: T, name: str) -> T:
+def require_plain(result: T, name: str) -> T:
     """What *name* returned, where nothing can be awaited.
 
     Raises:
@@ -117,11 +117,11 @@ def not_awaited(result: T, name: str) -> T:
     return result
 
 
-async def told(name: str, listener: Callable[..., object], *what: object) -> None:
+async def notify(name: str, listener: Callable[..., object], *what: object) -> None:
     """Call a listener, plain or async; log what it raises."""
     task = running_task()
     try:
-        await awaited(listener(*what), name)
+        await await_result(listener(*what), name)
     except BaseException as error:
         if not is_failure(error, task):
             raise

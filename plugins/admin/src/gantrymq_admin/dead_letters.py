@@ -21,7 +21,7 @@ import attrs
 from gantrymq.client import Reader
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.pull_result import PullStatus
-from gantrymq.client.reserved import apart
+from gantrymq.client.reserved import split_properties
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props
@@ -144,7 +144,9 @@ def again(letter: ReceivedMessage, topic: str) -> Message:
         raise ClientError(
             f"the dead letter at {letter.broker_name}:{letter.queue_offset} is not sent again: {letter.body_problem}"
         )
-    own, system = apart({name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE})
+    own, system = split_properties(
+        {name: value for name, value in letter.properties.items() if name not in _OF_THE_FAILURE}
+    )
     return Message(topic, letter.body, flag=letter.flag, properties=own, system_properties=system)
 
 

@@ -22,7 +22,7 @@ from faststream import BaseMiddleware
 from faststream.middlewares import AckPolicy
 
 from gantrymq.client import BrokerRefused, ClientError
-from gantrymq.client.user_functions import awaited, is_failure, running_task
+from gantrymq.client.user_functions import await_result, is_failure, running_task
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class HandlerOutcome(BaseMiddleware):
         """Call the handler, and await what it returned."""
         self._message = msg
         try:
-            return await awaited(await call_next(msg), "a handler")
+            return await await_result(await call_next(msg), "a handler")
         except asyncio.CancelledError as error:
             self._failed(error)
 

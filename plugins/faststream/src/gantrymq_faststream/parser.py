@@ -7,7 +7,7 @@ from typing import Any
 from faststream.message import StreamMessage, decode_message
 
 from gantrymq.client import ClientError, ReceivedMessage
-from gantrymq.client.requesting import REPLY_TO_CLIENT
+from gantrymq.client.request_reply import REPLY_TO_CLIENT
 from gantrymq_faststream.message import NOBODY, Acknowledging, GantryBatchMessage, GantryMessage
 from gantrymq_faststream.options import CONTENT_TYPE, CORRELATION_ID, REPLY_TO
 

@@ -23,7 +23,7 @@ from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
 from gantrymq.client import ClientError, Consumer, ReceivedMessage
-from gantrymq.client.requesting import REPLY_TO_CLIENT
+from gantrymq.client.request_reply import REPLY_TO_CLIENT
 from gantrymq_faststream.arguments import refuse_generator, refuse_lists_of_messages, refuse_lists_of_messages_in
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
 from gantrymq_faststream.message import NOBODY, GantryMessage

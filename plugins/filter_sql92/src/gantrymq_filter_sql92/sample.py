@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.reading import read
+from gantrymq.client.queue_reading import read
 from gantrymq.model.queue import MessageQueue
 
 _GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves

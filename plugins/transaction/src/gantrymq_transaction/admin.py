@@ -44,9 +44,11 @@ async def resume_check(admin: Admin, offset_id: str) -> str:
     host, port, _ = parse_offset_id(offset_id)
     address = format_address(host, port)
     header = ResumeCheckHalfMessageRequest(topic=CHECK_MAX_TIME_TOPIC, msg_id=offset_id)
-    await admin.ask(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
+    await admin.request(address, RequestCode.RESUME_CHECK_HALF_MESSAGE, header)
     return address
 
 
 async def _asked(admin: Admin, address: str, code: int, wanted: dict[str, Any]) -> dict[str, Any]:
-    return await admin.ask_json(address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions")
+    return await admin.request_json(
+        address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions"
+    )

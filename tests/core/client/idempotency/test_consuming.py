@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from gantrymq.client import ThreadConnection, idempotent
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
 from gantrymq.errors import InvalidParameter
@@ -44,7 +44,7 @@ def message(record):
     def make(unique_id, body=b"7", more="", **fields):
         text = f"UNIQ_KEY\x01{unique_id}\x02{more}"
         fields.setdefault("log_offset", zlib.crc32(unique_id.encode()))
-        (received,) = received_from(record(properties=text.encode(), body=body, **fields), "b")
+        (received,) = decode_messages(record(properties=text.encode(), body=body, **fields), "b")
         return received
 
     return make

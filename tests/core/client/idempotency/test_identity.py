@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.idempotency.identity import Identity, identity_of
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
@@ -12,7 +12,7 @@ def received(record):
 
     def make(text="", **more):
         pairs = [pair.replace("=", "\x01") + "\x02" for pair in text.split(";") if pair]
-        (message,) = received_from(record(properties="".join(pairs).encode(), **more), "b")
+        (message,) = decode_messages(record(properties="".join(pairs).encode(), **more), "b")
         return message
 
     return make
@@ -72,7 +72,7 @@ def test_a_log_that_begins_anew_has_other_messages_at_the_same_places(received):
 
 def test_messages_of_one_record_have_places_of_their_own(record):
     entries = [BatchEntry(0, b"x", f"UNIQ_KEY\x01U{n}\x02".encode()) for n in range(3)]
-    found = [identity_of(each) for each in received_from(record(body=encode_batch(entries), sys_flag=0xC0), "b")]
+    found = [identity_of(each) for each in decode_messages(record(body=encode_batch(entries), sys_flag=0xC0), "b")]
     assert [each.key for each in found] == ["U0", "U1", "U2"]
     assert len({each.place for each in found}) == 3
 

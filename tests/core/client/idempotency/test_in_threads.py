@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
 from gantrymq.client.idempotency.this_thread import finished
@@ -25,7 +25,7 @@ def path(tmp_path):
 def message(record):
     def make(number):
         text = f"UNIQ_KEY\x01U{number}\x02".encode()
-        (received,) = received_from(record(properties=text, body=b"%d" % number, log_offset=number), "b")
+        (received,) = decode_messages(record(properties=text, body=b"%d" % number, log_offset=number), "b")
         return received
 
     return make

@@ -22,25 +22,25 @@ from gantrymq.client.admin.brokers import CLEANINGS, Counter, CounterWindow, Que
 from gantrymq.client.admin.configuration import ORDER_NAMESPACE
 from gantrymq.client.admin.connections import (
     ConsumedDirectly,
-    ConsumeFigures,
+    ConsumeStatus,
     GroupClient,
     GroupClients,
-    HeldQueueInfo,
+    ProcessQueueInfo,
     RunningInfo,
 )
-from gantrymq.client.admin.messages import FOREVER_MS
-from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
-from gantrymq.client.admin.problems import (
+from gantrymq.client.admin.errors import (
     AnswerUnreadable,
     ClusterUnclear,
-    HalfReset,
     NotABroker,
     NotANameServer,
     NothingCommitted,
     OffsetOutside,
+    PartialReset,
     QueueUnknown,
     RequestNotServed,
 )
+from gantrymq.client.admin.messages import FOREVER_MS
+from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.client.admin.progress import QueueProgress, QueueTimes
 from gantrymq.client.admin.topics import QueueStats
 
@@ -51,14 +51,12 @@ __all__ = [
     "Admin",
     "AnswerUnreadable",
     "ClusterUnclear",
-    "ConsumeFigures",
+    "ConsumeStatus",
     "ConsumedDirectly",
     "Counter",
     "CounterWindow",
     "GroupClient",
     "GroupClients",
-    "HalfReset",
-    "HeldQueueInfo",
     "NotABroker",
     "NotANameServer",
     "NothingCommitted",
@@ -66,6 +64,8 @@ __all__ = [
     "OffsetOutside",
     "OffsetReset",
     "OffsetTarget",
+    "PartialReset",
+    "ProcessQueueInfo",
     "QueueEntries",
     "QueueEntryInfo",
     "QueueProgress",

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from gantrymq.client.admin.asking import each
 from gantrymq.client.admin.connections import GroupClients
 from gantrymq.client.admin.offset_moves import EARLIEST, LATEST, OffsetMove, OffsetTarget
+from gantrymq.client.admin.requests import each
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.queue import MessageQueue
@@ -31,7 +31,7 @@ SERVER_SIDE: Final = "useServerSideResetOffset"
 class _Asks(Protocol):
     """What is used of `Admin`."""
 
-    async def ask(self, address: str, code: RequestCode, header: ResetOffsetRequest) -> Command: ...
+    async def request(self, address: str, code: RequestCode, header: ResetOffsetRequest) -> Command: ...
     async def groups(self, address: str) -> dict[str, GroupConfig]: ...
     async def consumer_connections(self, address: str, group: str) -> GroupClients | None: ...
     async def broker_settings(self, address: str) -> dict[str, str]: ...
@@ -101,7 +101,7 @@ class BrokerOffsets:
                 queue_id=move.queue_id,
                 offset=move.after,
             )
-            await self._admin.ask(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+            await self._admin.request(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
         await each(moves, one)
 
@@ -128,7 +128,7 @@ class BrokerOffsets:
         refuse_by_members(self.name, group, target)
         time_ms = {EARLIEST: 0, LATEST: -1}.get(target.edge, target.time_ms)
         header = ResetOffsetRequest(topic=self._topic, group=group, timestamp=time_ms or 0, is_force=True)
-        await self._admin.ask(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+        await self._admin.request(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
     async def _place(self, queue: MessageQueue, target: OffsetTarget | dict[int, int], lowest: int, end: int) -> int:
         """Where *target* is in a queue; within its bounds, but for a queue offset that was asked for."""

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.admin.asking import Asking
-from gantrymq.client.admin.problems import reading
+from gantrymq.client.admin.errors import parsing
+from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.errors import InvalidParameter
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.admin import CleanRequest, ViewBrokerStatsDataRequest
@@ -64,14 +64,14 @@ class QueueEntries:
     entries: tuple[QueueEntryInfo, ...]
 
 
-class BrokerCalls(Asking):
+class BrokerCalls(AdminRequests):
     """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
     ConnectionLost, CallTimeout without an answer."""
 
     async def runtime_info(self, address: str) -> dict[str, str]:
         """A broker's figures by name, as texts; which there are depends on its version."""
-        found = await self.ask_json(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="figures")
-        with reading(f"the figures of {address}"):
+        found = await self.request_json(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="figures")
+        with parsing(f"the figures of {address}"):
             return {str(name): str(value) for name, value in sorted((found.get("table") or {}).items())}
 
     async def counter(self, address: str, name: str, key: str) -> Counter:
@@ -87,8 +87,8 @@ class BrokerCalls(Asking):
             BrokerRefused: nothing was counted under that name and key since the broker started.
         """
         header = ViewBrokerStatsDataRequest(stats_name=name, stats_key=key)
-        found = await self.ask_json(address, RequestCode.VIEW_BROKER_STATS_DATA, header, what="counters")
-        with reading(f"the counter {name} of {address}"):
+        found = await self.request_json(address, RequestCode.VIEW_BROKER_STATS_DATA, header, what="counters")
+        with parsing(f"the counter {name} of {address}"):
             return Counter(*(_window(found.get(each) or {}) for each in ("statsMinute", "statsHour", "statsDay")))
 
     async def queue_entries(self, address: str, topic: str, queue_id: int, start: int, count: int) -> QueueEntries:
@@ -98,8 +98,8 @@ class BrokerCalls(Asking):
             BrokerRefused: the broker has no such queue.
         """
         header = QueryConsumeQueueRequest(topic=topic, queue_id=queue_id, index=start, count=count)
-        found = await self.ask_json(address, RequestCode.QUERY_CONSUME_QUEUE, header, what="entries")
-        with reading(f"the entries of queue {queue_id} of {topic} at {address}"):
+        found = await self.request_json(address, RequestCode.QUERY_CONSUME_QUEUE, header, what="entries")
+        with parsing(f"the entries of queue {queue_id} of {topic} at {address}"):
             entries = tuple(
                 QueueEntryInfo(int(each["physicOffset"]), int(each["physicSize"]), int(each["tagsCode"]))
                 for each in found.get("queueData") or ()
@@ -114,7 +114,7 @@ class BrokerCalls(Asking):
         """
         if what not in CLEANINGS:
             raise InvalidParameter(f"a broker does not clean {what!r}, but one of {', '.join(CLEANINGS)}")
-        return (await self.ask(address, CLEANINGS[what], CleanRequest(report=True))).remark or ""
+        return (await self.request(address, CLEANINGS[what], CleanRequest(report=True))).remark or ""
 
 
 def _window(members: Mapping[str, Any]) -> CounterWindow:

@@ -5,13 +5,13 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
-from gantrymq.client.admin.asking import Asking
+from gantrymq.client.admin.errors import ClusterUnclear
 from gantrymq.client.admin.headers import (
     AddWritePermResponse,
     WipeWritePermResponse,
     WritePermRequest,
 )
-from gantrymq.client.admin.problems import ClusterUnclear
+from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.client.routes import ClusterInfo, parse_clusters
 from gantrymq.client.rpc import reply_header
 from gantrymq.remoting.codes import RequestCode
@@ -19,7 +19,7 @@ from gantrymq.remoting.codes import RequestCode
 __all__ = ["ClusterCalls"]
 
 
-class ClusterCalls(Asking):
+class ClusterCalls(AdminRequests):
     """Of `Admin`."""
 
     async def clusters(self, server: str | None = None) -> ClusterInfo:
@@ -32,7 +32,9 @@ class ClusterCalls(Asking):
             ConnectFailed: no name server answers.
             BrokerRefused: it does not tell.
         """
-        return parse_clusters((await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, None, server)).payload)
+        return parse_clusters(
+            (await self._request_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, None, server)).payload
+        )
 
     async def masters(self, cluster: str | None = None) -> tuple[str, ...]:
         """Addresses of the masters of *cluster*, or of the only cluster there is, in the order of their names.
@@ -66,7 +68,9 @@ class ClusterCalls(Asking):
         """
         header, code = WritePermRequest(broker_name=broker_name), RequestCode.WIPE_WRITE_PERM_OF_BROKER
         return {
-            server: reply_header(WipeWritePermResponse, await self.ask(server, code, header), server).wipe_topic_count
+            server: reply_header(
+                WipeWritePermResponse, await self.request(server, code, header), server
+            ).wipe_topic_count
             for server in self.name_servers
         }
 
@@ -74,6 +78,6 @@ class ClusterCalls(Asking):
         """Undo `wipe_write_permission`: every topic of the broker may be read and written. Returns and raises as it."""
         header, code = WritePermRequest(broker_name=broker_name), RequestCode.ADD_WRITE_PERM_OF_BROKER
         return {
-            server: reply_header(AddWritePermResponse, await self.ask(server, code, header), server).add_topic_count
+            server: reply_header(AddWritePermResponse, await self.request(server, code, header), server).add_topic_count
             for server in self.name_servers
         }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gantrymq.client.admin.asking import Asking, members_of
+from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import KvListRequest, KvRequest, KvResponse, PutKvRequest
-from gantrymq.client.admin.problems import reading
+from gantrymq.client.admin.requests import AdminRequests, members_of
 from gantrymq.client.rpc import reply_header
 from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -23,7 +23,7 @@ ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 """Where name servers keep how an ordered topic lies: its name to ``broker-a:4;broker-b:8``, queues by broker."""
 
 
-class ConfigurationCalls(Asking):
+class ConfigurationCalls(AdminRequests):
     """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the server's code, or ConnectFailed,
     ConnectionLost, CallTimeout without an answer."""
 
@@ -38,7 +38,7 @@ class ConfigurationCalls(Asking):
             InvalidParameter: a key or value spans lines.
             BrokerRefused: code 16, a key is black-listed; 1, it cannot change now or the value does not fit.
         """
-        await self.ask(address, RequestCode.UPDATE_BROKER_CONFIG, body=_properties(settings))
+        await self.request(address, RequestCode.UPDATE_BROKER_CONFIG, body=_properties(settings))
 
     async def name_server_settings(self, server: str | None = None) -> dict[str, str]:
         """Every setting of one name server as text, sorted by key; of the first one as given where none is named."""
@@ -54,25 +54,27 @@ class ConfigurationCalls(Asking):
         """
         servers, body = (server,) if server else self.name_servers, _properties(settings)
         for each in servers:
-            await self.ask(each, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
+            await self.request(each, RequestCode.UPDATE_NAMESRV_CONFIG, body=body)
         return servers
 
     async def kv_values(self, namespace: str) -> dict[str, str]:
         """All keys of a namespace with their values, sorted; empty for one that nobody wrote to."""
         try:
-            reply = await self._ask_name_server(RequestCode.GET_KVLIST_BY_NAMESPACE, KvListRequest(namespace=namespace))
+            reply = await self._request_name_server(
+                RequestCode.GET_KVLIST_BY_NAMESPACE, KvListRequest(namespace=namespace)
+            )
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
         table = members_of(reply, "the values of a name server").get("table") or {}
-        with reading("the values of a name server"):
+        with parsing("the values of a name server"):
             return {str(key): str(value) for key, value in sorted(table.items())}
 
     async def kv_value(self, namespace: str, key: str) -> str | None:
         """One value, None where there is none."""
         try:
-            reply = await self._ask_name_server(RequestCode.GET_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+            reply = await self._request_name_server(RequestCode.GET_KV_CONFIG, KvRequest(namespace=namespace, key=key))
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.QUERY_NOT_FOUND:
                 return None
@@ -83,16 +85,16 @@ class ConfigurationCalls(Asking):
         """Set a value at every name server as given; an error leaves it set at those before."""
         header = PutKvRequest(namespace=namespace, key=key, value=value)
         for server in self.name_servers:
-            await self.ask(server, RequestCode.PUT_KV_CONFIG, header)
+            await self.request(server, RequestCode.PUT_KV_CONFIG, header)
 
     async def delete_kv_value(self, namespace: str, key: str) -> None:
         """Remove a value at every name server as given; fine where there is none."""
         for server in self.name_servers:
-            await self.ask(server, RequestCode.DELETE_KV_CONFIG, KvRequest(namespace=namespace, key=key))
+            await self.request(server, RequestCode.DELETE_KV_CONFIG, KvRequest(namespace=namespace, key=key))
 
     async def _settings(self, address: str, code: RequestCode) -> dict[str, str]:
-        reply = await self.ask(address, code)
-        with reading(f"the settings of {address}"):
+        reply = await self.request(address, code)
+        with parsing(f"the settings of {address}"):
             lines = parse_properties(bytes(reply.payload).decode(errors="replace"), f"the settings of {address}")
         return dict(sorted((line.key, line.value) for line in lines))
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.admin.asking import Asking
-from gantrymq.client.admin.problems import reading
+from gantrymq.client.admin.errors import parsing
+from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.errors import BrokerRefused
 from gantrymq.loose_json import object_key
 from gantrymq.model.queue import MessageQueue
@@ -28,11 +28,11 @@ from gantrymq.remoting.headers.clients import (
 
 __all__ = [
     "ConnectionCalls",
-    "ConsumeFigures",
+    "ConsumeStatus",
     "ConsumedDirectly",
     "GroupClient",
     "GroupClients",
-    "HeldQueueInfo",
+    "ProcessQueueInfo",
     "RunningInfo",
 ]
 
@@ -61,7 +61,7 @@ class GroupClients:
 
 
 @attrs.frozen
-class HeldQueueInfo:
+class ProcessQueueInfo:
     """A queue that a member holds, and the messages it has pulled; queue offsets, 0 without a message."""
 
     committed_offset: int
@@ -77,7 +77,7 @@ class HeldQueueInfo:
 
 
 @attrs.frozen
-class ConsumeFigures:
+class ConsumeStatus:
     """How a member gets on with one topic: of the last minute, failures of the last hour."""
 
     pull_ms: float
@@ -94,8 +94,8 @@ class RunningInfo:
 
     properties: Mapping[str, str]  # its settings, sorted by name
     subscriptions: tuple[Subscription, ...]  # sorted by topic
-    queues: Mapping[MessageQueue, HeldQueueInfo]  # that it holds, sorted; none of a member that pops
-    figures: Mapping[str, ConsumeFigures]  # by topic
+    queues: Mapping[MessageQueue, ProcessQueueInfo]  # that it holds, sorted; none of a member that pops
+    figures: Mapping[str, ConsumeStatus]  # by topic
     stacks: str  # of its threads, where they were asked for and it is one of Java
 
 
@@ -114,7 +114,7 @@ class ConsumedDirectly:
         return self.result in ("CR_SUCCESS", "CR_COMMIT")
 
 
-class ConnectionCalls(Asking):
+class ConnectionCalls(AdminRequests):
     """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
     ConnectionLost, CallTimeout without an answer."""
 
@@ -127,7 +127,7 @@ class ConnectionCalls(Asking):
         """
         header = GetConsumerListByGroupRequest(consumer_group=group)
         try:
-            found = await self.ask_json(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, what="members")
+            found = await self.request_json(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header, what="members")
         except BrokerRefused as problem:
             if problem.remark.startswith(NO_MEMBERS):
                 return ()
@@ -138,12 +138,14 @@ class ConnectionCalls(Asking):
         """Who of a consumer group is connected to one broker; None when nobody is."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
         try:
-            found = await self.ask_json(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, what="connections")
+            found = await self.request_json(
+                address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, what="connections"
+            )
         except BrokerRefused as problem:
             if problem.response_code == ResponseCode.CONSUMER_NOT_ONLINE:
                 return None
             raise
-        with reading(f"the connections of group {group}"):
+        with parsing(f"the connections of group {group}"):
             return _clients(found, group)
 
     async def producer_connections(self, address: str, group: str) -> tuple[GroupClient, ...]:
@@ -153,14 +155,14 @@ class ConnectionCalls(Asking):
             BrokerRefused: nobody is.
         """
         header = GetProducerConnectionListRequest(producer_group=group)
-        found = await self.ask_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, what="connections")
-        with reading(f"the connections of group {group}"):
+        found = await self.request_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, what="connections")
+        with parsing(f"the connections of group {group}"):
             return _sorted(_client(each, "clientAddr") for each in found.get("connectionSet") or ())
 
     async def producers(self, address: str) -> dict[str, tuple[GroupClient, ...]]:
         """Every producer group with connections to one broker, sorted by name, and who they are."""
-        found = await self.ask_json(address, RequestCode.GET_ALL_PRODUCER_INFO, what="producers")
-        with reading(f"the producers of {address}"):
+        found = await self.request_json(address, RequestCode.GET_ALL_PRODUCER_INFO, what="producers")
+        with parsing(f"the producers of {address}"):
             return {
                 str(group): _sorted(_client(each, "remoteIP") for each in members or ())
                 for group, members in sorted((found.get("data") or {}).items())
@@ -179,8 +181,8 @@ class ConnectionCalls(Asking):
             BrokerRefused: it is not connected there, does not answer, or the broker cannot ask it.
         """
         header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
-        found = await self.ask_json(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, what="running info")
-        with reading(f"what {client_id} says of itself"):
+        found = await self.request_json(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, what="running info")
+        with parsing(f"what {client_id} says of itself"):
             return _running(found, group)
 
     async def consume_directly(self, address: str, group: str, client_id: str, offset_id: str) -> ConsumedDirectly:
@@ -196,8 +198,8 @@ class ConnectionCalls(Asking):
             BrokerRefused: there is no such message or member, or the member does not answer.
         """
         header = ConsumeMessageDirectlyRequest(consumer_group=group, client_id=client_id, msg_id=offset_id)
-        found = await self.ask_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, what="results")
-        with reading(f"what {client_id} says of the message"):
+        found = await self.request_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, what="results")
+        with parsing(f"what {client_id} says of the message"):
             return ConsumedDirectly(
                 str(found["consumeResult"]),
                 str(found.get("remark") or ""),
@@ -246,11 +248,11 @@ def _table(members: dict[Any, Any], name: str) -> list[tuple[Any, Any]]:
     return list((members.get(name) or {}).items())
 
 
-def _held(members: dict[str, Any]) -> HeldQueueInfo:
+def _held(members: dict[str, Any]) -> ProcessQueueInfo:
     def whole(name: str) -> int:
         return int(members.get(name) or 0)
 
-    return HeldQueueInfo(
+    return ProcessQueueInfo(
         whole("commitOffset"),
         whole("cachedMsgMinOffset"),
         whole("cachedMsgMaxOffset"),
@@ -264,11 +266,11 @@ def _held(members: dict[str, Any]) -> HeldQueueInfo:
     )
 
 
-def _figures(members: dict[str, Any]) -> ConsumeFigures:
+def _figures(members: dict[str, Any]) -> ConsumeStatus:
     def number(name: str) -> float:
         return float(members.get(name) or 0)
 
-    return ConsumeFigures(
+    return ConsumeStatus(
         number("pullRT"),
         number("pullTPS"),
         number("consumeRT"),

@@ -6,7 +6,7 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 from __future__ import annotations
 
 from gantrymq.client.admin.clusters import ClusterCalls
-from gantrymq.client.admin.problems import RequestNotServed, reading
+from gantrymq.client.admin.errors import RequestNotServed, parsing
 from gantrymq.errors import GroupNotExist
 from gantrymq.loose_json import dumps
 from gantrymq.model import names
@@ -29,8 +29,8 @@ class GroupCalls(ClusterCalls):
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
         """Every group that one broker knows, sorted by name, its own included."""
-        found = await self.ask_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="groups")
-        with reading(f"the groups of {address}"):
+        found = await self.request_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="groups")
+        with parsing(f"the groups of {address}"):
             table = found.get("subscriptionGroupTable") or {}
             return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}
 
@@ -42,7 +42,7 @@ class GroupCalls(ClusterCalls):
         """
         header = GetSubscriptionGroupConfigRequest(group=group)
         try:
-            found = await self.ask_json(
+            found = await self.request_json(
                 address, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header, what="group settings"
             )
         except RequestNotServed:
@@ -50,14 +50,14 @@ class GroupCalls(ClusterCalls):
             if found_here is None:
                 raise GroupNotExist(f"broker {address} knows no group {group}") from None
             return found_here
-        with reading(f"the settings of group {group} at {address}"):
+        with parsing(f"the settings of group {group} at {address}"):
             return GroupConfig.from_json(found)
 
     async def create_group(self, address: str, config: GroupConfig) -> None:
         """Create a group, or change one, at one broker. Raises InvalidParameter: the name is not legal."""
         names.check_group(config.name)
         body = dumps(config.to_json(), sort=True)
-        await self.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        await self.request(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     async def create_group_in(self, config: GroupConfig, cluster: str | None = None) -> tuple[str, ...]:
         """Create or change a group at every master of a cluster; returns their addresses.
@@ -75,18 +75,20 @@ class GroupCalls(ClusterCalls):
     async def delete_group(self, address: str, group: str, *, clean_offsets: bool = False) -> None:
         """Forget a group at one broker, and what it committed when *clean_offsets*; fine where there is none."""
         header = DeleteSubscriptionGroupRequest(group_name=group, clean_offset=clean_offsets)
-        await self.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        await self.request(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
         """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
         header = QueryTopicsByConsumerRequest(group=group)
-        found = await self.ask_json(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, what="topics")
+        found = await self.request_json(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, what="topics")
         return tuple(sorted({str(topic) for topic in found.get("topicList") or ()}))
 
     async def subscription(self, address: str, group: str, topic: str) -> Subscription | None:
         """What the members of a group that are online want of a topic; None where they do not want it."""
         header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
-        found = await self.ask_json(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header, what="subscription")
-        with reading(f"the subscription of group {group} at {address}"):
+        found = await self.request_json(
+            address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header, what="subscription"
+        )
+        with parsing(f"the subscription of group {group} at {address}"):
             data = found.get("subscriptionData")
             return None if data is None else Subscription.from_json(data, group)

@@ -13,9 +13,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from gantrymq.client.admin.problems import AnswerUnreadable
+from gantrymq.client.admin.errors import AnswerUnreadable
 from gantrymq.client.admin.topics import TopicCalls
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.identity import parse_unique_id
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
@@ -84,10 +84,10 @@ class MessageCalls(TopicCalls):
             ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
         """
         address, log_offset = _place(offset_id)
-        reply = await self.ask(
+        reply = await self.request(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )
-        found = list(received_from(reply.payload, "", unwrap=self._started().unwrap))
+        found = list(decode_messages(reply.payload, "", unwrap=self._started().unwrap))
         if not found:
             raise AnswerUnreadable(f"{address} answered a look-up by id with nothing")
         return found[0]
@@ -111,7 +111,8 @@ class MessageCalls(TopicCalls):
         if not brokers:
             raise NoRoute(f"topic {topic} has no broker that can be asked")
         answers = await asyncio.gather(
-            *(self.ask(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers), return_exceptions=True
+            *(self.request(address, RequestCode.QUERY_MESSAGE, request) for _, address in brokers),
+            return_exceptions=True,
         )
         found: list[ReceivedMessage] = []
         reasons: list[str] = []
@@ -126,7 +127,7 @@ class MessageCalls(TopicCalls):
             else:
                 if answer.remark:
                     log.warning("%s: %s", name, answer.remark)
-                all_found = list(received_from(answer.payload, name, unwrap=self._started().unwrap))
+                all_found = list(decode_messages(answer.payload, name, unwrap=self._started().unwrap))
                 right = [each for each in all_found if each.topic == topic and matches(each, key)]
                 found += right
                 if not right:

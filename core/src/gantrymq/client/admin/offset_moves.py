@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import attrs
 
-from gantrymq.client.admin.problems import OffsetOutside
+from gantrymq.client.admin.errors import OffsetOutside
 
 __all__ = ["EARLIEST", "LATEST", "OffsetMove", "OffsetReset", "OffsetTarget", "refuse_outside"]
 

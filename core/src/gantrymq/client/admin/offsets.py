@@ -5,8 +5,8 @@ Source: apache/rocketmq client/.../impl/MQAdminImpl.java (maxOffset, minOffset, 
 
 from __future__ import annotations
 
-from gantrymq.client.admin.asking import Asking, each
 from gantrymq.client.admin.headers import EarliestStoreTimeResponse
+from gantrymq.client.admin.requests import AdminRequests, each
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.rpc import reply_header
 from gantrymq.errors import InvalidParameter
@@ -17,27 +17,27 @@ from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
 __all__ = ["OffsetCalls"]
 
 
-class OffsetCalls(Asking):
+class OffsetCalls(AdminRequests):
     """Of `Admin`. Every call raises `NoRoute` where the queue's broker is not known, `BrokerRefused` with its code, and
     ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one."""
-        return await self._offsets().least(queue)
+        return await self._offsets().min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
-        return await self._offsets().end(queue)
+        return await self._offsets().max_offset(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return await self._offsets().at(queue, time_ms)
+        return await self._offsets().offset_for_timestamp(queue, time_ms)
 
     async def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
         """When the oldest message of the queue was stored, wall time; None for an empty one."""
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
-        reply = await self.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        reply = await self.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         told = reply_header(EarliestStoreTimeResponse, reply, address).timestamp
         return told if told >= 0 else None
 
@@ -74,4 +74,4 @@ class OffsetCalls(Asking):
 
     def _offsets(self, group: str = "") -> GroupOffsets:
         """*group* is nothing where no group is asked about."""
-        return GroupOffsets(self._started(), group, self.ask)
+        return GroupOffsets(self._started(), group, self.request)

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from gantrymq.client.admin.asking import Asking
-from gantrymq.client.admin.problems import reading
+from gantrymq.client.admin.errors import parsing
+from gantrymq.client.admin.requests import AdminRequests
 from gantrymq.loose_json import object_key
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
@@ -35,7 +35,7 @@ class QueueProgress:
     last_stored_ms: int  # store time of the last message consumed, 0 without one
 
     @property
-    def behind(self) -> int:
+    def lag(self) -> int:
         """Messages that are not consumed yet; 0 where an older broker let the group commit more than there is."""
         return max(0, self.max_offset - self.committed)
 
@@ -50,7 +50,7 @@ class QueueTimes:
     late_ms: int  # how long ago the next message of the group was stored; 0 where it has everything
 
 
-class ProgressCalls(Asking):
+class ProgressCalls(AdminRequests):
     """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
     ConnectionLost, CallTimeout without an answer."""
 
@@ -65,17 +65,17 @@ class ProgressCalls(Asking):
             topic: None for every topic that it committed offsets for.
         """
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        members = await self.ask_json(address, RequestCode.GET_CONSUME_STATS, header, what="consume stats")
-        with reading(f"consume stats of {address}"):
+        members = await self.request_json(address, RequestCode.GET_CONSUME_STATS, header, what="consume stats")
+        with parsing(f"consume stats of {address}"):
             return _progress(members)
 
     async def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
         """How far every group is in the queues of one broker, sorted by group; pulls are not told here."""
-        members = await self.ask_json(
+        members = await self.request_json(
             address, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStatsRequest(), what="consume stats"
         )
         found: dict[str, dict[MessageQueue, QueueProgress]] = {}
-        with reading(f"consume stats of {address}"):
+        with parsing(f"consume stats of {address}"):
             for entry in members.get("consumeStatsList") or ():
                 for group, topics in entry.items():
                     for stats in topics:
@@ -85,8 +85,8 @@ class ProgressCalls(Asking):
     async def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
         """Where *group* is in a topic's queues at one broker, by store times, sorted."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
-        members = await self.ask_json(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, what="time spans")
-        with reading(f"the time spans of {address}"):
+        members = await self.request_json(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, what="time spans")
+        with parsing(f"the time spans of {address}"):
             found = {
                 MessageQueue.from_json({"topic": topic, **each["messageQueue"]}): QueueTimes(
                     int(each.get("minTimeStamp") or -1),

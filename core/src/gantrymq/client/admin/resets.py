@@ -12,10 +12,10 @@ import attrs
 from gantrymq.client.admin.broker_offsets import BrokerOffsets, refuse_by_members
 from gantrymq.client.admin.configuration import ConfigurationCalls
 from gantrymq.client.admin.connections import ConnectionCalls
+from gantrymq.client.admin.errors import NothingCommitted, PartialReset, QueueUnknown
 from gantrymq.client.admin.groups import GroupCalls
 from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget, refuse_outside
 from gantrymq.client.admin.offsets import OffsetCalls
-from gantrymq.client.admin.problems import HalfReset, NothingCommitted, QueueUnknown
 from gantrymq.client.admin.progress import ProgressCalls
 from gantrymq.client.admin.topics import TopicCalls
 from gantrymq.errors import ClientError, GroupNotExist
@@ -54,7 +54,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
             NoRoute, GroupNotExist, QueueUnknown: there is no such topic, group or queue.
             OffsetOutside: a queue does not have the offset; nothing was changed.
             InvalidParameter: members would have to understand an offset; nothing was changed.
-            HalfReset: a broker failed; some queues may be set, and the same call again does the rest.
+            PartialReset: a broker failed; some queues may be set, and the same call again does the rest.
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker does not answer; nothing was changed.
         """
         brokers, left_out = await self._knowing(await self._brokers_with(topic, queue_id), group)
@@ -178,7 +178,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
             try:
                 await _set(group, plan, ways, by_members)
             except ClientError as problem:
-                raise HalfReset(f"{problem}; some queues may be set already") from problem
+                raise PartialReset(f"{problem}; some queues may be set already") from problem
         queues = tuple(move for _, moves in plan for move in moves)
         return OffsetReset(topic, dry_run, online, tuple(sorted({way for way in ways if way})), queues)
 

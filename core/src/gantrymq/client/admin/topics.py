@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import attrs
 
-from gantrymq.client.admin.asking import members_of
 from gantrymq.client.admin.clusters import ClusterCalls
+from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import TopicsOfClusterRequest
-from gantrymq.client.admin.problems import reading
+from gantrymq.client.admin.requests import members_of
 from gantrymq.client.routes import TopicRoute, parse_route
 from gantrymq.loose_json import object_key
 from gantrymq.model import names
@@ -51,12 +51,12 @@ class TopicCalls(ClusterCalls):
 
     async def topics(self, server: str | None = None) -> tuple[str, ...]:
         """Names of all topics, sorted. *server* and errors as for `clusters`."""
-        return _topics(await self._ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
+        return _topics(await self._request_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
 
     async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
         """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
         header = TopicsOfClusterRequest(cluster=cluster)
-        return _topics(await self._ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
+        return _topics(await self._request_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
 
     async def route(self, topic: str) -> TopicRoute:
         """The route of one topic.
@@ -66,7 +66,7 @@ class TopicCalls(ClusterCalls):
             as `clusters`: otherwise.
         """
         header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
-        return parse_route((await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).payload)
+        return parse_route((await self._request_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).payload)
 
     async def topic_clusters(self, topic: str) -> tuple[str, ...]:
         """Clusters that have the topic, sorted. Raises as `route`."""
@@ -96,7 +96,7 @@ class TopicCalls(ClusterCalls):
             attributes=",".join(f"{k}={v}" if k.startswith("+") else k for k, v in config.attributes.items()),
             force=False,
         )
-        await self.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        await self.request(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
 
     async def create_topic_in(self, config: TopicConfig, cluster: str | None = None) -> tuple[str, ...]:
         """Create or change a topic at every master of a cluster.
@@ -122,14 +122,14 @@ class TopicCalls(ClusterCalls):
             BrokerRefused: code 17, it knows none of that name.
         """
         header = GetTopicConfigRequest(topic=topic, lo=True)
-        found = await self.ask_json(address, RequestCode.GET_TOPIC_CONFIG, header, what="topic settings")
-        with reading(f"the settings of topic {topic} at {address}"):
+        found = await self.request_json(address, RequestCode.GET_TOPIC_CONFIG, header, what="topic settings")
+        with parsing(f"the settings of topic {topic} at {address}"):
             return TopicConfig.from_json(found)
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
         """Every topic that one broker knows, sorted by name, its own included."""
-        found = await self.ask_json(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="topics")
-        with reading(f"the topics of {address}"):
+        found = await self.request_json(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="topics")
+        with parsing(f"the topics of {address}"):
             table = found.get("topicConfigTable") or {}
             return {str(name): TopicConfig.from_json(table[name], str(name)) for name in sorted(table)}
 
@@ -145,17 +145,17 @@ class TopicCalls(ClusterCalls):
         """
         masters = await self.masters(cluster)
         for master in masters:
-            await self.ask(master, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerRequest(topic=topic))
+            await self.request(master, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerRequest(topic=topic))
         header = DeleteTopicInNamesrvRequest(topic=topic, cluster_name=cluster)
         for server in self.name_servers:
-            await self.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
+            await self.request(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
         return masters
 
     async def topic_stats(self, address: str, topic: str) -> dict[MessageQueue, QueueStats]:
         """Offsets of a topic's queues at one broker, sorted. Raises BrokerRefused: code 17, it has no such topic."""
         header = GetTopicStatsInfoRequest(topic=topic)
-        members = await self.ask_json(address, RequestCode.GET_TOPIC_STATS_INFO, header, what="topic stats")
-        with reading(f"topic stats of {address}"):
+        members = await self.request_json(address, RequestCode.GET_TOPIC_STATS_INFO, header, what="topic stats")
+        with parsing(f"topic stats of {address}"):
             found = {
                 MessageQueue.from_json(object_key(key)): QueueStats(
                     int(stats["minOffset"]), int(stats["maxOffset"]), int(stats.get("lastUpdateTimestamp") or 0)
@@ -176,7 +176,7 @@ class TopicCalls(ClusterCalls):
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
         """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
-        found = await self.ask_json(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, what="groups")
+        found = await self.request_json(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, what="groups")
         return tuple(sorted({str(group) for group in found.get("groupList") or ()}))
 
 

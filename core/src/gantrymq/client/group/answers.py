@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.decoding import received_from
+from gantrymq.client.decoding import decode_messages
 from gantrymq.client.group.figures import Figures
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
@@ -43,7 +43,7 @@ class Direct:
 
 
 class ConsumerAnswers:
-    """`gantrymq.client.broker_requests.AsksConsumer` of one member."""
+    """`gantrymq.client.broker_requests.ConsumerRequestHandler` of one member."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class ConsumerAnswers:
         header = reply_header(ConsumeMessageDirectlyRequest, asked, "the broker")
         clock = self._member.instance.world.clock
         message = next(
-            received_from(asked.payload, header.broker_name or "", unwrap=self._member.instance.unwrap), None
+            decode_messages(asked.payload, header.broker_name or "", unwrap=self._member.instance.unwrap), None
         )
         if message is None:
             raise ClientError("there is no message to consume in the request")

@@ -23,7 +23,7 @@ import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import ConnectOptions, apart
+from gantrymq.client.connection_config import ConnectOptions, split_options
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
@@ -33,7 +33,7 @@ from gantrymq.client.group.streams import Batches, Messages, Portions
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.client.tracing.watching import Watching, WatchOptions
+from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.client.user_functions import check_function
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import names
@@ -51,7 +51,7 @@ logger = logging.getLogger("gantrymq.client")
 CONCURRENCY: Final = 20
 
 
-class GroupOptions(WatchOptions, SettingOptions, total=False):
+class GroupOptions(InstrumentationOptions, SettingOptions, total=False):
     """Options that consumers and lite pull consumers share; meanings and defaults are said there."""
 
     expression: str
@@ -116,7 +116,7 @@ class Consumer(BaseClient):
         """
         names.check_group(group)
         self.group = group
-        settings, connect = apart(type(self), options, SettingOptions.__annotations__)
+        settings, connect = split_options(type(self), options, SettingOptions.__annotations__)
         self.settings = ConsumerSettings(**settings)
         super().__init__(namesrv, **connect)
         self._subscriptions = subscriptions_of(topics, expression, expression_type)
@@ -130,7 +130,7 @@ class Consumer(BaseClient):
             check_function(on_rebalance, f"on_rebalance of {group}")
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
-        self._watching = Watching(hooks, trace)
+        self._instrumentation = Instrumentation(hooks, trace)
         self._run: ConsumerRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
@@ -142,9 +142,9 @@ class Consumer(BaseClient):
             self._subscriptions,
             self._strategy,
             on_rebalance=self._on_rebalance,
-            known_as=self._connecting.instance_name,
+            known_as=self._connection_config.instance_name,
             offsets_folder=self._offsets_folder,
-            watching=self._watching,
+            instrumentation=self._instrumentation,
         )
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
@@ -156,13 +156,13 @@ class Consumer(BaseClient):
     async def _finish(self) -> None:
         if self._run is not None:
             await self._run.finish(self._closers)
-        await self._watching.flush()
+        await self._instrumentation.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
         run, self._run = self._run, None
         if run is not None:
             await run.end()
-        await self._watching.close()
+        await self._instrumentation.close()
         await instance.registration.remove_consumer(self.group)
 
     def __aiter__(self) -> Messages:
@@ -313,7 +313,7 @@ class Consumer(BaseClient):
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._watching.trace
+        return self._instrumentation.trace
 
     def _running(self) -> ConsumerRun:
         self._started()

@@ -15,7 +15,7 @@ from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.group.working import Working
 from gantrymq.client.instance import ClientInstance
-from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.subscription import Subscription
 
@@ -36,7 +36,7 @@ class ConsumerRun(MemberRun):
         on_rebalance: Rebalanced | None,
         known_as: str,
         offsets_folder: str | None,
-        watching: Watching,
+        instrumentation: Instrumentation,
     ) -> None:
         """Arguments as `MemberRun` has them; *watching* is told of what is consumed."""
         super().__init__(
@@ -52,14 +52,14 @@ class ConsumerRun(MemberRun):
         )
         self._directs: dict[int, Direct] = {}
         self._failing = Failing(instance, group, settings, self.member.handing)
-        hooks = watching.consumptions(
+        hooks = instrumentation.consumptions(
             instance, group, broadcasting=settings.broadcasting, consume_timeout_s=settings.consume_timeout_s
         )
         self.working = Working(self.member, self._failing, self._figures, self._directs, hooks)
         self._pulls: set[asyncio.Task[None]] = set()
         self._moves: set[asyncio.Task[None]] = set()
         self._answer(self._directs)
-        instance.registration.watchers.add(self)
+        instance.registration.listeners.add(self)
         jobs: list[Coroutine[Any, Any, None]] = [self.sharing.run(), self._store_again()]
         if self.member.locking:
             jobs.append(self._renew())

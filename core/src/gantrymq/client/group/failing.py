@@ -14,18 +14,18 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from gantrymq.client.encoded_message import prepare
 from gantrymq.client.group.handing import HandOut
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.outgoing import prepare
 from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
-from gantrymq.client.reserved import apart
-from gantrymq.client.retries import Policy
+from gantrymq.client.reserved import split_properties
+from gantrymq.client.retries import RetryPolicy
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
 from gantrymq.client.send_requests import SendIdentity
-from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.sending import MessageSender, Submission
 from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX
@@ -76,7 +76,7 @@ class Failing:
         self._settings = settings
         self._handing = handing
         self._unit_mode = unit_mode
-        self._sending = Sending(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _nothing)
+        self._sending = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _nothing)
 
     def end(self) -> None:
         """Send nothing any more."""
@@ -133,7 +133,7 @@ class Failing:
         try:
             address = await self._instance.routes.find_broker(message.topic, message.broker_name)
             code = RequestCode.CONSUMER_SEND_MSG_BACK
-            await self._instance.rpc.ask(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
+            await self._instance.rpc.call(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         except GantryError as problem:
             self._instance.outages.failed(f"sending back messages of {message.topic} for {self._group}", problem)
             return await self._copied(message)
@@ -146,7 +146,7 @@ class Failing:
         copy = retry_copy(message, self._group, self._settings.tries)
         submission = Submission(copy.topic, len(copy.body), lambda: prepare(copy, self._instance.ids.next))
         try:
-            await self._sending.send(submission, None, SEND_TIMEOUT_S, Policy(attempts=3))
+            await self._sending.send(submission, None, SEND_TIMEOUT_S, RetryPolicy(attempts=3))
         except GantryError as problem:
             self._instance.outages.failed(f"sending messages to {copy.topic}", problem)
             return False
@@ -155,7 +155,7 @@ class Failing:
 
 def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
     """What goes to the retry topic in place of *message*."""
-    own, found = apart(message.properties)
+    own, found = split_properties(message.properties)
     found.pop(names.TRAN_MSG, None)
     found.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
     found[names.RETRY_TOPIC] = message.topic

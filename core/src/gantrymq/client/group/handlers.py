@@ -21,7 +21,7 @@ from gantrymq.client.group.failing import ReconsumeLater
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.working import Holder, Working
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.user_functions import EXITS, awaited, called, check_function, is_async, is_failure
+from gantrymq.client.user_functions import EXITS, await_result, call_function, check_function, is_async, is_failure
 from gantrymq.errors import InvalidParameter
 
 __all__ = ["Handler", "run_handler"]
@@ -130,7 +130,7 @@ class _Run:
                 try:
                     consumed = await call(handed.messages[0] if batch_size is None else list(handed.messages))
                     if consumed is not None:
-                        consumed = await awaited(consumed, self._name)
+                        consumed = await await_result(consumed, self._name)
                 except ReconsumeLater as later:
                     await holder.failed(later.delay_level)
                 except BaseException as error:
@@ -165,4 +165,4 @@ def _called(handler: Handler, threads: ThreadPoolExecutor | None) -> Callable[[A
     if threads is None:
         return handler
     loop = asyncio.get_running_loop()
-    return lambda messages: loop.run_in_executor(threads, copy_context().run, called, handler, messages)
+    return lambda messages: loop.run_in_executor(threads, copy_context().run, call_function, handler, messages)

@@ -9,7 +9,7 @@ from gantrymq.client.group.handing import Handed
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.calls import ConsumeCalls, UnsettledMessages
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 
 __all__ = ["Kept"]
@@ -20,7 +20,7 @@ _Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
 class Kept:
     """Belongs to one consumer. What is taken out is put back, or settled, by whoever took it."""
 
-    def __init__(self, member: Membership, hooks: ConsumeCalls | None) -> None:
+    def __init__(self, member: Membership, hooks: ConsumeHookCaller | None) -> None:
         """Of queues that *member* holds; *hooks* are told what becomes of each message."""
         self._member = member
         self._queues: dict[_Key, HeldQueue] = {}

@@ -29,14 +29,14 @@ import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import apart
+from gantrymq.client.connection_config import split_options
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, Rebalanced
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.client.user_functions import check_function
 from gantrymq.errors import ClientError, GantryError, InvalidParameter
 from gantrymq.interfaces import AllocationStrategy
@@ -104,7 +104,7 @@ class LitePullConsumer(BaseClient):
             PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
         """
         names.check_group(group)
-        settings, connect = apart(type(self), options, SettingOptions.__annotations__)
+        settings, connect = split_options(type(self), options, SettingOptions.__annotations__)
         for name in ("orderly", "max_tries", "consume_timeout_s", "suspend_s"):
             if name in settings:
                 raise InvalidParameter(f"{name} is no option of a lite pull consumer, whose application decides")
@@ -118,7 +118,7 @@ class LitePullConsumer(BaseClient):
             check_function(on_rebalance, f"on_rebalance of {group}")
         self._on_rebalance = on_rebalance
         self._offsets_folder = offsets_folder
-        self._watching = Watching(hooks, trace)
+        self._instrumentation = Instrumentation(hooks, trace)
         self._run: LitePullRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
@@ -129,7 +129,7 @@ class LitePullConsumer(BaseClient):
             self._subscriptions,
             auto_commit=self._auto_commit,
             on_rebalance=self._on_rebalance,
-            known_as=self._connecting.instance_name,
+            known_as=self._connection_config.instance_name,
             offsets_folder=self._offsets_folder,
         )
         if self._subscriptions:
@@ -138,7 +138,7 @@ class LitePullConsumer(BaseClient):
             except ClientError:
                 self._run = None
                 raise
-        self._run.hooks = self._watching.consumptions(
+        self._run.hooks = self._instrumentation.consumptions(
             instance, self.group, broadcasting=self.settings.broadcasting, consume_timeout_s=math.inf
         )
         self._run.begin()
@@ -146,7 +146,7 @@ class LitePullConsumer(BaseClient):
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._watching.trace
+        return self._instrumentation.trace
 
     def _join(self, instance: ClientInstance, run: LitePullRun) -> None:
         """Become a member of the group. Raises ClientError: this client has one already."""
@@ -166,7 +166,7 @@ class LitePullConsumer(BaseClient):
         run, self._run = self._run, None
         if run is not None:
             await run.end()
-            await self._watching.close()
+            await self._instrumentation.close()
             if run.sharing_out:
                 await instance.registration.remove_consumer(self.group)
 
@@ -316,7 +316,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         run.assigned(queue)
         offsets = run.member.offsets
-        least, end = await asyncio.gather(offsets.least(queue), offsets.end(queue))
+        least, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
         if not least <= offset <= end:
             raise InvalidParameter(f"offset {offset} cannot be sought: {queue} has {least} to {end}")
         run.restart(run.assigned(queue), offset)
@@ -325,14 +325,14 @@ class LitePullConsumer(BaseClient):
         """`seek` to the first message that the queue still has. Raises as `seek`."""
         run = self._running()
         run.assigned(queue)
-        least = await run.member.offsets.least(queue)
+        least = await run.member.offsets.min_offset(queue)
         run.restart(run.assigned(queue), least)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """`seek` to the message that comes next. Raises as `seek`."""
         run = self._running()
         run.assigned(queue)
-        end = await run.member.offsets.end(queue)
+        end = await run.member.offsets.max_offset(queue)
         run.restart(run.assigned(queue), end)
 
     def position(self, queue: MessageQueue) -> int:
@@ -342,7 +342,7 @@ class LitePullConsumer(BaseClient):
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return await self._running().member.offsets.at(queue, time_ms)
+        return await self._running().member.offsets.offset_for_timestamp(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's stored offset in *queue*, None when it has none."""
@@ -367,7 +367,7 @@ class LitePullConsumer(BaseClient):
             return
         for queue, offset in offsets.items():
             run.assigned(queue)
-            end = await run.member.offsets.end(queue)
+            end = await run.member.offsets.max_offset(queue)
             if not 0 <= offset <= end:
                 raise InvalidParameter(f"offset {offset} cannot be committed: {queue} ends at {end}")
         await run.commit(offsets)

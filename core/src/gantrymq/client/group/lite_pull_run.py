@@ -14,9 +14,9 @@ from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.calls import ConsumeCalls
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
-from gantrymq.client.user_functions import told
+from gantrymq.client.user_functions import notify
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
@@ -62,7 +62,7 @@ class LitePullRun(MemberRun):
         self.assigning = False  # whether queues were assigned
         self._polled: Handed | None = None  # what counts as consumed at the next poll
         self._polled_s = 0.0
-        self.hooks: ConsumeCalls | None = None  # told of what is polled
+        self.hooks: ConsumeHookCaller | None = None  # told of what is polled
         self._hooked: ConsumeContext | None = None  # of what was polled last
         self._stored: dict[MessageQueue, tuple[HeldQueue, int]] = {}  # by `commit`, while the queue is held
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -71,7 +71,7 @@ class LitePullRun(MemberRun):
 
     def begin(self) -> None:
         """Start what runs by itself."""
-        self._instance.registration.watchers.add(self)
+        self._instance.registration.listeners.add(self)
         self._jobs.append(self._instance.job(self._look()))
         if self.member.commits:
             self._jobs.append(self._instance.job(self._store_again()))
@@ -185,7 +185,7 @@ class LitePullRun(MemberRun):
             self._stored[queue] = held, offset
 
     def broker_lost(self, broker_name: str) -> None:
-        """As `BrokerWatcher` promises."""
+        """As `BrokerListener` promises."""
         super().broker_lost(broker_name)
         self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
 
@@ -238,4 +238,4 @@ class LitePullRun(MemberRun):
                 if set(queues) != set(before):
                     self._watched[topic] = (queues, listeners)
                     for listener in listeners:
-                        await told(f"a listener of {self.member.group}", listener, topic, queues)
+                        await notify(f"a listener of {self.member.group}", listener, topic, queues)

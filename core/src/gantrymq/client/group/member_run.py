@@ -22,7 +22,7 @@ from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.time_limits import within
-from gantrymq.client.user_functions import told
+from gantrymq.client.user_functions import notify
 from gantrymq.errors import CallTimeout
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.queue import MessageQueue
@@ -105,13 +105,13 @@ class MemberRun(ABC):
         await self.member.progress.store(self.member.to_store())
 
     def broker_lost(self, broker_name: str) -> None:
-        """As `BrokerWatcher` promises."""
+        """As `BrokerListener` promises."""
         self.member.progress.forget(broker_name)
         if self.sharing.strategy is not None:
             self.sharing.broker_lost(broker_name)
 
     def broker_back(self, broker_name: str) -> None:
-        """As `BrokerWatcher` promises."""
+        """As `BrokerListener` promises."""
         self.sharing.broker_back()
 
     async def _store_again(self) -> None:
@@ -122,12 +122,12 @@ class MemberRun(ABC):
     def _answer(self, directs: dict[int, Direct] | None) -> None:
         """Tools may ask what it does; *directs* are the messages that they have consumed here, None where none is."""
         self._answers = ConsumerAnswers(self.member, self.sharing, self._figures, directs, self._started_ms)
-        self._instance.asked.consumers[self.member.group] = self._answers
+        self._instance.broker_requests.consumers[self.member.group] = self._answers
 
     async def _stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """End *tasks*, store the progress where that is done by itself, give the queues up."""
         member, tasks = self.member, tuple(tasks)
-        self._instance.registration.watchers.discard(self)
+        self._instance.registration.listeners.discard(self)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,7 +138,7 @@ class MemberRun(ABC):
         for held in member.held.values():
             held.drop()
         if self._answers is not None:
-            self._instance.asked.consumers.pop(member.group, None)
+            self._instance.broker_requests.consumers.pop(member.group, None)
 
     def _log_move(self, held: HeldQueue, offset: int) -> None:
         logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self.member.group, offset)
@@ -146,4 +146,4 @@ class MemberRun(ABC):
     async def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
         logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(gone))
         if self._on_rebalance is not None:
-            await told(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, gone)
+            await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, gone)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.decoding import parse_tags
 from gantrymq.client.group.handing import HandOut
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.progress import Progress
@@ -68,7 +68,7 @@ def subscription_of(topic: str, expression: str, expression_type: str) -> Subscr
     check_topic(topic)
     if expression_type != TAG:
         return Subscription(topic, expression, expression_type)
-    tags = sorted(wanted_tags(expression))
+    tags = sorted(parse_tags(expression))
     return Subscription(
         topic, " || ".join(tags) or ALL, TAG, tags=tuple(tags), codes=tuple(tags_code(tag) for tag in tags)
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from gantrymq.client.credentials import AccessDenied
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.decoding import parse_tags
 from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.pull_result import PullResult, PullStatus, read_pull_reply
@@ -120,7 +120,7 @@ class Pulling:
         reply, address = await member.pulls.pull(
             queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
         )
-        tags = wanted_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
+        tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
         check, unwrap = member.settings.check_crcs, member.instance.unwrap
         result = read_pull_reply(reply, address, queue.broker_name, tags, asked, unwrap, check_crcs=check)
         member.pulls.note(queue, result)

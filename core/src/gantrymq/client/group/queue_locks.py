@@ -53,7 +53,7 @@ class QueueLocks:
         for queue in queues:
             try:
                 address = await self._address(queue)
-                await member.instance.rpc.ask(
+                await member.instance.rpc.call(
                     address, RequestCode.UNLOCK_BATCH_MQ, body=self._body([queue]), timeout_s=_TIMEOUT_S
                 )
             except GantryError as problem:
@@ -64,7 +64,7 @@ class QueueLocks:
         member = self._member
         try:
             address = await self._address(queues[0])
-            reply = await member.instance.rpc.ask(
+            reply = await member.instance.rpc.call(
                 address, RequestCode.LOCK_BATCH_MQ, body=self._body(queues), timeout_s=_TIMEOUT_S
             )
             found = loads(reply.payload)

@@ -28,7 +28,7 @@ from gantrymq.client.credentials import AccessDenied
 from gantrymq.client.group.held import IDLE_S, HeldQueue
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.group.queue_locks import QueueLocks
-from gantrymq.client.user_functions import called
+from gantrymq.client.user_functions import call_function
 from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.loose_json import loads
@@ -234,7 +234,7 @@ class Sharing:
         }
         group = instance.wrapped(member.group)
         assert self.strategy is not None
-        mine = called(self.strategy.allocate, group, instance.client_id, [*known_as], ids)
+        mine = call_function(self.strategy.allocate, group, instance.client_id, [*known_as], ids)
         return {known_as[queue] for queue in mine}
 
     async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
@@ -301,8 +301,8 @@ class Sharing:
         if start == "first" or (retries and start == "last"):
             return 0
         if start == "last" or retries:
-            return await member.offsets.end(queue)
-        return await member.offsets.at(queue, start)
+            return await member.offsets.max_offset(queue)
+        return await member.offsets.offset_for_timestamp(queue, start)
 
     async def give_up(self, held: HeldQueue, *, grace_s: float = FINISH_S) -> bool:
         """Store the progress of a queue and forget it. False: a message in hand must be waited for (orderly)."""
@@ -353,10 +353,10 @@ class Sharing:
         names = sorted({queue.broker_name for queue in queues})
         name = names[instance.world.random.randrange(len(names))]
         address = await instance.routes.find_broker(topic, name, 0)
-        await instance.registration.known_at(address)
+        await instance.registration.ensure_registered(address)
         header = GetConsumerListByGroupRequest(consumer_group=group)
         try:
-            reply = await instance.rpc.ask(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+            reply = await instance.rpc.call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
         except BrokerRefused as refusal:
             if refusal.response_code == ResponseCode.SYSTEM_ERROR:  # it does not know the group yet
                 return []

@@ -18,7 +18,7 @@ from gantrymq.client.group.held import HeldQueue
 from gantrymq.client.group.kept import Kept
 from gantrymq.client.group.membership import Membership
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.tracing.calls import ConsumeCalls
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
 
 __all__ = ["Holder", "Working"]
@@ -101,7 +101,7 @@ class Holder:
 class _HookedHolder(Holder):
     """One whose hooks are told."""
 
-    def __init__(self, working: Working, hooks: ConsumeCalls, *, batch: bool) -> None:
+    def __init__(self, working: Working, hooks: ConsumeHookCaller, *, batch: bool) -> None:
         self._hooks = hooks
         self._batch = batch
         self._context: ConsumeContext | None = None
@@ -144,7 +144,7 @@ class Working:
         failing: Failing,
         figures: Figures,
         directs: dict[int, Direct],
-        hooks: ConsumeCalls | None = None,
+        hooks: ConsumeHookCaller | None = None,
     ) -> None:
         """*directs* are the messages that tools have consumed here."""
         self.kept = Kept(member, hooks)

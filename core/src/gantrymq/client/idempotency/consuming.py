@@ -31,7 +31,14 @@ from gantrymq.client.idempotency.cache import RecentKeys
 from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, alias_of, identity_of
 from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.user_functions import awaited, check_function, is_async, is_failure, not_awaited, running_task
+from gantrymq.client.user_functions import (
+    await_result,
+    check_function,
+    is_async,
+    is_failure,
+    require_plain,
+    running_task,
+)
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
@@ -141,9 +148,9 @@ class Idempotent:
 
         async def call(message: Any, connection: Any) -> None:
             if is_plain:
-                await connection.run(lambda own: not_awaited(handler(message, own), name))
+                await connection.run(lambda own: require_plain(handler(message, own), name))
             else:
-                await awaited(await handler(message, connection), name)
+                await await_result(await handler(message, connection), name)
 
         @functools.wraps(handler)
         async def handle(message: Any) -> Any:

@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 from gantrymq.client.idempotency.records import BlockingRecords, Consumed
-from gantrymq.client.user_functions import called
+from gantrymq.client.user_functions import call_function
 from gantrymq.world import Workers
 
 __all__ = ["InThreads", "ThreadConnection", "to_end"]
@@ -33,7 +33,7 @@ class ThreadConnection:
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(connection, *args)`` in a thread, and return (or raise) what it does; one call at a time."""
-        return await to_end(self._workers.run(called, work, self.connection, *args))
+        return await to_end(self._workers.run(call_function, work, self.connection, *args))
 
     async def execute(self, statement: Any, parameters: Any = ()) -> list[Any]:
         """Execute one statement; its rows, none where it has none."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.decoding import received_from, wanted_tags
+from gantrymq.client.decoding import decode_messages, parse_tags
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.receipts import Places, Receipt
@@ -74,7 +74,7 @@ class PopAsked:
     poll_ms: int  # how long the broker may hold the pop
     from_first: bool  # where a new group begins
     orderly: bool = False
-    check_crcs: bool = False  # as for `decoding.received_from`
+    check_crcs: bool = False  # as for `decoding.decode_messages`
     attempt_id: str | None = None  # of a pop in order that is asked again
 
 
@@ -96,7 +96,7 @@ class PopCalls:
         self._instance = instance
         self._group = group
         self._wanted = wanted
-        self._tags = wanted_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
+        self._tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
         self._singly = set[str]()  # addresses that do not know 200151
 
     async def pop(self, broker_name: str, asked: PopAsked) -> Popped:
@@ -133,7 +133,7 @@ class PopCalls:
 
     def _popped(self, reply: Command, address: str, broker_name: str, asked: PopAsked) -> Popped:
         said = reply_header(PopMessageResponse, reply, address)
-        read = received_from(reply.payload, broker_name, check_crcs=asked.check_crcs)
+        read = decode_messages(reply.payload, broker_name, check_crcs=asked.check_crcs)
         messages = [each for each in read if each.queue_id >= 0]
         new = [each for each in messages if POP_CK not in each.properties]
         places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, new)

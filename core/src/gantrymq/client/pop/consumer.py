@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
 import attrs
 
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
@@ -33,7 +33,7 @@ from gantrymq.client.pop.loops import PopLoop
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.pop.run import PopRun
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.client.tracing.watching import Watching
+from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.subscription import ALL, TAG
@@ -132,17 +132,19 @@ class PopConsumer(BaseClient):
         )
         self._auto_ack = auto_ack
         self._renew_for_s = renew_for_s
-        self._watching = Watching(hooks, trace)
+        self._instrumentation = Instrumentation(hooks, trace)
         self._run: PopRun | None = None
 
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._watching.trace
+        return self._instrumentation.trace
 
     def _register(self, instance: ClientInstance) -> None:
         longest_s = self._renew_for_s or self._asked.invisible_ms / 1000
-        hooks = self._watching.consumptions(instance, self.group, broadcasting=False, consume_timeout_s=longest_s)
+        hooks = self._instrumentation.consumptions(
+            instance, self.group, broadcasting=False, consume_timeout_s=longest_s
+        )
         self._run = PopRun(instance, self.group, self._wanted, self._asked, self._renew_for_s, hooks)
 
     async def _finish(self) -> None:
@@ -153,7 +155,7 @@ class PopConsumer(BaseClient):
         run, self._run = self._run, None
         if run is not None:
             await run.end()
-            await self._watching.close()
+            await self._instrumentation.close()
 
     async def pop(
         self, max_count: int | None = None, *, poll_s: float | None = None, invisible_s: float | None = None

@@ -18,7 +18,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.outages import Outages
 from gantrymq.client.pop.calls import PopCalls
 from gantrymq.client.pop.receipts import receipt_of
-from gantrymq.client.reading import AGAIN_S, passes
+from gantrymq.client.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.properties import POP_CK
 from gantrymq.world import Clock
@@ -163,8 +163,8 @@ class Acks:
                     await self._send_some()
                 except ClientError as problem:
                     late = self._clock.monotonic() - self._invisible_s
-                    lost = [each for each in self._waiting if not passes(problem) or each[1] <= late]
-                    self._waiting = [each for each in self._waiting if passes(problem) and each[1] > late]
+                    lost = [each for each in self._waiting if not is_transient(problem) or each[1] <= late]
+                    self._waiting = [each for each in self._waiting if is_transient(problem) and each[1] > late]
                     self._give_up(lost, problem)
                     await self._clock.sleep(AGAIN_S)
         finally:

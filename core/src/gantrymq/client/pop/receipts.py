@@ -21,8 +21,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.problems import AnswerUnreadable
 from gantrymq.errors import ClientError
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK

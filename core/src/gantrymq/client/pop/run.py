@@ -14,8 +14,8 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.calls import PopAsked, PopCalls, Popped
 from gantrymq.client.pop.keeping import Acks, Key, Renewals, key_of
 from gantrymq.client.pop.receipts import receipt_of
-from gantrymq.client.reading import AGAIN_S, passes
-from gantrymq.client.tracing.calls import ConsumeCalls, UnsettledMessages
+from gantrymq.client.queue_reading import AGAIN_S, is_transient
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.properties import POP_CK
@@ -43,7 +43,7 @@ class PopRun:
         wanted: Subscription,
         asked: PopAsked,
         renew_for_s: float | None,
-        hooks: ConsumeCalls | None,
+        hooks: ConsumeHookCaller | None,
     ) -> None:
         """*asked* is what loops ask for; *hooks* are told of what is handed out."""
         clock = instance.world.clock
@@ -137,7 +137,7 @@ class PopRun:
             try:
                 found, full = await self.pop(self._asked)
             except ClientError as problem:
-                if not passes(problem):
+                if not is_transient(problem):
                     raise
                 self._instance.outages.failed(f"popping {self._topic}", problem)
                 await self._clock.sleep(AGAIN_S)

@@ -36,15 +36,17 @@ __all__ = ["Admin"]
 class Admin(Part[AsyncAdmin]):
     """All of `gantrymq.client.Admin`, whose docstrings say what arguments and errors there are."""
 
-    def ask(self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None) -> Command:
+    def request(
+        self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
+    ) -> Command:
         """Ask one server anything; the answer says SUCCESS."""
-        return self._thread.call(lambda: self._made.ask(address, code, header, body))
+        return self._thread.call(lambda: self._made.request(address, code, header, body))
 
-    def ask_json(
+    def request_json(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None, *, what: str
     ) -> dict[Any, Any]:
-        """As `ask`, for a request whose answer is a JSON object: the object. *what* names it in errors."""
-        return self._thread.call(lambda: self._made.ask_json(address, code, header, body, what=what))
+        """As `request`, for a request whose answer is a JSON object: the object. *what* names it in errors."""
+        return self._thread.call(lambda: self._made.request_json(address, code, header, body, what=what))
 
     def clusters(self, server: str | None = None) -> ClusterInfo:
         """Clusters and brokers."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
 from gantrymq.client.client import Client as AsyncClient
-from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.sync.loop_thread import LoopThread
 from gantrymq.client.sync.streams import Stream
 from gantrymq.errors import ClientError

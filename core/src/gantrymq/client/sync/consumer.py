@@ -24,7 +24,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.sync.loop_thread import waited
 from gantrymq.client.sync.part import Part
 from gantrymq.client.sync.streams import Loop, Stream
-from gantrymq.client.user_functions import EXITS, called, check_function, not_awaited
+from gantrymq.client.user_functions import EXITS, call_function, check_function, require_plain
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG
@@ -171,7 +171,7 @@ class Consumer(Part[AsyncConsumer]):
         thread, name = self._thread, f"the handler of {self.group}"
 
         def call(messages: Any) -> object:
-            return not_awaited(called(handler, messages), name)
+            return require_plain(call_function(handler, messages), name)
 
         async def handle(messages: Any) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()

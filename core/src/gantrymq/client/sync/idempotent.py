@@ -22,7 +22,7 @@ from gantrymq.client.idempotency.identity import KeyOf
 from gantrymq.client.idempotency.records import Records
 from gantrymq.client.idempotency.this_thread import InThisThread, finished
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.user_functions import check_function, not_awaited
+from gantrymq.client.user_functions import check_function, require_plain
 from gantrymq.errors import InvalidParameter
 from gantrymq.world import World
 
@@ -98,7 +98,7 @@ class Idempotent:
             several = not isinstance(message, ReceivedMessage)
             with self._attempt(message if several else [message]) as (new, connection):
                 if new:
-                    not_awaited(handler(new if several else message, connection), name)
+                    require_plain(handler(new if several else message, connection), name)
 
         return handle
 

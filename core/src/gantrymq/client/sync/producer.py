@@ -10,7 +10,7 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.producer import Producer as AsyncProducer
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.results import SendResult
-from gantrymq.client.selectors import Where
+from gantrymq.client.selectors import Destination
 from gantrymq.client.sync.part import Part
 from gantrymq.model.queue import MessageQueue
 
@@ -47,7 +47,7 @@ class Producer(Part[AsyncProducer]):
         """Queues that messages of *topic* may be sent to, at least one."""
         return self._thread.call(lambda: self._made.queues(topic))
 
-    def send(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> SendResult:
+    def send(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> SendResult:
         """Send one message and wait until it is stored.
 
         Args:
@@ -59,7 +59,7 @@ class Producer(Part[AsyncProducer]):
         return self._thread.call(lambda: self._made.send(message, queue, timeout_s))
 
     def send_soon(
-        self, message: Message, queue: Where | None = None, timeout_s: float | None = None
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> Future[SendResult]:
         """As `send`, begun now and not waited for: ``result()`` does, and raises what `send` would.
 
@@ -72,18 +72,18 @@ class Producer(Part[AsyncProducer]):
 
         return self._thread.begin(begun)
 
-    def send_oneway(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> None:
+    def send_oneway(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost."""
         self._thread.call(lambda: self._made.send_oneway(message, queue, timeout_s))
 
     def send_batch(
-        self, messages: Sequence[Message], queue: Where | None = None, timeout_s: float | None = None
+        self, messages: Sequence[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> SendResult:
         """Send messages of one topic as one request; they lie next to each other in one queue."""
         return self._thread.call(lambda: self._made.send_batch(messages, queue, timeout_s))
 
     def send_batches(
-        self, messages: Iterable[Message], queue: Where | None = None, timeout_s: float | None = None
+        self, messages: Iterable[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> tuple[SendResult, ...]:
         """Send any number of messages as batches that are as long as they may be, one after the other."""
         return self._thread.call(lambda: self._made.send_batches(messages, queue, timeout_s))
@@ -92,7 +92,9 @@ class Producer(Part[AsyncProducer]):
         """Send what is gathered, and wait until all that was begun before is over; how it went, the futures say."""
         self._thread.call(self._made.flush)
 
-    def request(self, message: Message, queue: Where | None = None, timeout_s: float | None = None) -> ReceivedMessage:
+    def request(
+        self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
+    ) -> ReceivedMessage:
         """Send a question, and wait for the answer of whoever consumes it."""
         return self._thread.call(lambda: self._made.request(message, queue, timeout_s))
 

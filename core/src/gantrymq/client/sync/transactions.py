@@ -22,7 +22,7 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.transactions import Transaction, TransactionState
 from gantrymq.client.transactions import TransactionProducer as AsyncTransactionProducer
-from gantrymq.client.user_functions import called, check_function, not_awaited
+from gantrymq.client.user_functions import call_function, check_function, require_plain
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
@@ -90,7 +90,9 @@ class _InAThread:
     check: Check
 
     async def __call__(self, message: ReceivedMessage) -> TransactionState:
-        return await asyncio.to_thread(lambda: not_awaited(called(self.check, message), "the check of a transaction"))
+        return await asyncio.to_thread(
+            lambda: require_plain(call_function(self.check, message), "the check of a transaction")
+        )
 
 
 def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.client.checks import is_delayed
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, EndTransactionContext, SendContext
 from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore, TraceRecord
 from gantrymq.client.tracing.writer import TraceWriter
+from gantrymq.client.validation import is_delayed
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model import properties as property_names

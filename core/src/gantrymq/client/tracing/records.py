@@ -20,7 +20,7 @@ import enum
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, get_type_hints
 
-from gantrymq.client.problems import AnswerUnreadable
+from gantrymq.client.errors import AnswerUnreadable
 
 __all__ = [
     "EndTransaction",

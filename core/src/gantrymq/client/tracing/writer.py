@@ -18,12 +18,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.encoded_message import prepare
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import prepare
 from gantrymq.client.producer_settings import ProducerSettings
-from gantrymq.client.retries import Policy
+from gantrymq.client.retries import RetryPolicy
 from gantrymq.client.send_requests import SendIdentity
-from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.sending import MessageSender, Submission
 from gantrymq.client.time_limits import within
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
@@ -45,7 +45,7 @@ TIMEOUT_S: Final = 5.0
 CLOSE_S: Final = 5.0  # for what waits when a client is closed
 LAST_S: Final = 1.0  # for what comes while it leaves its brokers
 _COMPRESS_OVER: Final = 4096
-_ATTEMPTS: Final = Policy(attempts=3)
+_ATTEMPTS: Final = RetryPolicy(attempts=3)
 
 
 class TraceWriter:
@@ -57,7 +57,7 @@ class TraceWriter:
         self._instance = instance
         self._clock = instance.world.clock
         identity = SendIdentity(f"_INNER_TRACE_PRODUCER-{group}-{role}-1"[:MAX_GROUP_CHARS])
-        self._sending = Sending(instance, identity, ProducerSettings(), _nothing)
+        self._sending = MessageSender(instance, identity, ProducerSettings(), _nothing)
         self._compressor = Compressor("zlib", 5)
         self._waiting: deque[TraceRecord] = deque()
         self._due = asyncio.Event()

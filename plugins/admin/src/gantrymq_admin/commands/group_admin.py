@@ -241,7 +241,7 @@ async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | 
         queues = []
         for address in addresses:
             progress = await admin.group_progress(address, name)
-            behind = {queue.topic for queue, found in progress.items() if found.behind}
+            behind = {queue.topic for queue, found in progress.items() if found.lag}
             late = {topic: await _late_of(admin, address, name, topic) for topic in sorted(behind)}
             queues += [
                 {
@@ -250,10 +250,10 @@ async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | 
                     "queue": queue.queue_id,
                     "max_offset": found.max_offset,
                     "committed": found.committed,
-                    "behind": found.behind,
+                    "behind": found.lag,
                     "pulled": found.pulled,
                     "last_stored_ms": found.last_stored_ms,
-                    "late_ms": late[queue.topic].get(queue) if found.behind else 0,
+                    "late_ms": late[queue.topic].get(queue) if found.lag else 0,
                 }
                 for queue, found in progress.items()
             ]

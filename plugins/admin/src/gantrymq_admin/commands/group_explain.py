@@ -88,7 +88,7 @@ async def _explain(
     async with Admin(namesrv) as admin:
         for address in await brokers_of(admin, cluster, broker):
             try:
-                said = await admin.ask_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
+                said = await admin.request_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
             except RequestNotServed as problem:
                 raise RefusedWith(
                     3,

@@ -13,8 +13,8 @@ import click
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.outages import Outages
-from gantrymq.client.reading import follow
-from gantrymq.client.reserved import apart
+from gantrymq.client.queue_reading import follow
+from gantrymq.client.reserved import split_properties
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
@@ -100,7 +100,7 @@ def send(
         raise click.UsageError("give --delay or --deliver-at, not both")
     delay_ms = read_duration_ms(delay, param_hint="--delay") if delay is not None else None
     deliver_at_ms = read_time_ms(deliver_at, param_hint="--deliver-at") if deliver_at is not None else None
-    own, system = apart(dict(_property(text) for text in properties))
+    own, system = split_properties(dict(_property(text) for text in properties))
     bodies = [body.encode()] if body is not None else _stdin_lines()
     messages = (
         Message(

@@ -104,7 +104,7 @@ async def _of_broker(
 
 async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, Any]:
     try:
-        return await admin.ask_json(address, PENDING, header, what="pending messages")
+        return await admin.request_json(address, PENDING, header, what="pending messages")
     except RequestNotServed as problem:
         raise RefusedWith(
             3,

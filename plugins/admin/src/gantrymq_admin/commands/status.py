@@ -122,7 +122,7 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
 async def _figures(admin: Admin, address: str) -> dict[str, Any]:
     """What plugins of a broker of ours show: name to value and what it is; nothing where it does not say."""
     try:
-        found = await admin.ask_json(address, SHOWN_FIGURES, what="figures")
+        found = await admin.request_json(address, SHOWN_FIGURES, what="figures")
         return {str(each.pop("name")): each for each in found["figures"]}
     except (BrokerRefused, FormatError, AttributeError, KeyError, TypeError, ValueError):
         return {}

@@ -120,7 +120,7 @@ async def live_groups(
             ends = await _ends(admin, address, wanted)
             if not ends:
                 continue
-            table = await admin.ask_json(address, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
+            table = await admin.request_json(address, RequestCode.GET_ALL_CONSUMER_OFFSET, what="offsets")
             of_broker = ConsumerOffsetsFile.from_json(table).offsets
             found += lags(of_broker, {place: end for place, (_, end) in ends.items()}, name)
             groups = {lag.group for lag in found if lag.broker_name == name}

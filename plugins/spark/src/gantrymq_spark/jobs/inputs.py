@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.decoding import parse_tags
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.columns import selected
 
@@ -106,7 +106,7 @@ def chosen(given: Input) -> Column:
         parts.append(sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.since_ms)))
     if given.until_ms is not None:
         parts.append(sql.col("storeTimestamp") < sql.timestamp_millis(sql.lit(given.until_ms)))
-    if given.tags is not None and (tags := _told("--tags", lambda: wanted_tags(given.tags or ""))):
+    if given.tags is not None and (tags := _told("--tags", lambda: parse_tags(given.tags or ""))):
         parts.append(sql.col("tags").isin(*sorted(tags)))
     if given.sql92 is not None:
         from gantrymq_filter_sql92.filter import Sql92Filter

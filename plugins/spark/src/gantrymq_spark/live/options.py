@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.client.decoding import wanted_tags
+from gantrymq.client.decoding import parse_tags
 from gantrymq.errors import ClientError, ConfigError, InvalidParameter, SubscriptionParseFailed
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
@@ -270,7 +270,7 @@ def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
         return expression, SQL92
     expression = texts.get("tags", ALL).strip()
     try:
-        wanted_tags(expression)
+        parse_tags(expression)
     except ClientError as problem:
         raise ConfigError(f"option tags: {problem}") from None
     return expression or ALL, TAG

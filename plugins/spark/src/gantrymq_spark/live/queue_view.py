@@ -233,7 +233,7 @@ class QueueView:
     async def _first_stored(self, address: str, queue: MessageQueue) -> int | None:
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         async with self._asking:
-            reply = await self._admin.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+            reply = await self._admin.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         told = int((reply.ext or {}).get("timestamp") or -1)
         return told if told >= 0 else None
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.client import PulledRecords, PullStatus, Reader
-from gantrymq.client.decoding import wanted_tags
-from gantrymq.client.reading import AGAIN_S, passes
+from gantrymq.client.decoding import parse_tags
+from gantrymq.client.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
@@ -50,7 +50,7 @@ class RangeRead:
     @property
     def tags(self) -> frozenset[str]:
         """Texts of tags to keep; empty for all."""
-        return wanted_tags(self.expression) if self.expression_type == TAG else frozenset()
+        return parse_tags(self.expression) if self.expression_type == TAG else frozenset()
 
     @property
     def everything(self) -> bool:
@@ -74,7 +74,7 @@ async def read_range(
         try:
             found = await _pull(consumer, wanted, at, how)
         except ClientError as problem:
-            if not passes(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
+            if not is_transient(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
                 raise
             await clock.sleep(AGAIN_S)
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.client import Admin, Reader
-from gantrymq.client.reading import AGAIN_S, passes
+from gantrymq.client.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
@@ -148,7 +148,7 @@ class Session:
             try:
                 return await self._view.look(read)
             except ClientError as problem:
-                if not passes(problem) or (self._clock.monotonic() - begun) * 1000 >= self._options.wait_ms:
+                if not is_transient(problem) or (self._clock.monotonic() - begun) * 1000 >= self._options.wait_ms:
                     raise
             await self._clock.sleep(AGAIN_S)
 

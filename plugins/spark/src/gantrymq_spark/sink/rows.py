@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gantrymq.client import checks
+from gantrymq.client import validation
 from gantrymq.client.message import Message
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import properties as names
@@ -128,7 +128,7 @@ class Rows:
             properties=properties,
             system_properties=system,
         )
-        checks.check_message(message, self._options.max_message_bytes)
+        validation.check_message(message, self._options.max_message_bytes)
         order: str | Source | None = sharding_key or None
         if self._options.keep_queues:
             if source_topic is None or row.get("brokerName") is None or row.get("queueId") is None:

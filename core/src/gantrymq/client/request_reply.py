@@ -25,7 +25,7 @@ from gantrymq.remoting.command import Command
 if TYPE_CHECKING:
     from gantrymq.client.instance import ClientInstance
 
-__all__ = ["CORRELATION_ID", "read_reply", "reply_to", "requested"]
+__all__ = ["CORRELATION_ID", "read_reply", "reply_to", "request_and_wait"]
 
 CORRELATION_ID: Final = "CORRELATION_ID"
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
@@ -34,21 +34,21 @@ _REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 _TRACE_CONTEXT: Final = ("traceparent", "tracestate")  # of W3C; an answer belongs to the trace of its question
 
 
-async def requested(
+async def request_and_wait(
     instance: ClientInstance, message: Message, timeout_s: float, send: Callable[[Message], Awaitable[object]]
 ) -> ReceivedMessage:
     """*message* sent as a request by *send*, and its answer. Raises CallTimeout: there is none after *timeout_s*."""
     correlation_id = f"{instance.world.random.getrandbits(128):032x}"
     asked = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: instance.client_id, TTL: str(int(timeout_s * 1000))}
     answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
-    instance.asked.replies[correlation_id] = answer
+    instance.broker_requests.replies[correlation_id] = answer
     timer = instance.world.clock.call_later(timeout_s, answer.cancel)
     try:
         await send(attrs.evolve(message, system_properties={**message.system_properties, **asked}))
         await asyncio.wait((answer,))
     finally:
         timer.cancel()
-        del instance.asked.replies[correlation_id]
+        del instance.broker_requests.replies[correlation_id]
     if answer.cancelled():
         raise CallTimeout(f"nobody answered the request to {message.topic} within {timeout_s:g} s")
     return answer.result()

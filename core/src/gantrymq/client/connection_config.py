@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gantrymq.remoting.tls_contexts import TlsClient
     from gantrymq.world import World
 
-__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "Connecting", "apart", "unknown_option"]
+__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "split_options", "unknown_option"]
 
 
 class ConnectOptions(TypedDict, total=False):
@@ -67,7 +67,7 @@ CONNECT_OPTIONS: Final = tuple(ConnectOptions.__annotations__)
 
 
 @attrs.frozen
-class Connecting:
+class ConnectionConfig:
     """`ConnectOptions` with their defaults, and the name servers."""
 
     namesrv: str | None = None  # host:port;host:port, or an address server; None for $NAMESRV_ADDR, then 127.0.0.1:9876
@@ -90,7 +90,9 @@ class Connecting:
         return cls(namesrv, **options)
 
 
-def apart(owner: type, options: Mapping[str, Any], settings: Collection[str]) -> tuple[dict[str, Any], ConnectOptions]:
+def split_options(
+    owner: type, options: Mapping[str, Any], settings: Collection[str]
+) -> tuple[dict[str, Any], ConnectOptions]:
     """Options given to a class *owner*: those named in *settings*, and those that say how to connect.
 
     Raises:

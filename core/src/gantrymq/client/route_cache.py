@@ -15,9 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from gantrymq.client.errors import NoNameServer, NotANameServer
 from gantrymq.client.nameservers import NameServerList
 from gantrymq.client.outages import UNREACHABLE, Outages
-from gantrymq.client.problems import NoNameServer, NotANameServer
 from gantrymq.client.routes import BrokerAddresses, TopicRoute, parse_route
 from gantrymq.client.rpc import CALL_TIMEOUT_S, RpcClient, refused
 from gantrymq.errors import ClientError, GantryError, NoRoute
@@ -29,7 +29,7 @@ from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 from gantrymq.world import Clock
 
-__all__ = ["RouteBook"]
+__all__ = ["RouteCache"]
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ RENEW_S = 0.05  # routes are not asked for more often because of failures
 T = TypeVar("T")
 
 
-class RouteBook:
+class RouteCache:
     """Topic to route, broker name to addresses."""
 
     def __init__(
@@ -68,7 +68,7 @@ class RouteBook:
         broker = self._brokers.get(broker_name)
         return broker.readable(broker_id) if broker is not None else None
 
-    def led_by(self, address: str) -> list[str]:
+    def broker_names_at(self, address: str) -> list[str]:
         """The broker names whose master is at *address*, sorted."""
         return sorted(name for name, broker in self._brokers.items() if broker.master == address)
 
@@ -137,7 +137,7 @@ class RouteBook:
             raise NoRoute(f"topic {topic} has no queue to read from: no broker of its route grants reading")
         return queues
 
-    async def look_up(self, topic: str, *, required: bool = True) -> TopicRoute | None:
+    async def fetch_route(self, topic: str, *, required: bool = True) -> TopicRoute | None:
         """The route of *topic*, asked afresh; None where there is none and none is *required*.
 
         Raises:
@@ -198,7 +198,7 @@ class RouteBook:
         except GantryError as problem:
             logger.info("refreshing the route of %s failed: %s", topic, problem)
 
-    async def ask_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
+    async def request_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
         """The answer of the first name server that gives one, with any code, and that server's address.
 
         Raises:

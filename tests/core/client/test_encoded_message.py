@@ -3,8 +3,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.encoded_message import compressed, prepare, prepare_batch
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import packed, prepare, prepare_batch
 from gantrymq.errors import MessageIllegal
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.compression import decompress
@@ -18,25 +18,25 @@ def given(*ids: str) -> Callable[[], str]:
 
 
 def test_every_message_of_a_batch_gets_an_id_that_no_id_of_the_batch_hides():
-    outgoing = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B"), LONG)
-    assert outgoing.unique_ids == ("A", "B")
-    assert outgoing.properties == {"WAIT": "true"}
-    assert [bytes(entry.body) for entry in decode_batch(outgoing.body)] == [b"a", b"b" * 5000]  # not compressed
-    assert outgoing.sys_flag == 0
+    encoded = prepare_batch([Message("T", b"a"), Message("T", b"b" * 5000)], given("A", "B"), LONG)
+    assert encoded.unique_ids == ("A", "B")
+    assert encoded.properties == {"WAIT": "true"}
+    assert [bytes(entry.body) for entry in decode_batch(encoded.body)] == [b"a", b"b" * 5000]  # not compressed
+    assert encoded.sys_flag == 0
 
 
 def test_an_inner_batch_has_an_id_the_tag_and_the_keys_of_its_messages():
     messages = [Message("T", b"a", "Red", "k1 k2"), Message("T", b"b", "Red", ("k2", "k3")), Message("T", b"c", "Red")]
-    outgoing = prepare_batch(messages, given("A", "B", "C", "E"), LONG, inner=True)
-    assert outgoing.unique_ids == ("A", "B", "C")
-    assert outgoing.properties == {"UNIQ_KEY": "E", "WAIT": "true", "TAGS": "Red", "KEYS": "k1 k2 k3"}
+    encoded = prepare_batch(messages, given("A", "B", "C", "E"), LONG, inner=True)
+    assert encoded.unique_ids == ("A", "B", "C")
+    assert encoded.properties == {"UNIQ_KEY": "E", "WAIT": "true", "TAGS": "Red", "KEYS": "k1 k2 k3"}
 
 
 @pytest.mark.parametrize("second", [{"tags": None}, {"tags": "Red", "keys": "k" * 20_000}])
 def test_messages_with_different_tags_or_too_many_keys_are_no_inner_batch(second):
     messages = [Message("T", b"a", "Red"), Message("T", b"b", **second)]
-    outgoing = prepare_batch(messages, given("A", "B", "E"), LONG, inner=True)
-    assert outgoing.properties == {"WAIT": "true"}
+    encoded = prepare_batch(messages, given("A", "B", "E"), LONG, inner=True)
+    assert encoded.properties == {"WAIT": "true"}
 
 
 def test_batch_that_is_too_long_is_refused():
@@ -47,16 +47,16 @@ def test_batch_that_is_too_long_is_refused():
 def test_long_body_is_compressed_as_java_does(golden):
     recorded = golden("compressed send")
     body = decompress(recorded.payload, int(recorded.ext["f"]))
-    outgoing = packed(prepare(Message("GoldenA", body), given("A")), Compressor())
-    assert outgoing.sys_flag == int(recorded.ext["f"]) == 0x301
-    assert decompress(outgoing.body, outgoing.sys_flag) == body
+    encoded = compressed(prepare(Message("GoldenA", body), given("A")), Compressor())
+    assert encoded.sys_flag == int(recorded.ext["f"]) == 0x301
+    assert decompress(encoded.body, encoded.sys_flag) == body
 
 
 def test_message_is_not_changed_and_its_own_id_is_kept():
     message = Message("T", b"x", properties={"a": "b"}, system_properties={"UNIQ_KEY": "MINE"}, wait_stored=False)
-    outgoing = prepare(message, given())
-    assert outgoing.unique_ids == ("MINE",)
-    assert outgoing.properties == {"UNIQ_KEY": "MINE", "a": "b", "WAIT": "false"}
+    encoded = prepare(message, given())
+    assert encoded.unique_ids == ("MINE",)
+    assert encoded.properties == {"UNIQ_KEY": "MINE", "a": "b", "WAIT": "false"}
     assert (message.properties, message.system_properties) == ({"a": "b"}, {"UNIQ_KEY": "MINE"})
 
 

@@ -11,31 +11,31 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from gantrymq.client.auto_batching import AutoBatching, Group
+from gantrymq.client.auto_batching import BatchAccumulator, BatchKey
 from gantrymq.client.compressor import Compressor
+from gantrymq.client.encoded_message import EncodedMessage, prepare, prepare_batch
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message
-from gantrymq.client.outgoing import Outgoing, prepare, prepare_batch
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.results import SendResult
-from gantrymq.client.retries import Policy
-from gantrymq.client.selectors import Balancing, Where, resolved
-from gantrymq.client.sending import Sending, Submission
+from gantrymq.client.retries import RetryPolicy
+from gantrymq.client.selectors import Balancing, Destination, resolve_destination
+from gantrymq.client.sending import MessageSender, Submission
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["SendWays"]
+__all__ = ["SendModes"]
 
 _NO_CODES: Final = frozenset[int]()
-_ONE_QUEUE: Final = Policy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
+_ONE_QUEUE: Final = RetryPolicy(attempts=1, retry_codes=_NO_CODES, one_queue=True)
 
 
-class SendWays:
+class SendModes:
     """Belongs to one producer, from its start to its end; messages are checked before."""
 
     def __init__(
         self,
         instance: ClientInstance,
-        sending: Sending,
+        sending: MessageSender,
         settings: ProducerSettings,
         compressor: Compressor,
         begin: Callable[[Coroutine[Any, Any, None]], object],
@@ -46,14 +46,14 @@ class SendWays:
         self._clock = instance.world.clock
         self._settings = settings
         self._compressor = compressor
-        self._policy = Policy(1 + settings.retries)
-        self._async_policy = Policy(1 + settings.async_retries, _NO_CODES)
-        self._batching: AutoBatching | None = None
+        self._policy = RetryPolicy(1 + settings.retries)
+        self._async_policy = RetryPolicy(1 + settings.async_retries, _NO_CODES)
+        self._batching: BatchAccumulator | None = None
         if settings.batching:
-            self._batching = AutoBatching(instance, sending, settings, self._gathered_out, begin)
+            self._batching = BatchAccumulator(instance, sending, settings, self._gathered_out, begin)
 
     def one(
-        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+        self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """What sends *message*, to be awaited at once, or a future where it is gathered. Errors as `Producer.send`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
@@ -65,31 +65,33 @@ class SendWays:
         return self._out_behind_others(submission, message, where, timeout_s, policy)
 
     def soon(
-        self, message: Message, where: Where | None, timeout_s: float | None, is_async: bool = False
+        self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """As `one`, of *message* as it is now."""
         if self._batching is not None:
             if self._batching.takes(message):
                 return self._gathered(self._batching, message, where, timeout_s, is_async)
             self._batching.flush(message.topic)
-        outgoing = prepare(message, self._next_id)
-        submission = self._submission(message, lambda: outgoing)
+        encoded = prepare(message, self._next_id)
+        submission = self._submission(message, lambda: encoded)
         return self._out(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
 
-    async def oneway(self, message: Message, where: Where | None, timeout_s: float | None) -> None:
+    async def oneway(self, message: Message, where: Destination | None, timeout_s: float | None) -> None:
         """Hand *message* to a connection. Errors as `Producer.send_oneway`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
         queue, balancing = await self._chosen(message, self._where(where))
         await self.sending.oneway(submission, queue, self.limit_s(timeout_s), balancing)
 
-    async def batch(self, messages: Sequence[Message], where: Where | None, timeout_s: float | None) -> SendResult:
+    async def batch(
+        self, messages: Sequence[Message], where: Destination | None, timeout_s: float | None
+    ) -> SendResult:
         """Send *messages* as one request. Errors as `Producer.send_batch`."""
         topic = messages[0].topic
         await self._let_others_first(topic)
         await self.sending.queues(topic, self.limit_s(timeout_s))
-        inner = await self.sending.batch_queues.are_those_of(topic)
-        outgoing = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
-        submission = Submission(topic, len(outgoing.body), lambda: outgoing)
+        inner = await self.sending.batch_queues.has_batch_queues(topic)
+        encoded = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
+        submission = Submission(topic, len(encoded.body), lambda: encoded)
         return await self._out(submission, messages[0], where, timeout_s, self._policy)
 
     def flush(self) -> None:
@@ -107,7 +109,12 @@ class SendWays:
         return self._settings.default_timeout_s if timeout_s is None else timeout_s
 
     def _gathered(
-        self, batching: AutoBatching, message: Message, where: Where | None, timeout_s: float | None, is_async: bool
+        self,
+        batching: BatchAccumulator,
+        message: Message,
+        where: Destination | None,
+        timeout_s: float | None,
+        is_async: bool,
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         return batching.gather(message, self._where(where), self.limit_s(timeout_s), is_async=is_async)
 
@@ -116,19 +123,29 @@ class SendWays:
         if self._batching is not None and self._batching.flush(topic):
             await self._clock.sleep(0)
 
-    async def _gathered_out(self, submission: Submission, group: Group) -> SendResult:
+    async def _gathered_out(self, submission: Submission, group: BatchKey) -> SendResult:
         policy = self._async_policy if group.is_async else self._policy
         policy = policy if group.queue is None else _ONE_QUEUE
         return await self.sending.send(submission, group.queue, group.timeout_s, policy, group.balancing)
 
     async def _out_behind_others(
-        self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
+        self,
+        submission: Submission,
+        message: Message,
+        where: Destination | None,
+        timeout_s: float | None,
+        policy: RetryPolicy,
     ) -> SendResult:
         await self._let_others_first(message.topic)
         return await self._out(submission, message, where, timeout_s, policy)
 
     def _out(
-        self, submission: Submission, message: Message, where: Where | None, timeout_s: float | None, policy: Policy
+        self,
+        submission: Submission,
+        message: Message,
+        where: Destination | None,
+        timeout_s: float | None,
+        policy: RetryPolicy,
     ) -> Coroutine[Any, Any, SendResult]:
         where = self._where(where)
         limit_s = self.limit_s(timeout_s)
@@ -136,19 +153,19 @@ class SendWays:
             return self.sending.send(submission, None, limit_s, policy, where)
         return self._out_to(where, submission, message, limit_s)
 
-    async def _out_to(self, where: Where, submission: Submission, message: Message, limit_s: float) -> SendResult:
+    async def _out_to(self, where: Destination, submission: Submission, message: Message, limit_s: float) -> SendResult:
         queue, _ = await self._chosen(message, where)
         return await self.sending.send(submission, queue, limit_s, _ONE_QUEUE)
 
-    def _where(self, where: Where | None) -> Where:
+    def _where(self, where: Destination | None) -> Destination:
         return self._settings.selector if where is None else where
 
-    async def _chosen(self, message: Message, where: Where) -> tuple[MessageQueue | None, Balancing]:
+    async def _chosen(self, message: Message, where: Destination) -> tuple[MessageQueue | None, Balancing]:
         """The queue for *message*, or how one is to be found."""
         is_selector = not isinstance(where, MessageQueue | Balancing)
-        return resolved(where, await self.sending.queues(message.topic) if is_selector else (), message)
+        return resolve_destination(where, await self.sending.queues(message.topic) if is_selector else (), message)
 
-    def _submission(self, message: Message, make: Callable[[], Outgoing]) -> Submission:
+    def _submission(self, message: Message, make: Callable[[], EncodedMessage]) -> Submission:
         size = len(message.body)
         is_long = size >= self._settings.compress_over_bytes
         return Submission(message.topic, size, make, self._compressor if is_long else None)

@@ -16,7 +16,7 @@ from gantrymq.world import Clock
 if TYPE_CHECKING:
     from gantrymq.client.reader import Reader
 
-__all__ = ["AGAIN_S", "follow", "passes", "read"]
+__all__ = ["AGAIN_S", "follow", "is_transient", "read"]
 
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
 MOST = 256  # messages of one pull, at most
@@ -80,7 +80,7 @@ async def follow(
                 suspend_ms=HOLD_MS,
             )
         except ClientError as error:
-            if not passes(error):
+            if not is_transient(error):
                 raise
             doing = f"reading {queue.topic} of {queue.broker_name}, trying again every {AGAIN_S:g} s"
             outages.failed(doing, error)
@@ -104,7 +104,7 @@ def _at_end(result: PullResult, asked: int) -> bool:
     )
 
 
-def passes(error: ClientError) -> bool:
+def is_transient(error: ClientError) -> bool:
     """Whether the same question may be answered later: the server is away, busy or restarting."""
     if isinstance(error, BrokerRefused):
         return error.response_code in _PASSING_CODES

@@ -15,7 +15,7 @@ from gantrymq.client import (
     Reader,
     TransactionProducer,
 )
-from gantrymq.client.connecting import CONNECT_OPTIONS, Connecting
+from gantrymq.client.connection_config import CONNECT_OPTIONS, ConnectionConfig
 from gantrymq.client.group.settings import SettingOptions
 from gantrymq.client.producer_settings import ProducerOptions, ProducerSettings
 from gantrymq.errors import ClientError, InvalidParameter
@@ -35,7 +35,7 @@ MADE = {
 
 
 def test_every_option_has_a_default():
-    assert ("namesrv", *CONNECT_OPTIONS) == tuple(field.name for field in Connecting.__attrs_attrs__)
+    assert ("namesrv", *CONNECT_OPTIONS) == tuple(field.name for field in ConnectionConfig.__attrs_attrs__)
 
 
 @pytest.mark.parametrize(

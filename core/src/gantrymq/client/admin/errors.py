@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gantrymq.client.problems import AnswerUnreadable, NotANameServer, shown_request
+from gantrymq.client.errors import AnswerUnreadable, NotANameServer, shown_request
 from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 
 __all__ = [
     "AnswerUnreadable",
     "ClusterUnclear",
-    "HalfReset",
     "NotABroker",
     "NotANameServer",
     "NothingCommitted",
     "OffsetOutside",
+    "PartialReset",
     "QueueUnknown",
     "RequestNotServed",
-    "reading",
+    "parsing",
 ]
 
 _NOT_IN_4_9: Final = frozenset(
@@ -51,7 +51,7 @@ class NothingCommitted(ClientError):
     """A group has no place to take over."""
 
 
-class HalfReset(ClientError):
+class PartialReset(ClientError):
     """A server failed while offsets were set: some queues may be set already. The same call again does the rest."""
 
 
@@ -83,7 +83,7 @@ class NotABroker(BrokerRefused):
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
+def parsing(what: str) -> Iterator[None]:
     """Members are taken from an answer: *what* names it, in the error where one is missing or of another kind.
 
     Raises:

@@ -21,12 +21,12 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 
 __all__ = [
-    "BatchParts",
-    "Outgoing",
+    "BatchBuilder",
+    "EncodedMessage",
+    "compressed",
     "entry_bytes",
     "entry_of",
     "in_batches",
-    "packed",
     "prepare",
     "prepare_batch",
 ]
@@ -38,7 +38,7 @@ _ENTRY_BYTES = (
 
 
 @attrs.define  # and not frozen, which takes three times as long to make
-class Outgoing:
+class EncodedMessage:
     """One message, or one batch, in the form in which every attempt sends it; nobody changes it."""
 
     topic: str
@@ -50,7 +50,7 @@ class Outgoing:
     batch: bool = False
 
 
-def prepare(message: Message, next_id: Callable[[], str]) -> Outgoing:
+def prepare(message: Message, next_id: Callable[[], str]) -> EncodedMessage:
     """Make one checked message ready, not compressed; the message itself is not changed.
 
     Args:
@@ -61,16 +61,16 @@ def prepare(message: Message, next_id: Callable[[], str]) -> Outgoing:
     unique_id = properties.setdefault(property_text.UNIQ_KEY, "") or next_id()
     properties[property_text.UNIQ_KEY] = unique_id
     sys_flag = TRANSACTION_PREPARED if properties.get(property_text.TRAN_MSG) == "true" else 0
-    return Outgoing(message.topic, bytes(message.body), properties, message.flag, sys_flag, (unique_id,))
+    return EncodedMessage(message.topic, bytes(message.body), properties, message.flag, sys_flag, (unique_id,))
 
 
-def packed(outgoing: Outgoing, compressor: Compressor) -> Outgoing:
+def compressed(encoded: EncodedMessage, compressor: Compressor) -> EncodedMessage:
     """The same with its body compressed, where that makes it shorter."""
-    body, flags = compressor.pack(outgoing.body)
-    return attrs.evolve(outgoing, body=body, sys_flag=outgoing.sys_flag | flags)
+    body, flags = compressor.pack(encoded.body)
+    return attrs.evolve(encoded, body=body, sys_flag=encoded.sys_flag | flags)
 
 
-def entry_of(single: Outgoing) -> BatchEntry:
+def entry_of(single: EncodedMessage) -> BatchEntry:
     """A message made ready, as part of a batch."""
     return BatchEntry(single.flag, single.body, property_text.encode(single.properties))
 
@@ -80,7 +80,7 @@ def entry_bytes(entry: BatchEntry) -> int:
     return MIN_ENTRY_BYTES + len(entry.body) + len(entry.properties)
 
 
-class BatchParts:
+class BatchBuilder:
     """Messages of one topic and one ``wait_stored``, on their way into a batch.
 
     Attributes:
@@ -93,25 +93,25 @@ class BatchParts:
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
-        self.singles: list[Outgoing] = []
+        self.singles: list[EncodedMessage] = []
         self.size = 0
         self._entries: list[BatchEntry] = []
 
-    def add(self, message: Message, single: Outgoing, entry: BatchEntry) -> None:
+    def add(self, message: Message, single: EncodedMessage, entry: BatchEntry) -> None:
         """One more, with its `entry_of`."""
         self.messages.append(message)
         self.singles.append(single)
         self._entries.append(entry)
         self.size += entry_bytes(entry)
 
-    def only(self, numbers: Iterable[int]) -> BatchParts:
+    def subset(self, numbers: Iterable[int]) -> BatchBuilder:
         """Those with *numbers*."""
-        found = BatchParts()
+        found = BatchBuilder()
         for number in numbers:
             found.add(self.messages[number], self.singles[number], self._entries[number])
         return found
 
-    def joined(self, next_id: Callable[[], str], *, inner: bool = False) -> Outgoing:
+    def build(self, next_id: Callable[[], str], *, inner: bool = False) -> EncodedMessage:
         """The batch.
 
         Args:
@@ -124,18 +124,18 @@ class BatchParts:
         if inner:
             envelope |= _found_by(self.messages, next_id)
         unique_ids = tuple([each for single in self.singles for each in single.unique_ids])
-        return Outgoing(first.topic, encode_batch(self._entries), envelope, 0, 0, unique_ids, batch=True)
+        return EncodedMessage(first.topic, encode_batch(self._entries), envelope, 0, 0, unique_ids, batch=True)
 
 
 def prepare_batch(
     messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int, *, inner: bool = False
-) -> Outgoing:
-    """Join checked messages into one body; every message gets a unique id. Arguments as `BatchParts.joined`.
+) -> EncodedMessage:
+    """Join checked messages into one body; every message gets a unique id. Arguments as `BatchBuilder.build`.
 
     Raises:
         MessageIllegal: the joined body is longer than *max_bytes*.
     """
-    parts = BatchParts()
+    parts = BatchBuilder()
     for message in messages:
         single = prepare(message, next_id)
         parts.add(message, single, entry_of(single))
@@ -144,7 +144,7 @@ def prepare_batch(
             f"a batch of {len(messages)} messages takes {parts.size} bytes, the longest allowed is {max_bytes} "
             "(max_message_bytes); send it as several batches (send_batches)"
         )
-    return parts.joined(next_id, inner=inner)
+    return parts.build(next_id, inner=inner)
 
 
 def _found_by(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:

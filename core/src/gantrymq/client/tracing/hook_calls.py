@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gantrymq.client import checks
+from gantrymq.client import validation
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.tracing.hooks import (
     ConsumeContext,
@@ -21,7 +21,7 @@ from gantrymq.client.tracing.hooks import (
     SendKind,
     TransactionHook,
 )
-from gantrymq.client.user_functions import EXITS, not_awaited
+from gantrymq.client.user_functions import EXITS, require_plain
 from gantrymq.errors import ClientError
 from gantrymq.model.properties import UNIQ_KEY
 from gantrymq.model.queue import MessageQueue
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from gantrymq.client.results import SendResult
     from gantrymq.client.transactions import TransactionState
 
-__all__ = ["ConsumeCalls", "SendCalls", "UnsettledMessages"]
+__all__ = ["ConsumeHookCaller", "SendHookCaller", "UnsettledMessages"]
 
 Result = TypeVar("Result", bound="SendResult | None")
 
 logger = logging.getLogger("gantrymq.client")
 
 
-def copied(message: Message, unique_id: str) -> Message:
+def copy_message(message: Message, unique_id: str) -> Message:
     """A copy of *message* with a unique id, if it has none; several times as fast as `attrs.evolve`."""
     return Message(
         message.topic,
@@ -66,7 +66,7 @@ class _Calls:
 
     def _call(self, method: Callable[[Any], object], context: object) -> None:
         try:
-            not_awaited(method(context), "a hook")
+            require_plain(method(context), "a hook")
         except EXITS:
             raise
         except BaseException:  # a CancelledError of its own included: no other task is cancelled by it
@@ -76,7 +76,7 @@ class _Calls:
                 logger.exception("%s.%s, a hook of %s, raised; it is not said again", *where, self._group)
 
 
-class SendCalls(_Calls):
+class SendHookCaller(_Calls):
     """For the sends of one producer."""
 
     def __init__(self, hooks: Iterable[Hook], instance: ClientInstance, group: str, max_bytes: int) -> None:
@@ -170,13 +170,13 @@ class SendCalls(_Calls):
             self._call(hook.after_send, context)
 
     def _copies(self, messages: Sequence[Message]) -> tuple[Message, ...]:
-        return tuple([copied(message, self._instance.ids.next()) for message in messages])
+        return tuple([copy_message(message, self._instance.ids.next()) for message in messages])
 
     def _check(self, context: SendContext, properties: list[dict[str, str]]) -> None:
         """What the hooks made of the messages can be sent; else they go with *properties*, those before."""
         try:
             for message in context.messages:
-                checks.check_message(message, self._max_bytes)
+                validation.check_message(message, self._max_bytes)
         except ClientError as problem:
             for message, before in zip(context.messages, properties, strict=True):
                 message.properties = before
@@ -186,7 +186,7 @@ class SendCalls(_Calls):
                 logger.warning("messages of %s are sent without what hooks added: %s", self._group, problem)
 
 
-class ConsumeCalls(_Calls):
+class ConsumeHookCaller(_Calls):
     """For what one consumer hands out."""
 
     def __init__(
@@ -249,7 +249,7 @@ class ConsumeCalls(_Calls):
 class UnsettledMessages:
     """Messages in the hand of an application that acknowledges them itself."""
 
-    def __init__(self, calls: ConsumeCalls) -> None:
+    def __init__(self, calls: ConsumeHookCaller) -> None:
         self._calls = calls
         self._contexts: dict[Hashable, ConsumeContext] = {}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypedDict
 
-from gantrymq.client.tracing.calls import ConsumeCalls, SendCalls
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, SendHookCaller
 from gantrymq.client.tracing.hooks import ConsumeHook, Hook, SendHook, TransactionHook
 from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.client.tracing.writer import TraceWriter
 
-__all__ = ["WatchOptions", "Watching"]
+__all__ = ["Instrumentation", "InstrumentationOptions"]
 
 _METHODS: Final = (
     "before_send",
@@ -28,7 +28,7 @@ _METHODS: Final = (
 )
 
 
-class WatchOptions(TypedDict, total=False):
+class InstrumentationOptions(TypedDict, total=False):
     """Options of `Client`, `Producer`, `TransactionProducer` and `Consumer`; each may be left out."""
 
     hooks: Iterable[Hook]
@@ -40,7 +40,7 @@ class WatchOptions(TypedDict, total=False):
     client where it is not told otherwise."""
 
 
-class Watching:
+class Instrumentation:
     """Made with its producer or consumer; begun when that is started, closed when that is."""
 
     def __init__(self, hooks: Iterable[Hook], trace: bool | MessageTrace) -> None:
@@ -58,19 +58,19 @@ class Watching:
         self.trace = _trace(trace)
         self._writer: TraceWriter | None = None
 
-    def sends(self, instance: ClientInstance, group: str, max_bytes: int) -> SendCalls | None:
+    def sends(self, instance: ClientInstance, group: str, max_bytes: int) -> SendHookCaller | None:
         """What a producer calls from now on; None for nothing. *max_bytes* is its longest body."""
         hooks = self._begin(instance, group, "PRODUCE")
-        return SendCalls(hooks, instance, group, max_bytes) if hooks else None
+        return SendHookCaller(hooks, instance, group, max_bytes) if hooks else None
 
     def consumptions(
         self, instance: ClientInstance, group: str, *, broadcasting: bool, consume_timeout_s: float
-    ) -> ConsumeCalls | None:
+    ) -> ConsumeHookCaller | None:
         """What a consumer calls from now on; None for nothing."""
         hooks = self._begin(instance, group, "CONSUME")
         if not hooks:
             return None
-        return ConsumeCalls(hooks, instance, group, broadcasting=broadcasting, consume_timeout_s=consume_timeout_s)
+        return ConsumeHookCaller(hooks, instance, group, broadcasting=broadcasting, consume_timeout_s=consume_timeout_s)
 
     def _begin(self, instance: ClientInstance, group: str, role: str) -> tuple[Hook, ...]:
         if self.trace is None:

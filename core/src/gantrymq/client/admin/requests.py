@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
-from gantrymq.client.admin.problems import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, reading
+from gantrymq.client.admin.errors import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, parsing
 from gantrymq.client.base import BaseClient
-from gantrymq.client.connecting import ConnectOptions
+from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.rpc import refused
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
@@ -18,7 +18,7 @@ from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 from gantrymq.remoting.wrong_port import OF_NAME_SERVERS
 
-__all__ = ["Asking", "each"]
+__all__ = ["AdminRequests", "each"]
 
 ADMIN_TIMEOUT_S: Final = 5.0
 LONG_BYTES: Final = 256 * 1024  # an answer from here on is read off the event loop
@@ -28,7 +28,7 @@ Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
-class Asking(BaseClient):
+class AdminRequests(BaseClient):
     """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
 
     def __init__(
@@ -47,7 +47,7 @@ class Asking(BaseClient):
         super().__init__(namesrv, **connect)
         self._timeout_s = timeout_s
 
-    async def ask(
+    async def request(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
     ) -> Command:
         """Ask one server anything; the answer says SUCCESS.
@@ -59,11 +59,11 @@ class Asking(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
         """
         try:
-            return await self._started().rpc.ask(address, code, header, body, timeout_s=self._timeout_s)
+            return await self._started().rpc.call(address, code, header, body, timeout_s=self._timeout_s)
         except BrokerRefused as refusal:
             raise await self._clearer(refusal, code) from None
 
-    async def ask_json(
+    async def request_json(
         self,
         address: str,
         code: RequestCode,
@@ -72,22 +72,24 @@ class Asking(BaseClient):
         *,
         what: str,
     ) -> dict[Any, Any]:
-        """As `ask`, for a request whose answer is a JSON object: the object. *what* names it in errors.
+        """As `request`, for a request whose answer is a JSON object: the object. *what* names it in errors.
 
         Raises:
             AnswerUnreadable: it is none.
-            as `ask`: otherwise.
+            as `request`: otherwise.
         """
-        reply, what = await self.ask(address, code, header, body), f"{what} of {address}"
+        reply, what = await self.request(address, code, header, body), f"{what} of {address}"
         if len(reply.payload) < LONG_BYTES:
             return members_of(reply, what)
         return await self._started().world.workers.run(members_of, reply, what)  # a second for 10 MB
 
-    async def _ask_name_server(self, code: RequestCode, header: Header | None, server: str | None = None) -> Command:
+    async def _request_name_server(
+        self, code: RequestCode, header: Header | None, server: str | None = None
+    ) -> Command:
         """The answer of *server*, or of the first name server that gives one."""
         if server is not None:
-            return await self.ask(server, code, header)
-        reply, server = await self._started().routes.ask_any(code, header, self._timeout_s)
+            return await self.request(server, code, header)
+        reply, server = await self._started().routes.request_any(code, header, self._timeout_s)
         if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
             raise NoRoute(f"no name server knows topic {header.topic}")
         if reply.code != ResponseCode.SUCCESS:
@@ -113,14 +115,14 @@ class Asking(BaseClient):
 
 def members_of(reply: Command, what: str) -> dict[Any, Any]:
     """The JSON object in an answer. Raises AnswerUnreadable: there is none."""
-    with reading(what):
+    with parsing(what):
         data = loads(reply.payload or b"{}")
     if not isinstance(data, dict):
         raise AnswerUnreadable(f"{what} are no JSON object: {bytes(reply.payload[:40])!r}")
     return data
 
 
-async def each(given: Sequence[Given], ask: Callable[[Given], Awaitable[Got]]) -> list[Got]:
+async def each(given: Sequence[Given], request: Callable[[Given], Awaitable[Got]]) -> list[Got]:
     """Ask for each, AT_ONCE at a time; the results in order.
 
     Raises:
@@ -128,7 +130,7 @@ async def each(given: Sequence[Given], ask: Callable[[Given], Awaitable[Got]]) -
     """
     results: list[Got] = []
     for begin in range(0, len(given), AT_ONCE):
-        done = await asyncio.gather(*(ask(one) for one in given[begin : begin + AT_ONCE]), return_exceptions=True)
+        done = await asyncio.gather(*(request(one) for one in given[begin : begin + AT_ONCE]), return_exceptions=True)
         for result in done:
             if isinstance(result, BaseException):
                 raise result
