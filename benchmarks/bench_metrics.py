@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from arguments import whole
 
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.interfaces import Figures, Flow, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState
+from gantrymq.interfaces import BrokerMetrics, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState, Throughput
 from gantrymq.world import DiskUse
 from gantrymq.world.real import real_world
 from gantrymq_metrics.exposition import families, render
@@ -62,8 +62,8 @@ async def pipeline_us(messages: int, batch: int, measured: bool) -> float:
 def moment_of(topics: int) -> Moment:
     """A broker with *topics* topics, one group on each."""
     names = [f"Topic{number:05}" for number in range(topics)]
-    flow = Flow(1000, 100_000, 10.0, 1000.0)
-    figures = Figures(
+    flow = Throughput(1000, 100_000, 10.0, 1000.0)
+    figures = BrokerMetrics(
         cluster="DefaultCluster",
         broker="broker-a",
         address="127.0.0.1:10911",

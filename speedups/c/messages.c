@@ -5,12 +5,14 @@
 enum { ALIKE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
 static const char *const send_names[SEND_SLOTS] = {"alike", "body", "queue_id", "born_timestamp", "unique_id"};
 
-/* Slots of a StoreMessage: those that all that are alike share, as they are given, then those of each message. */
-enum { TOPIC, TAGS, FLAG, FLAGS, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, WAITS, JOINED, PLACING, SHARED };
+/* Slots of a StoreMessage: first those shared by all messages of a template, in argument order, then those of each message. */
+enum {
+    TOPIC, TAGS, FLAG, FLAGS, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, WAITS, SAME_FILE, QUEUE_TARGETS, SHARED
+};
 enum { OWN_QUEUE_ID = SHARED, OWN_BODY, OWN_PROPERTIES, OWN_BORN, MESSAGE_SLOTS };
 static const char *const message_names[MESSAGE_SLOTS] = {
-    "topic",           "tags_code",   "flag",   "sys_flag", "born_host", "store_host", "reconsume_times",
-    "prepared_offset", "wait_stored", "joined", "placing",  "queue_id",  "body",       "properties",
+    "topic",           "tags_code",   "flag",                  "sys_flag",      "born_host", "store_host", "reconsume_times",
+    "prepared_offset", "wait_stored", "same_file_as_previous", "queue_targets", "queue_id",  "body",       "properties",
     "born_timestamp",
 };
 
@@ -82,8 +84,8 @@ message_maker_call(MessageMaker *self, PyObject *args, PyObject *Py_UNUSED(kwarg
         goto failed;
     }
     shared[PREPARED] = zero;
-    shared[JOINED] = Py_False;
-    shared[PLACING] = Py_None;
+    shared[SAME_FILE] = Py_False;
+    shared[QUEUE_TARGETS] = Py_None;
     for (Py_ssize_t index = start; index < size_of(sends); index++) {
         PyObject *send = PyTuple_GetItem(sends, index);
         if (!Py_IS_TYPE(send, self->send)) {

@@ -4,12 +4,12 @@
 
 /* Slots of a StoreMessage. */
 enum {
-    TOPIC, QUEUE_ID, BODY, PROPERTIES, TAGS, FLAG, SYS_FLAG, BORN, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, JOINED,
-    PLACING, MESSAGE_SLOTS
+    TOPIC, QUEUE_ID, BODY, PROPERTIES, TAGS, FLAG, SYS_FLAG, BORN, BORN_HOST, STORE_HOST, RECONSUMED, PREPARED, SAME_FILE,
+    QUEUE_TARGETS, MESSAGE_SLOTS
 };
 static const char *const message_names[MESSAGE_SLOTS] = {
-    "topic",          "queue_id",  "body",       "properties",      "tags_code",       "flag",   "sys_flag",
-    "born_timestamp", "born_host", "store_host", "reconsume_times", "prepared_offset", "joined", "placing",
+    "topic",          "queue_id",  "body",       "properties",      "tags_code",       "flag",                  "sys_flag",
+    "born_timestamp", "born_host", "store_host", "reconsume_times", "prepared_offset", "same_file_as_previous", "queue_targets",
 };
 
 /* Slots of a ConsumeQueue. */
@@ -93,9 +93,9 @@ is_bytes(PyObject *object, Py_ssize_t most)
 
 /* Whether a message belongs into one file with the one before it, or may do so. */
 static int
-is_joined(const RecordEncoder *self, PyObject *message)
+in_same_file(const RecordEncoder *self, PyObject *message)
 {
-    return !Py_IS_TYPE(message, self->message) || get_slot(message, self->message_at[JOINED]) != Py_False;
+    return !Py_IS_TYPE(message, self->message) || get_slot(message, self->message_at[SAME_FILE]) != Py_False;
 }
 
 /* The queue of a message, borrowed; NULL where it is not known, perhaps with an error. */
@@ -116,7 +116,7 @@ static int
 read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body, PyObject *known, Plain *plain)
 {
     const Py_ssize_t *at = self->message_at;
-    if (!Py_IS_TYPE(message, self->message) || get_slot(message, at[PLACING]) != Py_None) {
+    if (!Py_IS_TYPE(message, self->message) || get_slot(message, at[QUEUE_TARGETS]) != Py_None) {
         return 0;
     }
     PyObject *body = get_slot(message, at[BODY]), *properties = get_slot(message, at[PROPERTIES]);
@@ -330,7 +330,7 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
         return NULL;
     }
     Py_ssize_t end = size_of(messages), count = 0, total = 0, done = 0;
-    Py_ssize_t alone = 0, alone_total = 0; /* before the last message that is not joined: what may be written by itself */
+    Py_ssize_t alone = 0, alone_total = 0; /* before the last message that starts a group: what may be written alone */
     Plain *plain = PyMem_New(Plain, end > start ? end - start : 1);
     if (plain == NULL) {
         PyErr_NoMemory();
@@ -338,11 +338,11 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
     }
     for (Py_ssize_t index = start; index < end; index++) {
         PyObject *message = PyTuple_GetItem(messages, index);
-        int joined = is_joined(self, message);
-        if (joined && index == start) {
+        int same_file = in_same_file(self, message);
+        if (same_file && index == start) {
             break;
         }
-        if (!joined) {
+        if (!same_file) {
             alone = count;
             alone_total = total;
         }

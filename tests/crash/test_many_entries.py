@@ -10,7 +10,7 @@ from crash_rig.lives import ALL_KINDS, Life
 from crash_rig.starts import NEW, Starts
 from crash_rig.story import Story, tell
 
-from gantrymq.interfaces import Placing, PutStatus, StoreMessage
+from gantrymq.interfaces import PutStatus, QueueTargets, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
 
@@ -35,7 +35,7 @@ def test_more_entries_than_wait_in_memory_survive_a_kill_and_a_power_cut(starts:
             store = life.broker.store
             for first in range(0, RECORDS, AT_ONCE):
                 batch = [
-                    StoreMessage(*MAIN, b"%04d" % number, text, placing=Placing(light=tuple(LIGHT)))
+                    StoreMessage(*MAIN, b"%04d" % number, text, queue_targets=QueueTargets(light=tuple(LIGHT)))
                     for number in range(first, first + AT_ONCE)
                 ]
                 results = store.put(batch)

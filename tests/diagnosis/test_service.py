@@ -9,7 +9,7 @@ import pytest
 
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import delay_levels_of
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
@@ -119,8 +119,8 @@ def test_what_a_plugin_says_of_a_group_is_told_of_it_alone(beside):
         await topic(cluster, 2)
         labels = ("type", "group", "topic")
         why = {("X", "CG", "T"): "filter X of group CG on topic T is suspended", ("X", "Else", "T"): "another one"}
-        cluster.broker.show(
-            lambda: Shown("gantrymq_things_off", "Things.", labels, dict.fromkeys(why, 1), sentences=why)
+        cluster.broker.register_metrics(
+            lambda: MetricFamily("gantrymq_things_off", "Things.", labels, dict.fromkeys(why, 1), sentences=why)
         )
         one = client_of("one")
         await one.join()
@@ -335,7 +335,7 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
         await other.join(expression="A", messageModel="BROADCASTING")
         found = (await shown())["gantrymq_group_conflicts"]
         assert (found["value"], found["counts"]) == (2, False)
-        assert {shown.name: dict(shown.values) for shown in cluster.broker.figures().shown}[
+        assert {shown.name: dict(shown.values) for shown in cluster.broker.metrics().plugin_metrics}[
             "gantrymq_group_conflicts"
         ] == {("CG",): 2}
         await other.remoting.close()
@@ -347,7 +347,7 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
 
 def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch):
     async def work(cluster, client_of):
-        monkeypatch.setattr(cluster.broker, "figures", None)  # those of every topic and queue are not asked for
+        monkeypatch.setattr(cluster.broker, "metrics", None)  # those of every topic and queue are not asked for
         read = together = most = 0
 
         def figure(number):
@@ -356,12 +356,12 @@ def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch)
                 read += 1
                 together += 1
                 most = max(most, together)
-                return Shown(f"gantrymq_figure_{number:03}", "One.", (), {(): number})
+                return MetricFamily(f"gantrymq_figure_{number:03}", "One.", (), {(): number})
 
             return look
 
         for number in range(100):
-            cluster.broker.show(figure(number))
+            cluster.broker.register_metrics(figure(number))
 
         async def others():
             nonlocal together

@@ -75,7 +75,7 @@ def test_the_second_pull_skips(gantrymq_simulation):
         before = counts.skipped
         assert await pulled(cluster, "n = 2 OR a = 'z'") == []
         assert counts.skipped - before == 6
-        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
         assert shown["gantrymq_filter_blocks_skipped_total"] == {(): counts.skipped}
         assert shown["gantrymq_filter_blocks"] == {(): 6}
 

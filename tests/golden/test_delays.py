@@ -72,7 +72,7 @@ def test_what_waits_is_what_java_moved(golden, name):
         moved = table.move(message, own)
         assert (moved.topic, moved.queue_id) == (record.topic, record.queue_id)
         assert same(name, moved.properties, record)
-        assert moved.placing.due_in_ms == LEVELS[record.queue_id]
+        assert moved.queue_targets.due_in_ms == LEVELS[record.queue_id]
 
 
 @pytest.mark.parametrize("name", ["delay", "retry", "timer"])

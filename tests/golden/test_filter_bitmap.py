@@ -94,7 +94,7 @@ async def _read(broker, group: str, expression: str) -> list[tuple[int, int]]:
 
 
 def _asked(running: RunningBroker) -> dict[str, float]:
-    (shown,) = [each for each in running.call(lambda: running.broker.figures().shown) if each.name == ASKED]
+    (shown,) = [each for each in running.call(lambda: running.broker.metrics().plugin_metrics) if each.name == ASKED]
     return {outcome: value for (outcome,), value in shown.values.items()}
 
 

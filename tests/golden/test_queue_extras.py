@@ -11,7 +11,7 @@ from gantrymq.client.decoding import decode_messages
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Edge, GetLimit
+from gantrymq.interfaces import BoundaryType, GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
@@ -256,11 +256,11 @@ def test_offsets_by_time_find_the_batch_that_was_stored_then(golden_copy):
     async def look(store, report):
         queue = Queue("GoldenInner", 0)
         for record in records:
-            for edge in Edge:
+            for edge in BoundaryType:
                 assert await store.offset_at(queue, record.store_timestamp, edge) == record.queue_offset
-        assert [await store.offset_at(queue, 0, edge) for edge in Edge] == [0, 0]
+        assert [await store.offset_at(queue, 0, edge) for edge in BoundaryType] == [0, 0]
         late = records[-1].store_timestamp + 1
-        assert await store.offset_at(queue, late, Edge.LOWER) == store.bounds(queue).max_offset
-        assert await store.offset_at(queue, late, Edge.UPPER) == records[-1].queue_offset
+        assert await store.offset_at(queue, late, BoundaryType.LOWER) == store.bounds(queue).max_offset
+        assert await store.offset_at(queue, late, BoundaryType.UPPER) == records[-1].queue_offset
 
     with_open_store(scenario, look)

@@ -11,7 +11,7 @@ from rocketmq_names import EXPORTER, ROCKETMQ_5, ROCKETMQ_5_OF_PLUGINS
 
 from gantrymq.client import Consumer, Reader
 from gantrymq.hooks import hookimpl
-from gantrymq.interfaces import Shown, StoreMessage, StoreState
+from gantrymq.interfaces import MetricFamily, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
@@ -88,12 +88,14 @@ def test_what_plugins_show_stands_behind_the_rest(beside, scrape):
         name = "tides"
 
         async def start(self, broker):
-            broker.show(
-                lambda: Shown("gantrymq_tide_metres", "Tides.", ("place",), {("Cuxhaven",): 1.5, ("Brest",): 3})
+            broker.register_metrics(
+                lambda: MetricFamily("gantrymq_tide_metres", "Tides.", ("place",), {("Cuxhaven",): 1.5, ("Brest",): 3})
             )
-            broker.show(lambda: Shown("gantrymq_moons_total", "Moons.", (), {(): 13}, counts=True))
-            broker.show(lambda: Shown("rocketmq_group_diff_of_moons", "None.", (), {(): 1}, as_exporter=True))
-            broker.show(lambda: Shown("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
+            broker.register_metrics(lambda: MetricFamily("gantrymq_moons_total", "Moons.", (), {(): 13}, counter=True))
+            broker.register_metrics(
+                lambda: MetricFamily("rocketmq_group_diff_of_moons", "None.", (), {(): 1}, as_exporter=True)
+            )
+            broker.register_metrics(lambda: MetricFamily("rocketmq_timing_moons", "Moons.", ("topic",), {("M",): 2}))
 
         async def stop(self):
             pass
@@ -234,7 +236,9 @@ def test_messages_that_a_plugin_says_are_in_flight_are_added_to_those_pulled(bes
     async def show(cluster, service):
         labels = ("topic", "consumer_group", "is_retry", "is_system")
         values = {("Orders", "poppers", "false", "false"): 2, ("Orders", "poppers", "true", "false"): 1}
-        cluster.broker.show(lambda: Shown("rocketmq_consumer_inflight_messages", "Out.", labels, values))
+        cluster.broker.register_metrics(
+            lambda: MetricFamily("rocketmq_consumer_inflight_messages", "Out.", labels, values)
+        )
         return await scrape(cluster, service)
 
     figures = beside(show, settings=ALONE)
@@ -391,7 +395,7 @@ def seen(refusal=None, addresses="", servers=None, unwritten=None):
     return SimpleNamespace(
         settings=SimpleNamespace(text=lambda key: addresses),
         store=SimpleNamespace(state=lambda: state),
-        figures=lambda: figures,
+        metrics=lambda: figures,
     )
 
 

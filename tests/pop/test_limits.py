@@ -53,7 +53,7 @@ def test_more_pops_than_may_wait_are_told_so(popped):
 def test_what_is_out_is_counted_until_it_is_acknowledged_or_comes_back(popped):
     async def main(client):
         def in_flight():
-            (found,) = [each for each in client.cluster.broker.shown() if each.name == IN_FLIGHT]
+            (found,) = [each for each in client.cluster.broker.plugin_metrics() if each.name == IN_FLIGHT]
             return dict(found.values)
 
         await client.send(b"1", b"2", b"3")

@@ -18,9 +18,9 @@ def put_all(monkeypatch):
     stores = BrokerFacade.put_all
     now = []
 
-    def put(self, messages, *, seen=False):
+    def put(self, messages, *, skip_interceptors=False):
         async def store():
-            return await stores(self, messages, seen=seen)
+            return await stores(self, messages, skip_interceptors=skip_interceptors)
 
         return now[-1](messages, store) if now else store()
 

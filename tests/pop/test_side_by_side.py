@@ -29,9 +29,9 @@ def test_an_entry_of_a_batch_that_cannot_be_taken_leaves_the_others_alone(popped
 def test_two_changes_at_once_have_one_outcome(popped, monkeypatch):
     stores = BrokerFacade.put_all
 
-    def slow(self, messages, *, seen=False):
+    def slow(self, messages, *, skip_interceptors=False):
         async def store():
-            results = await stores(self, messages, seen=seen)
+            results = await stores(self, messages, skip_interceptors=skip_interceptors)
             await self.world.clock.sleep(0.03)
             return results
 

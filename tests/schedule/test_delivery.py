@@ -27,11 +27,11 @@ class Failing:
         self.topic = broker.topic
         self.failures = []
 
-    async def put_all(self, messages, *, seen=False):
+    async def put_all(self, messages, *, skip_interceptors=False):
         failure = self.failures.pop(0) if self.failures else ""
         if failure == "before":
             raise StoreError("nothing stored")
-        results = await self.inner.put_all(messages, seen=seen)
+        results = await self.inner.put_all(messages, skip_interceptors=skip_interceptors)
         if failure == "after":
             raise StoreError("not confirmed")
         return results

@@ -15,7 +15,7 @@ from gantrymq.client import Admin
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import Placing, PutResult, PutStatus, SendRequest, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, QueueTargets, SendRequest, StoreMessage
 from gantrymq.loose_json import loads
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
@@ -239,7 +239,7 @@ def test_what_cannot_be_stored_is_left_behind_and_does_not_stop_its_level(gantry
         await cluster.send(**delayed(b"good", 1))
         await cluster.world.clock.sleep(1.2)
         assert bodies(await cluster.pull("T")) == [b"good"]
-        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
         assert shown["gantrymq_delayed_left_behind_total"] == {(): 4}
         assert cluster.broker.bounds(queue).max_offset == 5
         assert shown["gantrymq_delayed_delivered_total"] == {(): 1}
@@ -267,7 +267,7 @@ def test_what_cannot_be_read_is_left_behind_and_said_by_its_offset(gantrymq_simu
             await cluster.send(**delayed(body, 1))
         await cluster.world.clock.sleep(2)
         assert bodies(await cluster.pull("T")) == [b"0", b"2", b"3"]
-        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
         assert shown["gantrymq_delayed_left_behind_total"] == {(): 1}
 
     gantrymq_simulation(main, settings={"store": "memory"})
@@ -456,7 +456,9 @@ def test_messages_that_cannot_tell_hide_no_delivered_ones_behind_them(gantrymq_s
         own = [{"DELAY": "1", "UNIQ_KEY": "lost"}, *({"UNIQ_KEY": f"k{n}", **place} for n in range(3))]
         own.insert(2, place)
         for each in own:
-            waits = StoreMessage(SCHEDULE_TOPIC, 0, b"x", props.encode(each), placing=Placing(due_in_ms=1000))
+            waits = StoreMessage(
+                SCHEDULE_TOPIC, 0, b"x", props.encode(each), queue_targets=QueueTargets(due_in_ms=1000)
+            )
             await cluster.broker.put(waits)
         await cluster.world.clock.sleep(3)
         assert len(await cluster.pull("T")) == 4
@@ -474,7 +476,7 @@ def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_lef
         for level, (topic, text) in enumerate(zip("BT", texts, strict=True), 1):
             await broker.send(SendRequest("g", topic, b"x", f"{text}DELAY\x01{level}\x02", queue_id=0))
         old = b"UNIQ_KEY\x01P3\x02DELAY\x013\x02REAL_TOPIC\x01T\x02REAL_QID\x010"
-        await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, placing=Placing(due_in_ms=10_000)))
+        await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, queue_targets=QueueTargets(due_in_ms=10_000)))
         await cluster.world.clock.sleep(20)
         progress = service_of(cluster)._levels.progress
         assert [progress.position(level) for level in (1, 2, 3)] == [1, 1, 1]

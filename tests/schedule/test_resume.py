@@ -7,7 +7,7 @@ import random
 import pytest
 from killed_cluster import SETTINGS, after_a_kill, counts
 
-from gantrymq.interfaces import Placing, PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import PutResult, PutStatus, QueueTargets, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_schedule.levels import resume
@@ -98,10 +98,12 @@ def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
         await cluster.create_topic("T", 1)
         text = props.encode({"UNIQ_KEY": "u", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "0"})
         for tries in range(3):
-            await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % tries, text, placing=Placing(due_in_ms=1000)))
+            await broker.put(
+                StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % tries, text, queue_targets=QueueTargets(due_in_ms=1000))
+            )
             await clock.sleep(1.5)
         await levels_of(cluster).stop()
-        await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, placing=Placing(due_in_ms=1000)))
+        await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, queue_targets=QueueTargets(due_in_ms=1000)))
         await clock.sleep(1.5)
         for start in range(4):
             found = await find_delivered(broker, [Stopped(1, start, 1000)], (1000,), lambda: False)
@@ -120,7 +122,9 @@ def test_what_was_delivered_after_one_that_the_store_refused_is_known(gantrymq_s
         await cluster.create_topic("T", 1)
         for number in range(50):
             own = {"UNIQ_KEY": f"k{number}", "DELAY": "1", "REAL_TOPIC": "T", "REAL_QID": "0"}
-            waits = StoreMessage(SCHEDULE_TOPIC, 0, b"%d" % number, props.encode(own), placing=Placing(due_in_ms=1000))
+            waits = StoreMessage(
+                SCHEDULE_TOPIC, 0, b"%d" % number, props.encode(own), queue_targets=QueueTargets(due_in_ms=1000)
+            )
             await broker.put(waits)
         levels = levels_of(cluster)
         store = levels._store

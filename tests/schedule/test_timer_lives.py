@@ -270,9 +270,9 @@ def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_o
         most[0] = max(most[0], since[0])
         return returned(*arguments)
 
-    async def put_all(broker, messages, *, seen=False):
+    async def put_all(broker, messages, *, skip_interceptors=False):
         appends.append(len(messages))
-        return await put(broker, messages, seen=seen)
+        return await put(broker, messages, skip_interceptors=skip_interceptors)
 
     async def work(rig):
         await rig.timers.stop()

@@ -137,7 +137,7 @@ def test_a_send_is_answered_with_the_handle(gantrymq_simulation):
         answer = await cluster.broker.send(asked)
         plain = await cluster.broker.send(SendRequest("g", "A", b"x", "UNIQ_KEY\x01id2\x02", queue_id=0))
         now_ms = cluster.world.clock.now_ms()
-        return answer, plain, now_ms, cluster.broker.figures().broker
+        return answer, plain, now_ms, cluster.broker.metrics().broker
 
     answer, plain, now_ms, broker = gantrymq_simulation(work)
     handle = decode_handle(answer.fields["recallHandle"])
@@ -182,7 +182,7 @@ def test_operators_see_how_timers_are(gantrymq_simulation):
         await cluster.world.clock.sleep(3)
         table = json.loads((await ask(cluster, 28)).body)["table"]
         checkpoint = (await ask(cluster, 60)).body
-        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
         return table, bytes(checkpoint), shown
 
     table, checkpoint, shown = gantrymq_simulation(work)
@@ -221,7 +221,7 @@ def test_a_message_that_its_topic_refuses_is_left_out_and_the_others_come(gantry
             await cluster.broker.put(StoreMessage(topic, 0, unique_id.encode(), own.encode()))
         cluster.broker.create_topic(TopicConfig("B", 1, 1, attributes={"queue.type": "BatchCQ"}))
         await cluster.world.clock.sleep(5)
-        shown = {each.name: each.values for each in cluster.broker.figures().shown}
+        shown = {each.name: each.values for each in cluster.broker.metrics().plugin_metrics}
         return await bodies(cluster), shown
 
     found, shown = gantrymq_simulation(work, settings={"store": "mmap"})

@@ -37,7 +37,7 @@ def interceptor():
 
 
 def seen(message):
-    return message.topic, message.queue_id, message.properties, message.placing
+    return message.topic, message.queue_id, message.properties, message.queue_targets
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -59,7 +59,7 @@ def test_the_second_of_a_kind_is_not_read_again(monkeypatch):
     moves(StoreMessage("T", 1, b"b", b"DELAY\x012\x02UNIQ_KEY\x01ID1\x02"))
     monkeypatch.setattr(props, "decode", None)
     found = moves(StoreMessage("T", 1, b"b", b"DELAY\x012\x02UNIQ_KEY\x01ID2\x02"))
-    assert (found.queue_id, found.placing.due_in_ms) == (1, 5000)
+    assert (found.queue_id, found.queue_targets.due_in_ms) == (1, 5000)
     assert b"UNIQ_KEY\x01ID2\x02" in found.properties
 
 

@@ -103,7 +103,7 @@ class RigBroker:
         self.settings = Settings(SCHEMA, settings)
         self.log, self.root = log, ROOT
 
-    def figures(self):
+    def metrics(self):
         return SimpleNamespace(broker="broker-a")
 
     def topic(self, name):
@@ -120,7 +120,7 @@ class RigBroker:
         end = queue_offset + len(found)
         return GetResult(GetStatus.FOUND, end, 0, end, tuple(each.raw for each in found))
 
-    async def put_all(self, messages, *, seen=False):
+    async def put_all(self, messages, *, skip_interceptors=False):
         results = [self.log.append(message) for message in messages]
         await self.world.clock.sleep(self.log.random.uniform(0, 0.01))
         return results

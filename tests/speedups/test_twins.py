@@ -19,7 +19,7 @@ from gantrymq.client import decoding, send_requests
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RefusedWith, RemoteProtocolError
 from gantrymq.formats.record import encode_record
-from gantrymq.interfaces import DispatchEntry, Placing, StoreContext, StoreMessage
+from gantrymq.interfaces import DispatchEntry, QueueTargets, StoreContext, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.sys_flag import (
     BORN_HOST_V6,
@@ -376,8 +376,8 @@ def message(rng):
                 ("queue_id", True),
                 ("topic", "t" * 300),
                 ("topic", "tä"),
-                ("joined", True),
-                ("placing", Placing(light=("L",))),
+                ("same_file_as_previous", True),
+                ("queue_targets", QueueTargets(light=("L",))),
             ]
         )
         setattr(made, name, value)
@@ -413,13 +413,13 @@ def stored(folder, batches):
     return *found, files, queues
 
 
-@pytest.mark.parametrize("joined", [0, 0.7])
+@pytest.mark.parametrize("same_file_as_previous", [0, 0.7])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_records_are_written_alike(seed, joined, tmp_path, monkeypatch):
+def test_records_are_written_alike(seed, same_file_as_previous, tmp_path, monkeypatch):
     rng = random.Random(seed)
     batches = [[message(rng) for _ in range(rng.randrange(1, 12))] for _ in range(60)]
     for each in itertools.chain.from_iterable(batches):
-        each.joined = each.joined or rng.random() < joined
+        each.same_file_as_previous = each.same_file_as_previous or rng.random() < same_file_as_previous
     found = stored(tmp_path / "compiled", batches)
     monkeypatch.setattr(appender, "encode_records", None)
     expected = stored(tmp_path / "python", batches)
@@ -436,7 +436,7 @@ def test_records_that_are_joined_are_written_in_one_file_or_left_to_python():
     size = 90 + len(b"body") + len(b"\x01T")
     messages = [StoreMessage("T", 0, b"body", b"", store_host=STORE_HOST) for _ in range(6)]
     for number in (1, 4, 5):
-        messages[number].joined = True
+        messages[number].same_file_as_previous = True
 
     def written(limit, start=0):
         results = []

@@ -49,7 +49,7 @@ def test_a_record_that_leaves_eight_bytes_fits_and_one_more_byte_rolls(rig):
 def test_a_joined_batch_rolls_as_a_whole(rig):
     async def case(bench):
         await bench.add(message(body=body_for(6000)))
-        batch = [message(body=body_for(1000), joined=n > 0) for n in range(3)]
+        batch = [message(body=body_for(1000), same_file_as_previous=n > 0) for n in range(3)]
         results = await bench.add(*batch)
         assert [result.log_offset for result in results] == [8192, 9192, 10192]
         loose = await bench.add(*[message(body=body_for(2000)) for n in range(3)])
@@ -61,7 +61,11 @@ def test_a_joined_batch_rolls_as_a_whole(rig):
 def test_a_batch_larger_than_a_file_is_refused_as_a_whole(rig):
     async def case(bench):
         results = bench.store.put(
-            [message(body=b"a"), *[message(body=body_for(3000), joined=n > 0) for n in range(3)], message(body=b"z")]
+            [
+                message(body=b"a"),
+                *[message(body=body_for(3000), same_file_as_previous=n > 0) for n in range(3)],
+                message(body=b"z"),
+            ]
         )
         assert [result.status for result in results] == [OK, ILLEGAL, ILLEGAL, ILLEGAL, OK]
         assert "mappedFileSizeCommitLog=8192" in results[1].problem

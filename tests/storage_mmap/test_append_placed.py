@@ -2,7 +2,7 @@ import pytest
 from placed_messages import LIGHT, alone, fanned, inner
 
 from gantrymq.formats.batch_body import decode_batch
-from gantrymq.interfaces import Placing, PutStatus
+from gantrymq.interfaces import PutStatus, QueueTargets
 from gantrymq.model.light_queues import light_places
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.batch_entry import BATCH_ENTRY, read_batch_entry
@@ -50,7 +50,7 @@ def test_ordinary_messages_beside_are_stored_in_the_order_of_the_call(rig):
 def test_joined_messages_of_a_batch_queue_lie_in_one_file(rig):
     async def case(bench):
         await bench.add(message(body=b"x" * 7000))
-        results = await bench.add(*[alone(b"y" * 900, joined=n > 0) for n in range(3)])
+        results = await bench.add(*[alone(b"y" * 900, same_file_as_previous=n > 0) for n in range(3)])
         assert [result.log_offset // 8192 for result in results] == [1, 1, 1]
         (refused,) = bench.store.put([alone(b"z" * 9000)])
         assert (refused.status, "have to lie in one commit log file" in refused.problem) == (ILLEGAL, True)
@@ -68,8 +68,8 @@ def test_joined_messages_of_a_batch_queue_lie_in_one_file(rig):
         (alone(flag=1 << 40), "record of topic"),
         (alone(properties=b"a\x01b\x02\0"), "zero bytes"),
         (alone(sys_flag=4), "half message"),
-        (message("B", placing=Placing(batch=2)), "a batch of 2 messages"),
-        (message("B", placing=Placing(batch=40000), sys_flag=0xC0), "a batch of 40000 messages"),
+        (message("B", queue_targets=QueueTargets(batch=2)), "a batch of 2 messages"),
+        (message("B", queue_targets=QueueTargets(batch=40000), sys_flag=0xC0), "a batch of 40000 messages"),
         (message("B"), "-a +queue.type=BatchCQ"),
         (message(sys_flag=0x80), "queue.type=BatchCQ"),
         (fanned("%LMQ%a", topic="Other"), "light queues are off"),
@@ -168,10 +168,10 @@ def test_a_group_of_all_kinds_is_stored_together_or_not_at_all(rig, bad):
             message("T", 0, b"plain"),
             alone(b"batch queue"),
             fanned("%LMQ%a", body=b"light"),
-            message("T", 1, b"due", placing=Placing(due_in_ms=5000)),
+            message("T", 1, b"due", queue_targets=QueueTargets(due_in_ms=5000)),
         ]
         for number, each in enumerate(made):
-            each.joined = number > 0
+            each.same_file_as_previous = number > 0
         if wrong is not None:
             made[wrong].properties += b"a\x01" + b"x" * 32767 + b"\x02"
         return made

@@ -4,7 +4,7 @@ from inspect import isawaitable
 import pytest
 from placed_messages import alone, inner
 
-from gantrymq.interfaces import Edge, GetLimit, GetStatus
+from gantrymq.interfaces import BoundaryType, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
 from gantrymq_testing.store_contract_bench import START_MS, OnlyTags, ShortTurn, message, records_of
@@ -113,7 +113,7 @@ def test_offsets_by_time_are_those_of_whole_batches(rig):
         for number, start in enumerate(STARTS):
             assert await bench.offsets_at(QUEUE, START_MS + 10 * number) == (start, start)
         assert await bench.offsets_at(QUEUE, START_MS + 11) == (3, 1)
-        assert await bench.store.offset_at(QUEUE, START_MS + 91, Edge.LOWER) == 55
+        assert await bench.store.offset_at(QUEUE, START_MS + 91, BoundaryType.LOWER) == 55
         assert await bench.offsets_at(QUEUE, START_MS - 1) == (0, 0)
 
     rig.run(case, **SMALL)

@@ -30,7 +30,7 @@ class Workload:
             batch, places = [], []
             for n in range(size):
                 queue = QUEUES[number % 3]
-                batch.append(message(*queue, body(number), joined=n > 0 and size == 5))
+                batch.append(message(*queue, body(number), same_file_as_previous=n > 0 and size == 5))
                 places.append((queue, body(number)))
                 self.sent[queue].append(body(number))
                 number += 1

@@ -4,7 +4,7 @@ from inspect import isawaitable
 import pytest
 
 from gantrymq.errors import StoreError
-from gantrymq.interfaces import Edge, GetLimit, GetStatus
+from gantrymq.interfaces import BoundaryType, GetLimit, GetStatus
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.reading.entry_repair import EntryRepairer
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
@@ -224,7 +224,7 @@ def test_a_disk_that_fails_a_cold_read_is_a_store_error(rig):
         with pytest.raises(StoreError, match="cannot be read"):
             bench.store.read(0)
         with pytest.raises(StoreError, match="cannot be read"):
-            await bench.store.offset_at(T0, 0, Edge.LOWER)
+            await bench.store.offset_at(T0, 0, BoundaryType.LOWER)
         rig.faults.failing.clear()
 
     rig.run(case, hotReadWindow=0)
@@ -241,7 +241,7 @@ def test_a_search_by_time_is_a_thread_s_and_sees_what_waits_in_memory(rig, windo
         reads = rig.faults.calls["pread"]
         rig.workers.held_runs = True
         for time_ms, lower, upper in ((0, 0, 0), (7000, 7, 7), (7500, 8, 7), (11000, 11, 11), (99000, 12, 11)):
-            for edge, wanted in ((Edge.LOWER, lower), (Edge.UPPER, upper)):
+            for edge, wanted in ((BoundaryType.LOWER, lower), (BoundaryType.UPPER, upper)):
                 asked = asyncio.ensure_future(bench.store.offset_at(T0, START_MS + time_ms, edge))
                 await asyncio.sleep(0)
                 assert not asked.done() and rig.faults.calls["pread"] == reads

@@ -2,7 +2,7 @@ import errno
 
 import pytest
 
-from gantrymq.interfaces import Bounds, Edge, PutStatus
+from gantrymq.interfaces import BoundaryType, Bounds, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.queues.writer import AGE_TICKS
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
@@ -282,7 +282,7 @@ def test_a_queue_that_starts_above_zero_is_filled_with_pre_blank_entries(rig):
         data = rig.queue().read_bytes()
         assert data[: first.queue_offset * 20] == PRE_BLANK * first.queue_offset
         assert len(await bench.read_all(T0, first.queue_offset)) == 12 - first.queue_offset
-        assert await bench.store.offset_at(T0, 0, Edge.LOWER) == first.queue_offset
+        assert await bench.store.offset_at(T0, 0, BoundaryType.LOWER) == first.queue_offset
 
     rig.run(after)
 

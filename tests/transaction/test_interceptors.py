@@ -83,7 +83,7 @@ def test_one_that_is_made_anew_stays_joined_to_the_message_before_it():
         halves = [await half(desk, number) for number in range(2)]
         await asyncio.gather(*(end(desk, fields, COMMIT) for fields in halves))
         assert [message.topic for message in made] == ["T", "T"]
-        assert [message.joined for message in made] == [False, True]
+        assert [message.same_file_as_previous for message in made] == [False, True]
         assert OP_TOPIC not in {message.topic for message in made}
 
     with_interceptor(main, again)

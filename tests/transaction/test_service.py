@@ -366,7 +366,7 @@ def test_undecided_transactions_are_among_the_figures():
     async def main(desk, service):
         await half(desk)
         await desk.clock.sleep(31)
-        shown = {each.name: each.values for each in service.broker.figures().shown}
+        shown = {each.name: each.values for each in service.broker.metrics().plugin_metrics}
         assert shown["gantrymq_transactions_undecided"] == {(): 1}
         assert shown["gantrymq_transactions_oldest_seconds"][()] == pytest.approx(31, abs=2)
 

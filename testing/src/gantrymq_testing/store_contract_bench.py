@@ -10,8 +10,8 @@ from gantrymq.errors import FilterTurnOver
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import (
+    BoundaryType,
     DispatchEntry,
-    Edge,
     GetLimit,
     GetResult,
     MessageFilter,
@@ -126,7 +126,7 @@ class StoreBench:
     async def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
         """Both edges of a look-up by time."""
         offset_at = self.store.offset_at
-        return await offset_at(queue, time_ms, Edge.LOWER), await offset_at(queue, time_ms, Edge.UPPER)
+        return await offset_at(queue, time_ms, BoundaryType.LOWER), await offset_at(queue, time_ms, BoundaryType.UPPER)
 
 
 class OnlyTags:

@@ -11,7 +11,7 @@ from broker_desk import records
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.placing import Placer
+from gantrymq.broker.sending.queue_targets import Placer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal
@@ -69,7 +69,7 @@ def inner_batch(*interceptors, entries=ENTRIES):
     batches = Batches(settings, Placer(settings), Interception(interceptors, Stats()), bytes(8))
     (message,) = batches.messages(request, BATCHES, 0, 0, {"UNIQ_KEY": "U"})
     assert message.sys_flag & sys_flag.INNER_BATCH
-    assert message.placing.batch == len(entries)
+    assert message.queue_targets.batch == len(entries)
     return message, body
 
 

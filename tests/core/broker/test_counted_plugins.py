@@ -95,7 +95,7 @@ class Dispatcher:
 def errors(desk):
     """As plugins are shown them."""
     broker = desk.server._plugins.services[0].broker
-    return dict(broker.figures().plugin_errors)
+    return dict(broker.metrics().plugin_errors)
 
 
 class Watcher:
@@ -153,7 +153,7 @@ def tide():
 
 def test_a_figure_that_raises(run):
     async def main(desk):
-        desk.server._plugins.services[0].broker.show(tide)
+        desk.server._plugins.services[0].broker.register_metrics(tide)
         assert errors(desk) == {}
         assert errors(desk) == {("figure", f"{__name__}.tide"): 1}
 

@@ -64,7 +64,7 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
         await desk.send("A", b"one")
         desk.tables.offsets.reset("CG", queue, 0)
         assert [broker.take_reset("CG", queue) for _ in range(2)] == [0, None]
-        broker.given_out("CG", "A", 3, 300)
+        broker.count_delivery("CG", "A", 3, 300)
         assert (desk.tables.stats.got.total, desk.tables.stats.got.bytes) == (3, 300)
         assert [each.queue_id for each in await broker.cluster_queues("A")] == [0]
         with pytest.raises(RefusedWith, match="no installed plugin offers the allocation strategy AVG"):
@@ -234,7 +234,7 @@ def test_a_check_of_heartbeats_that_breaks_is_counted(run):
 def test_how_a_group_reads_a_queue(run):
     async def main(desk, copier):
         await topics(desk)
-        queue, reading = everything.TO, copier.broker.reading
+        queue, reading = everything.TO, copier.broker.queue_status
         never = reading("CG", queue)
         assert (never.last.next_offset, never.last.by, never.held, never.reset) == (-1, None, [], None)
         assert (never.locked_by, never.allowed) == (None, True)

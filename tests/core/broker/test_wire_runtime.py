@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from broker_desk import START_MS, body_of, pull_ext
 
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 from gantrymq.plugins import Plugins
 
 # What mqadmin's brokerStatus and clusterList look for.
@@ -187,9 +187,11 @@ def test_what_plugins_show_under_a_key_is_in_the_table(broker, plugins):
         name = "showing"
 
         async def start(self, broker):
-            broker.show(lambda: Shown("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
-            broker.show(lambda: Shown("b", "B.", (), {(): 8}, runtime_rows={"scheduleMessageOffset_3": "1,2"}))
-            broker.show(lambda: 1 / 0)
+            broker.register_metrics(lambda: MetricFamily("a", "A.", (), {(): 7}, runtime_key="timerCongestNum"))
+            broker.register_metrics(
+                lambda: MetricFamily("b", "B.", (), {(): 8}, runtime_rows={"scheduleMessageOffset_3": "1,2"})
+            )
+            broker.register_metrics(lambda: 1 / 0)
 
         async def stop(self):
             """Nothing to end."""

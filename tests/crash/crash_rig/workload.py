@@ -20,7 +20,7 @@ from gantrymq.client.rpc import RpcClient
 from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
-from gantrymq.interfaces import Cleaning, GetLimit, Placing, StoreMessage
+from gantrymq.interfaces import Cleaning, GetLimit, QueueTargets, StoreMessage
 from gantrymq.model import properties
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 from gantrymq.model.property_order import ordered_text
@@ -153,7 +153,9 @@ class Day:
         if sent.light:
             own[properties.INNER_MULTI_DISPATCH] = ",".join(sent.light)
         text = properties.encode(own)
-        await self.hand_in(StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, joined=joined), [sent])
+        await self.hand_in(
+            StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, same_file_as_previous=joined), [sent]
+        )
 
     async def hand_in(self, message: StoreMessage, sent: Sequence[Sent]) -> None:
         """Send what is one record, and note the acknowledgement of the messages in it, or the error."""
@@ -185,7 +187,7 @@ async def send_batch(day: Day) -> None:
     """A client's batch: in one queue, in one log file."""
     queue = day.queue()
     sent = [day.ledger.write(queue, day.rng) for _ in range(day.rng.randint(2, 8))]
-    await asyncio.gather(*(day.put(each, joined=number > 0) for number, each in enumerate(sent)))
+    await asyncio.gather(*(day.put(each, same_file_as_previous=number > 0) for number, each in enumerate(sent)))
 
 
 async def send_inner_batch(day: Day) -> None:
@@ -202,8 +204,10 @@ async def send_inner_batch(day: Day) -> None:
     body = encode_batch(BatchEntry(0, each.body, b"") for each in sent)
     text = ordered_text({properties.UNIQ_KEY: sent[0].body[:8].decode(), properties.INNER_NUM: str(len(sent))})
     flags = NEED_UNWRAP | INNER_BATCH
-    placing = Placing(batch=len(sent))
-    await day.hand_in(StoreMessage(queue.topic, queue.queue_id, body, text, sys_flag=flags, placing=placing), sent)
+    placing = QueueTargets(batch=len(sent))
+    await day.hand_in(
+        StoreMessage(queue.topic, queue.queue_id, body, text, sys_flag=flags, queue_targets=placing), sent
+    )
 
 
 async def send_to_light_queues(day: Day) -> None:

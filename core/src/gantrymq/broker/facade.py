@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gantrymq.broker.counted_plugins import counted, counted_listener, name_of
-from gantrymq.broker.counting.shown import shown
-from gantrymq.broker.figures import take_figures
+from gantrymq.broker.counting.plugin_metrics import read_metrics
+from gantrymq.broker.metrics import collect_metrics
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup, Member
@@ -20,22 +20,22 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     AllocationStrategy,
     Bounds,
+    BrokerMetrics,
     Connection,
-    Figures,
     FilterType,
     GetLimit,
     GetResult,
     Heartbeat,
     MessageFilter,
+    MetricFamily,
     OnlineClient,
     PullAnswer,
     PullRequest,
     PutResult,
     PutStatus,
-    QueueReading,
+    QueueStatus,
     SendAnswer,
     SendRequest,
-    Shown,
     StoreMessage,
 )
 from gantrymq.model.group import GroupConfig
@@ -73,9 +73,11 @@ class BrokerFacade:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Awaitable[Sequence[PutResult]]:
+    def put_all(
+        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
+    ) -> Awaitable[Sequence[PutResult]]:
         """Store several messages as one append."""
-        return self._parts.sends.put(messages, seen=seen)
+        return self._parts.sends.put(messages, skip_interceptors=skip_interceptors)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
         """Pull as a client does."""
@@ -134,7 +136,7 @@ class BrokerFacade:
         """The offset that a group was reset to from outside, told once."""
         return self._parts.offsets.take_reset(group, queue)
 
-    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+    def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
         """Count messages that a plugin read for a group."""
         self._parts.stats.pulled(messages, topic, group, size)
 
@@ -196,13 +198,13 @@ class BrokerFacade:
         """Give up queues that a client holds."""
         self._parts.locks.unlock(group, client_id, queues)
 
-    def reading(self, group: str, queue: Queue) -> QueueReading:
+    def queue_status(self, group: str, queue: Queue) -> QueueStatus:
         """How a group reads a queue."""
         parts, (topic, queue_id) = self._parts, queue
         last, held = parts.offsets.last_pull(group, queue), parts.held.of(group, queue)
         locked_by = parts.locks.holder(group, MessageQueue(topic, parts.identity.broker_name, queue_id))
         reset, allowed = parts.offsets.waiting_reset(group, queue), parts.groups.may_read(group, topic)
-        return QueueReading(last, held, reset, locked_by, allowed)
+        return QueueStatus(last, held, reset, locked_by, allowed)
 
     def hold(
         self,
@@ -260,17 +262,19 @@ class BrokerFacade:
         """Call *callback* with each topic or group that is deleted."""
         self._parts.deleted.append(self._logged(callback))
 
-    def figures(self) -> Figures:
+    def metrics(self) -> BrokerMetrics:
         """What the broker counts of itself, as it is now."""
-        return take_figures(self._parts, self._router.connections)
+        return collect_metrics(self._parts, self._router.connections)
 
-    def shown(self) -> Iterator[Shown]:
+    def plugin_metrics(self) -> Iterator[MetricFamily]:
         """The figures of plugins alone."""
-        return shown(tuple(self._parts.shown))
+        return read_metrics(tuple(self._parts.plugin_metrics))
 
-    def show(self, what: Callable[[], Shown]) -> None:
+    def register_metrics(self, read: Callable[[], MetricFamily]) -> None:
         """Have a plugin's own among the figures."""
-        self._parts.shown.append(counted(what, lambda: self._parts.stats.plugin_failed("figure", name_of(what))))
+        self._parts.plugin_metrics.append(
+            counted(read, lambda: self._parts.stats.plugin_failed("figure", name_of(read)))
+        )
 
     def state_folder(self, plugin: str) -> Path:
         """A folder of the store where *plugin* may keep its files."""

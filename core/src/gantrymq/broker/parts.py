@@ -26,8 +26,8 @@ from gantrymq.broker.registering.registration import Registration
 from gantrymq.broker.sending.followers import Followers, SyncFlush
 from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.queue_targets import Placer
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
@@ -36,7 +36,7 @@ from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings
-from gantrymq.interfaces import BitMaps, Gate, MessageStore, Shown, TransactionService
+from gantrymq.interfaces import BitMaps, Gate, MessageStore, MetricFamily, TransactionService
 from gantrymq.model import names
 from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
@@ -85,7 +85,7 @@ class Parts:
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
-        self.shown: list[Callable[[], Shown]] = []  # by plugins, see `Broker.show`
+        self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # by plugins, see `Broker.register_metrics`
         self._build_consuming(opened)
         self._build_sending(opened)
         self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))

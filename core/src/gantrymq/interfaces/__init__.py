@@ -7,11 +7,11 @@ from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.figures import Figures, Flow, Mornings, OnlineGroup, Shown
+from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
+from gantrymq.interfaces.metrics import BrokerMetrics, MetricFamily, MidnightCounts, OnlineGroup, Throughput
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind
-from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
-from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueReading
+from gantrymq.interfaces.pulling import LastPull, PullAnswer, PullRequest, QueueStatus
 from gantrymq.interfaces.registries import (
     AllocationRegistry,
     CommandRegistry,
@@ -30,19 +30,19 @@ from gantrymq.interfaces.registries import (
 )
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import (
+    BoundaryType,
     Bounds,
     Cleaning,
     CleanReport,
-    Edge,
     GetLimit,
     GetResult,
     GetStatus,
     MessageStore,
     MovedMessage,
-    Placing,
     PutResult,
     PutStatus,
     QueryResult,
+    QueueTargets,
     RecoveryReport,
     StoreMessage,
     StoreState,
@@ -53,8 +53,10 @@ __all__ = [
     "AllocationRegistry",
     "AllocationStrategy",
     "BitMaps",
+    "BoundaryType",
     "Bounds",
     "Broker",
+    "BrokerMetrics",
     "CleanReport",
     "Cleaning",
     "CommandRegistry",
@@ -64,13 +66,10 @@ __all__ = [
     "DispatchEntry",
     "Dispatcher",
     "DispatcherRegistry",
-    "Edge",
     "EndTransaction",
     "ExtUnit",
-    "Figures",
     "FilterRegistry",
     "FilterType",
-    "Flow",
     "Gate",
     "GateRegistry",
     "GetLimit",
@@ -86,7 +85,8 @@ __all__ = [
     "LastPull",
     "MessageFilter",
     "MessageStore",
-    "Mornings",
+    "MetricFamily",
+    "MidnightCounts",
     "MovedMessage",
     "NameServer",
     "NameServerKind",
@@ -94,24 +94,24 @@ __all__ = [
     "OnlineClient",
     "OnlineGroup",
     "Outcome",
-    "Placing",
     "PropertiesFilter",
     "PullAnswer",
     "PullRequest",
     "PutResult",
     "PutStatus",
     "QueryResult",
-    "QueueReading",
+    "QueueStatus",
+    "QueueTargets",
     "RecoveryReport",
     "SendAnswer",
     "SendRequest",
     "Service",
     "ServiceRegistry",
-    "Shown",
     "StoreContext",
     "StoreMessage",
     "StoreRegistry",
     "StoreState",
+    "Throughput",
     "TransactionRegistry",
     "TransactionService",
 ]

@@ -10,9 +10,9 @@ from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.figures import Figures, Shown
 from gantrymq.interfaces.filtering import BitMaps, FilterType, MessageFilter
-from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueReading
+from gantrymq.interfaces.metrics import BrokerMetrics, MetricFamily
+from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueStatus
 from gantrymq.interfaces.sending import SendAnswer, SendRequest
 from gantrymq.interfaces.store import Bounds, GetLimit, GetResult, MessageStore, PutResult, StoreMessage
 from gantrymq.model.group import GroupConfig
@@ -103,13 +103,16 @@ class Broker(Protocol):
             StoreError: a gate failed or took too long.
         """
 
-    def put_all(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> Awaitable[Sequence[PutResult]]:
+    def put_all(
+        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
+    ) -> Awaitable[Sequence[PutResult]]:
         """Store several messages as one append, that of this turn; a result for each, in order.
 
         One that the store refuses leaves the others alone: look at each result's status.
 
         Args:
-            seen: interceptors saw them when they came, and do not again. Nor do they see those of the broker's topics.
+            skip_interceptors: do not call interceptors; for messages that passed them before. Messages of the
+                broker's own topics never pass interceptors.
 
         Raises:
             RequestError: an interceptor refuses one, and none is stored.
@@ -180,7 +183,7 @@ class Broker(Protocol):
         It was committed already. Until it is taken, by this or by a pull, commits of the group are left out.
         """
 
-    def given_out(self, group: str, topic: str, messages: int, size: int) -> None:
+    def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
         """Count messages of *size* bytes in all that a plugin read for a group, as those of pulls are."""
 
     async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
@@ -230,7 +233,7 @@ class Broker(Protocol):
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Give up queues that a client holds; those of others are left alone."""
 
-    def reading(self, group: str, queue: Queue) -> QueueReading:
+    def queue_status(self, group: str, queue: Queue) -> QueueStatus:
         """How a group reads a queue, as it is now."""
 
     # --- waiting and hearing
@@ -292,13 +295,13 @@ class Broker(Protocol):
 
     # --- itself
 
-    def figures(self) -> Figures:
+    def metrics(self) -> BrokerMetrics:
         """What the broker counts of itself, as it is now; for monitoring, not for every message."""
 
-    def shown(self) -> Iterator[Shown]:
+    def plugin_metrics(self) -> Iterator[MetricFamily]:
         """The figures of plugins alone, each read when it is taken; others may have their turn in between."""
 
-    def show(self, what: Callable[[], Shown]) -> None:
+    def register_metrics(self, read: Callable[[], MetricFamily]) -> None:
         """Have figures of the plugin's own among `figures`: *what* is called at each reading.
 
         It returns at once, from what is in memory. What it raises is logged and counted, and that figure left out.

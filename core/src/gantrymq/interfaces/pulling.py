@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gantrymq.interfaces.connection import Connection
 
-__all__ = ["LastPull", "PullAnswer", "PullRequest", "QueueReading"]
+__all__ = ["LastPull", "PullAnswer", "PullRequest", "QueueStatus"]
 
 
 class PullRequest(NamedTuple):
@@ -54,7 +54,7 @@ class LastPull:
         self.checked = self.matched = 0  # messages that filters looked at; those for every message are not counted
 
 
-class QueueReading(NamedTuple):
+class QueueStatus(NamedTuple):
     """How a group reads one queue."""
 
     last: LastPull  # to be read only

@@ -11,9 +11,9 @@ import attrs
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
+from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
-from gantrymq.interfaces.plugged import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.store import MessageStore
 from gantrymq.interfaces.transactions import TransactionService
 from gantrymq.world import World

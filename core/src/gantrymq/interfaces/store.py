@@ -18,7 +18,7 @@ from gantrymq.interfaces.filtering import MessageFilter
 from gantrymq.model.queue import Queue
 
 
-class Placing(NamedTuple):
+class QueueTargets(NamedTuple):
     """How the store queues a record that is more, or other, than one entry of one ordinary queue.
 
     The store writes INNER_BASE (of an inner batch) or INNER_MULTI_QUEUE_OFFSET (with light queues) into the record's
@@ -43,12 +43,12 @@ class StoreMessage:
         "born_host",
         "born_timestamp",
         "flag",
-        "joined",
-        "placing",
         "prepared_offset",
         "properties",
         "queue_id",
+        "queue_targets",
         "reconsume_times",
+        "same_file_as_previous",
         "store_host",
         "sys_flag",
         "tags_code",
@@ -71,8 +71,8 @@ class StoreMessage:
         reconsume_times: int = 0,
         prepared_offset: int = 0,
         wait_stored: bool = True,
-        joined: bool = False,
-        placing: Placing | None = None,
+        same_file_as_previous: bool = False,
+        queue_targets: QueueTargets | None = None,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -87,8 +87,10 @@ class StoreMessage:
         self.reconsume_times = reconsume_times
         self.prepared_offset = prepared_offset
         self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
-        self.joined = joined  # stored with the message before it, in one log file, or neither is (client batches)
-        self.placing = placing  # None: one entry in the queue that topic and queue id name
+        self.same_file_as_previous = (
+            same_file_as_previous  # stored with the message before it, in one log file, or neither is (client batches)
+        )
+        self.queue_targets = queue_targets  # None: one entry in the queue that topic and queue id name
 
 
 class MovedMessage(StoreMessage):
@@ -167,7 +169,7 @@ class Bounds(NamedTuple):
     max_offset: int
 
 
-class Edge(enum.Enum):
+class BoundaryType(enum.Enum):
     """Which of several messages a look-up by time means (RocketMQ's BoundaryType)."""
 
     LOWER = "LOWER"  # the first one at or after the time
@@ -241,7 +243,8 @@ class MessageStore(Protocol):
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
         """Append in order; not yet visible. One result per message.
 
-        A message and those `joined` to it are stored together, or each is refused; no other message is affected.
+        A message and the following ones with `same_file_as_previous` are stored together or refused together. Other
+        messages are not affected.
         """
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
@@ -267,7 +270,7 @@ class MessageStore(Protocol):
     def queues(self) -> Sequence[Queue]:
         """Every queue that has or had a message."""
 
-    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
         """Queue offset by store time, clamped to the bounds. May wait for the disk, and others have their turn."""
 
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:

@@ -12,7 +12,7 @@ __all__ = ["GroupFacts", "MemberFacts", "QueueFacts", "Told", "TopicFacts"]
 
 
 class Told(NamedTuple):
-    """What a plugin says of a group, see `gantrymq.interfaces.figures.Shown.sentences`."""
+    """What a plugin says of a group, see `gantrymq.interfaces.metrics.MetricFamily.sentences`."""
 
     word: str  # the figure's name, without gantrymq_ and with hyphens
     topic: str  # that it is about; empty: the whole group

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Broker, GetLimit, OnlineClient, QueueReading
+from gantrymq.interfaces import Broker, GetLimit, OnlineClient, QueueStatus
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from gantrymq.model.queue import Queue
@@ -62,7 +62,7 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
         topics.append(topic)
         for queue_id in sorted({*range(topic.read_queues), *committed.get(name, ())}):
             queue = Queue(name, queue_id)
-            reading = broker.reading(group, queue)
+            reading = broker.queue_status(group, queue)
             fact = await _queue(broker, topic, queue, reading, committed.get(name, {}), names, broadcasting)
             queues.append(fact)
             for reader in (*fact.held_by, fact.pulled_by):
@@ -100,7 +100,7 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
         readable=config.readable,
         read_queues=config.read_queues,
         expression=None if subscription is None else subscription.expression,
-        allowed=broker.reading(group, Queue(name, 0)).allowed,
+        allowed=broker.queue_status(group, Queue(name, 0)).allowed,
         popped=pops or _popped_before(broker, group, config),
     )
 
@@ -110,14 +110,14 @@ def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
     if not any(broker.topic(each) is not None for each in _pop_retry_topics(group, topic.name)):
         return False
     queues = (Queue(topic.name, queue_id) for queue_id in range(topic.read_queues))
-    return all(broker.reading(group, queue).last.next_offset < 0 for queue in queues)
+    return all(broker.queue_status(group, queue).last.next_offset < 0 for queue in queues)
 
 
 async def _queue(
     broker: Broker,
     topic: TopicFacts,
     queue: Queue,
-    reading: QueueReading,
+    reading: QueueStatus,
     committed: Mapping[int, int],
     names: Mapping[tuple[str, int], str],
     broadcasting: bool,
@@ -187,7 +187,7 @@ async def _group(
 async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
     """What figures of plugins say of a group."""
     slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
-    for each in broker.shown():
+    for each in broker.plugin_metrics():
         for labels, sentence in each.sentences.items():
             named = dict(zip(each.labels, labels, strict=True))
             if named.get("group") == group:

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Final
 
 from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
-from gantrymq.interfaces import Broker, Connection, Heartbeat, Shown
+from gantrymq.interfaces import Broker, Connection, Heartbeat, MetricFamily
 from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.world.time_slices import TimeSlices
@@ -44,7 +44,7 @@ class DiagnosisService:
         self._broker, self._watch = broker, Watch()
         broker.on_heartbeat(self.heard)
         broker.on_connection_closed(self._watch.closed)
-        broker.show(self._conflicts)
+        broker.register_metrics(self._conflicts)
         self.members.start(broker)
 
     async def stop(self) -> None:
@@ -79,7 +79,7 @@ class DiagnosisService:
         for group, says in joining:
             watch.join(connection, group, says, now_s)
 
-    def _conflicts(self) -> Shown:
+    def _conflicts(self) -> MetricFamily:
         """How many conflicts stand in each group that has some."""
         values: dict[tuple[str, ...], float] = {}
         broker = self._broker
@@ -91,7 +91,7 @@ class DiagnosisService:
             else:
                 self._watch.settled(group)
         text = "Conflicts between members of the group; gantrymq group explain names them."
-        return Shown("gantrymq_group_conflicts", text, ("group",), values)
+        return MetricFamily("gantrymq_group_conflicts", text, ("group",), values)
 
     async def shown(self, asked: Command, connection: Connection) -> Command:
         """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
@@ -99,10 +99,10 @@ class DiagnosisService:
         if broker is None:
             raise _stopping()
         found, slices = list[dict[str, object]](), TimeSlices(broker.world.clock, FIGURES_TOGETHER)
-        for each in broker.shown():
+        for each in broker.plugin_metrics():
             value = sum(each.values.values())
             said = sorted(each.sentences.values())[:MOST_SENTENCES]
-            shown = {"name": each.name, "help": each.help, "counts": each.counts, "value": value, "sentences": said}
+            shown = {"name": each.name, "help": each.help, "counts": each.counter, "value": value, "sentences": said}
             found.append(shown)
             await slices.item_done()
         found.sort(key=itemgetter("name"))

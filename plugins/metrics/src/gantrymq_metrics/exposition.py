@@ -163,7 +163,12 @@ def _groups(moment: Moment) -> Iterator[Metric]:
 def _store(moment: Moment) -> Iterator[Metric]:
     make, state, disk, figures = Maker(moment), moment.state, moment.disk, moment.figures
     used = 1 - disk.free / (disk.total or 1)
-    put, put_mornings, got, got_mornings = figures.put, figures.put_mornings, figures.got, figures.got_mornings
+    put, put_at_midnight, got, got_at_midnight = (
+        figures.put,
+        figures.put_at_midnight,
+        figures.got,
+        figures.got_at_midnight,
+    )
     system_put = sum(flow.messages for topic, flow in figures.puts.items() if moment.is_own_topic(topic))
     system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if moment.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"
@@ -179,11 +184,11 @@ def _store(moment: Moment) -> Iterator[Metric]:
         ("putmessage_times_total", "Messages stored since the start.", put.messages),
         ("put_message_size_total", "Bytes of their records.", put.size),
         ("msg_put_total_today_now", "Those of them that are not of system topics.", put.messages - system_put),
-        ("msg_puttotal_todaymorning", "What that was at the last midnight.", put_mornings.today),
-        ("msg_puttotal_yesterdaymorning", "What that was at the midnight before.", put_mornings.yesterday),
+        ("msg_puttotal_todaymorning", "What that was at the last midnight.", put_at_midnight.today),
+        ("msg_puttotal_yesterdaymorning", "What that was at the midnight before.", put_at_midnight.yesterday),
         ("msg_gettotal_today_now", "Messages handed out since the start, so too.", got.messages - system_got),
-        ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_mornings.today),
-        ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_mornings.yesterday),
+        ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_at_midnight.today),
+        ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_at_midnight.yesterday),
     ):
         yield make.one(runtime + name, text, value, as_exporter=True)
     yield make.one("gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset)
@@ -205,10 +210,10 @@ def _clients(moment: Moment) -> Iterator[Metric]:
 
 def _of_plugins(moment: Moment) -> Iterator[Metric]:
     make = Maker(moment)
-    for each in sorted(moment.figures.shown, key=lambda shown: shown.name):
+    for each in sorted(moment.figures.plugin_metrics, key=lambda shown: shown.name):
         if each.name == IN_FLIGHT:
             continue  # among those of `lag_families`
-        if each.counts:
+        if each.counter:
             yield make.counter(each.name, each.help, each.labels, each.values.items())
         else:
             yield make.gauge(each.name, each.help, each.labels, each.values.items(), as_exporter=each.as_exporter)

@@ -14,7 +14,7 @@ def health(broker: Broker) -> dict[str, Any]:
     servers are configured and none of them has the broker registered. One name server of several that fails is told
     in ``nameServers`` only.
     """
-    figures = broker.figures()
+    figures = broker.metrics()
     problems = []
     refusal = broker.store.state().refusal
     if refusal is not None:

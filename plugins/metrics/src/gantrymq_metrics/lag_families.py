@@ -102,7 +102,7 @@ def _in_flight(moment: Moment, own: Iterable[Progress]) -> Counter[tuple[str, ..
     found: Counter[tuple[str, ...]] = Counter()
     for each in own:
         found[_lag_labels(moment, each)] += each.in_flight
-    for shown in moment.figures.shown:
+    for shown in moment.figures.plugin_metrics:
         if shown.name == IN_FLIGHT and shown.labels == _LAG_LABELS:
             found.update({labels: int(value) for labels, value in shown.values.items()})
     return found

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
-from gantrymq.interfaces import Broker, Figures, StoreState
+from gantrymq.interfaces import Broker, BrokerMetrics, StoreState
 from gantrymq.model.names import DLQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUse
@@ -41,7 +41,7 @@ class Progress:
 class Moment:
     """What is shown."""
 
-    figures: Figures
+    figures: BrokerMetrics
     state: StoreState
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
     progress: tuple[Progress, ...]
@@ -55,7 +55,7 @@ class Moment:
 
 async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> Moment:
     """Read everything: about 2 us a queue, and up to READS messages. Others have their turn in between."""
-    figures = broker.figures()
+    figures = broker.metrics()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
@@ -80,7 +80,7 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
     )
 
 
-async def _all_progress(broker: Broker, figures: Figures, oldest: OldestMessages) -> tuple[Progress, ...]:
+async def _all_progress(broker: Broker, figures: BrokerMetrics, oldest: OldestMessages) -> tuple[Progress, ...]:
     """Every group and topic that still exists."""
     behind: dict[tuple[str, str], dict[Place, int]] = {}
     counts: dict[tuple[str, str], tuple[int, int]] = {}
@@ -116,7 +116,7 @@ async def _behind(
         if begin < bounds.max_offset:
             places[group, queue] = begin
             count += bounds.max_offset - begin
-            pulled = broker.reading(group, queue).last.next_offset
+            pulled = broker.queue_status(group, queue).last.next_offset
             if queue_id in offsets:
                 in_flight += max(0, min(pulled, bounds.max_offset) - begin)
         await slices.item_done()

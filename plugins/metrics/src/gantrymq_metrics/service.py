@@ -52,7 +52,7 @@ class MetricsService:
         if broker.settings.text(TYPE) not in PROMETHEUS:
             return
         self._broker = broker
-        host = broker.settings.text(HOST).strip() or broker.figures().address.rpartition(":")[0].strip("[]")
+        host = broker.settings.text(HOST).strip() or broker.metrics().address.rpartition(":")[0].strip("[]")
         port = broker.settings.number(PORT)
         server = HttpServer(broker.world, {"/metrics": self._metrics, "/healthz": self._health})
         try:

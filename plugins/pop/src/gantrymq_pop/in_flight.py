@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 from gantrymq.model.names import is_system_group
 from gantrymq_pop.topics import normal_topic
 
@@ -21,7 +21,7 @@ NAME = "rocketmq_consumer_inflight_messages"
 LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
-def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> Shown:
+def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
     """Return the figure.
 
     Args:
@@ -33,4 +33,4 @@ def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callabl
         topic = normal_topic(real, group)
         system = is_own_topic(topic) or is_system_group(group)
         values[topic, group, str(topic != real).lower(), str(system).lower()] += count
-    return Shown(NAME, "Messages that groups popped and have not acknowledged.", LABELS, values)
+    return MetricFamily(NAME, "Messages that groups popped and have not acknowledged.", LABELS, values)

@@ -368,7 +368,7 @@ class Popping:
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
             topic, size = part.queue.topic, sum(map(len, part.buffers))
-            self._broker.given_out(request.consumer_group, topic, len(part.offsets), size)
+            self._broker.count_delivery(request.consumer_group, topic, len(part.offsets), size)
             kind = kind_of(part.queue.topic)
             if kind == "0" or as_they_are:
                 buffers += part.buffers

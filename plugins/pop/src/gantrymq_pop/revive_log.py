@@ -137,7 +137,9 @@ class ReviveLog:
                 messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
             else:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
-        results = list(await self._broker.put_all(messages, seen=True))  # the log's own, and copies seen when they came
+        results = list(
+            await self._broker.put_all(messages, skip_interceptors=True)
+        )  # the log's own, and copies seen when they came
         ends: dict[int, int] = {}
         for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:

@@ -78,7 +78,7 @@ class PopService:
         self._requests = PopRequests(broker, self._popping, self._waiting)
         about = AckRequests(broker, broker_name, self._acking, self._revive)
         self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
-        broker.show(lambda: shown_in_flight(self._revive.in_flight, broker.is_own_topic))
+        broker.register_metrics(lambda: shown_in_flight(self._revive.in_flight, broker.is_own_topic))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:

@@ -10,38 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Broker, Shown
+from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.levels.delivery import LevelDelivery
 
 __all__ = ["figures_of"]
 
 
-def figures_of(levels: LevelDelivery, broker: Broker) -> list[Callable[[], Shown]]:
-    """What to hand to `Broker.show`, for the levels."""
+def figures_of(levels: LevelDelivery, broker: Broker) -> list[Callable[[], MetricFamily]]:
+    """What to hand to `Broker.register_metrics`, for the levels."""
     late, clock = levels.lateness, broker.world.clock
 
-    def waiting() -> Shown:
+    def waiting() -> MetricFamily:
         text = "Messages of a delay level that are not delivered."
         known = list(levels.progress.levels())
         values: dict[tuple[str, ...], float] = {(str(level),): end - position for level, position, end, _ in known}
         rows = {f"scheduleMessageOffset_{level}": f"{position},{end}" for level, position, end, _ in known if end}
-        return Shown("gantrymq_delayed_waiting", text, ("level",), values, runtime_rows=rows)
+        return MetricFamily("gantrymq_delayed_waiting", text, ("level",), values, runtime_rows=rows)
 
-    def delivered() -> Shown:
+    def delivered() -> MetricFamily:
         text = "Messages of delay levels that were delivered since the start."
-        return Shown("gantrymq_delayed_delivered_total", text, (), {(): late.messages}, counts=True)
+        return MetricFamily("gantrymq_delayed_delivered_total", text, (), {(): late.messages}, counter=True)
 
-    def left_behind() -> Shown:
+    def left_behind() -> MetricFamily:
         text = "Messages of delay levels that could not be stored when they were due."
-        return Shown("gantrymq_delayed_left_behind_total", text, (), {(): levels.left_behind}, counts=True)
+        return MetricFamily("gantrymq_delayed_left_behind_total", text, (), {(): levels.left_behind}, counter=True)
 
-    def late_s() -> Shown:
+    def late_s() -> MetricFamily:
         text = "How late delivered messages were, all together."
-        return Shown("gantrymq_delayed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counts=True)
+        return MetricFamily("gantrymq_delayed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counter=True)
 
-    def worst_s() -> Shown:
+    def worst_s() -> MetricFamily:
         text = "How late the latest message of the last minute was."
-        return Shown(
+        return MetricFamily(
             "gantrymq_delayed_late_seconds_worst", text, (), {(): late.worst_lately_ms(clock.monotonic()) / 1000}
         )
 

@@ -49,7 +49,7 @@ class Schedule:
         self._levels = levels
         self._pending = {"levels": PendingLevels(broker, levels.progress, delays_ms)}
         for figure in figures_of(levels, broker):
-            broker.show(figure)
+            broker.register_metrics(figure)
         self.interceptor.levels = LevelTable(delays_ms)
         try:
             await self.timers.start(broker)
@@ -59,7 +59,7 @@ class Schedule:
         if self.timers.enabled:
             self._pending["timers"] = PendingTimers(self.timers)
             for figure in timer_figures(self.timers, broker):
-                broker.show(figure)
+                broker.register_metrics(figure)
 
     async def stop(self) -> None:
         """Deliver nothing more and save the progress. Idempotent."""

@@ -13,11 +13,11 @@ from operator import attrgetter
 from gantrymq.errors import FilterTurnOver, FormatError
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
+    BoundaryType,
     Bounds,
     Cleaning,
     CleanReport,
     DispatchEntry,
-    Edge,
     GetLimit,
     GetResult,
     GetStatus,
@@ -80,7 +80,7 @@ class MemoryStore:
         results: list[PutResult] = []
         while (first := len(results)) < len(messages):
             end = first + 1
-            while end < len(messages) and messages[end].joined:
+            while end < len(messages) and messages[end].same_file_as_previous:
                 end += 1
             results += self._put_group(messages[first:end])
         return results
@@ -152,10 +152,10 @@ class MemoryStore:
         """Every queue with a message."""
         return list(self._queues)
 
-    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
         """Queue offset by store time."""
         entries = self._queues.get(queue, [])
-        if edge is Edge.LOWER:
+        if edge is BoundaryType.LOWER:
             return bisect_left(entries, time_ms, key=_time_of)
         return max(0, bisect_right(entries, time_ms, key=_time_of) - 1)
 
@@ -224,7 +224,7 @@ class MemoryStore:
         self._store_time = max(self._store_time, self._now_ms())
         queue = Queue(message.topic, message.queue_id)
         queued = _has_queue_entry(message.sys_flag)
-        due_in_ms = message.placing.due_in_ms if message.placing is not None else None
+        due_in_ms = message.queue_targets.due_in_ms if message.queue_targets is not None else None
         queue_offset = self._next.get(queue, 0) if queued else 0
         log_offset = self._end()
         try:
@@ -267,7 +267,7 @@ class MemoryStore:
         return PutResult(PutStatus.OK, queue_offset, log_offset, len(record), self._store_time)
 
     def _check_lengths(self, message: StoreMessage) -> None:
-        if message.placing is not None and message.placing.due_in_ms is None:
+        if message.queue_targets is not None and message.queue_targets.due_in_ms is None:
             raise FormatError(
                 "this store keeps neither batch queues (queue.type=BatchCQ) nor light queues (INNER_MULTI_DISPATCH); "
                 "use store=mmap"

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Iterator, Sequence
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
+    BoundaryType,
     Bounds,
     Cleaning,
     CleanReport,
     DispatchEntry,
-    Edge,
     GetLimit,
     GetResult,
     MessageFilter,
@@ -213,7 +213,7 @@ class MmapStore(StoreOpening):
         """Every queue that has or had a message, sorted."""
         return self._queues.names()
 
-    async def offset_at(self, queue: Queue, time_ms: int, edge: Edge) -> int:
+    async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
         """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
         found = self._queues.get(queue)
         if found is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Broker, Shown
+from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_transaction.undecided import Undecided
 
 __all__ = ["show_figures"]
@@ -13,15 +13,15 @@ __all__ = ["show_figures"]
 def show_figures(broker: Broker, undecided: Callable[[], Undecided]) -> None:
     """Have them among the broker's own."""
 
-    def count() -> Shown:
+    def count() -> MetricFamily:
         text = "Half messages that nobody has decided."
-        return Shown("gantrymq_transactions_undecided", text, (), {(): undecided().count})
+        return MetricFamily("gantrymq_transactions_undecided", text, (), {(): undecided().count})
 
-    def oldest() -> Shown:
+    def oldest() -> MetricFamily:
         born_ms = undecided().oldest_born_ms
         age_s = 0.0 if born_ms is None else max(0.0, (broker.world.clock.now_ms() - born_ms) / 1000)
         text = "Age of the oldest transaction that the last check left undecided."
-        return Shown("gantrymq_transactions_oldest_seconds", text, (), {(): age_s})
+        return MetricFamily("gantrymq_transactions_oldest_seconds", text, (), {(): age_s})
 
-    broker.show(count)
-    broker.show(oldest)
+    broker.register_metrics(count)
+    broker.register_metrics(oldest)

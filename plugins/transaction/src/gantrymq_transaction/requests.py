@@ -83,7 +83,7 @@ class Operators:
                 f"the message of {header.msg_id} was born {age_ms // 3600_000} hours ago; half messages older than "
                 f"{keep_hours} hours (fileReservedTime) are given up at once, so nobody would be asked",
             )
-        (result,) = await broker.put_all([resumed(record)], seen=True)
+        (result,) = await broker.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem)
         return response_to(asked)

@@ -2,7 +2,8 @@
 
     submit ... submit     until the next half message comes, whose append takes them along, or for two milliseconds;
                           of many that come in one turn of the loop the first does
-      `- put_all          [message, message, op "12,13,14,"]: one write, and all or none of it (`StoreMessage.joined`)
+      `- put_all          [message, message, op "12,13,14,"]: one write, all or nothing
+                          (`StoreMessage.same_file_as_previous`)
            `- settled     the ledger hears of it, then those who wait
 
 If one of them is refused, or they do not fit one log file together, none is stored, and each is stored by itself: the
@@ -172,9 +173,9 @@ class Writer:
         batch = [as_submitted(each.message) for each in group if each.message is not None]
         batch.append(self._op(group))
         for message in batch[1:]:
-            message.joined = True
+            message.same_file_as_previous = True
         try:
-            return self._broker.put_all(batch, seen=all(each.kind is not False for each in group))
+            return self._broker.put_all(batch, skip_interceptors=all(each.kind is not False for each in group))
         except RequestError:  # an interceptor refuses one of them, and none is stored
             return None
         except Exception:  # one by one the others get through
@@ -221,7 +222,7 @@ class Writer:
 
     async def _put(self, message: StoreMessage) -> PutResult:
         """Store one message by itself; what is this plugin's own no interceptor sees."""
-        (result,) = await self._broker.put_all([as_submitted(message)], seen=message.topic in _OWN)
+        (result,) = await self._broker.put_all([as_submitted(message)], skip_interceptors=message.topic in _OWN)
         if result.status is not PutStatus.OK:
             if result.status is PutStatus.MESSAGE_ILLEGAL:
                 log.warning(

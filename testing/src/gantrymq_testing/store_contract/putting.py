@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, RecordView, body_crc
-from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, Placing, PutStatus
+from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, PutStatus, QueueTargets
 from gantrymq.model import sys_flag
 from gantrymq.model.hosts import pack_host
 from gantrymq.model.queue import Queue
@@ -30,7 +30,7 @@ class PuttingCases(StoreCases):
 
     @with_store()
     async def test_a_joined_batch_lies_back_to_back(self, bench: StoreBench) -> None:
-        batch = [message(body=b"%d" % n, joined=n > 0) for n in range(5)]
+        batch = [message(body=b"%d" % n, same_file_as_previous=n > 0) for n in range(5)]
         results = await bench.add(message(body=b"single"), *batch)
         assert [result.queue_offset for result in results] == [0, 1, 2, 3, 4, 5]
         assert [result.log_offset for result in results[1:]] == [result.end for result in results[:-1]]
@@ -48,8 +48,8 @@ class PuttingCases(StoreCases):
         expected = [b"0"]
         for wrong in wrong_ones:
             for place in range(3):
-                batch = [message("T", n % 2, b"lost", joined=n > 0) for n in range(3)]
-                batch[place] = message(**{"body": b"lost", "joined": place > 0, **wrong})
+                batch = [message("T", n % 2, b"lost", same_file_as_previous=n > 0) for n in range(3)]
+                batch[place] = message(**{"body": b"lost", "same_file_as_previous": place > 0, **wrong})
                 before, after = b"before %d" % len(expected), b"after %d" % len(expected)
                 first, *refused, last = bench.store.put([message(body=before), *batch, message(body=after)])
                 kept += [first, last]
@@ -97,8 +97,11 @@ class PuttingCases(StoreCases):
                 return True
 
         delays = (5000, None, 0)
-        sent = [message(body=b"%d" % n, tag="A", placing=Placing(due_in_ms=delay)) for n, delay in enumerate(delays)]
-        sent[1].placing = None
+        sent = [
+            message(body=b"%d" % n, tag="A", queue_targets=QueueTargets(due_in_ms=delay))
+            for n, delay in enumerate(delays)
+        ]
+        sent[1].queue_targets = None
         results = bench.store.put(sent)
         await bench.store.flushed(results[-1].end)
         codes = [START_MS + 5000, sent[1].tags_code, START_MS]

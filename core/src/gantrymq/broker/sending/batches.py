@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.placing import Placer, delay_of
+from gantrymq.broker.sending.queue_targets import Placer, delay_of
 from gantrymq.broker.sending.stored_properties import too_long
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
 from gantrymq.formats.tags_code import tags_code
-from gantrymq.interfaces import Placing, SendRequest, StoreMessage
+from gantrymq.interfaces import QueueTargets, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
@@ -83,18 +83,18 @@ class Batches:
             whole = message(request.flag, body, appended, code)
             _refuse_too_long([whole])
             whole.sys_flag |= sys_flag.NEED_UNWRAP | sys_flag.INNER_BATCH
-            whole.placing = Placing(batch=len(entries))
+            whole.queue_targets = QueueTargets(batch=len(entries))
             return [whole]
         found: list[StoreMessage] = []
         for flag, body, own in entries:
             text = own if not own or own.endswith(b"\x02") else own + b"\x02"
-            placing = self._placer.of_batch_entry(topic, text)
+            targets = self._placer.of_batch_entry(topic, text)
             if not own_tag:
                 code = tags_code(props.decode(own).get(props.TAGS) if own else None)
             one = self._interception.looked_at(message(flag, body, text + appended, code))
-            one.joined = bool(found)
+            one.same_file_as_previous = bool(found)
             if one.topic == topic.name:
-                one.placing = placing
+                one.queue_targets = targets
             found.append(one)
         _refuse_too_long(found)
         return found

@@ -4,7 +4,7 @@ Order of the checks and their codes are RocketMQ's. What a record's properties b
 MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
 of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
-its own is `gantrymq.broker.sending.placing`'s business.
+its own is `gantrymq.broker.sending.queue_targets`'s business.
 
 What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`; their headers
 are too short for properties of a length that is refused.
@@ -21,7 +21,7 @@ from typing import NamedTuple
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
 from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.placing import DELAYS, Placer, refuse_delays
+from gantrymq.broker.sending.queue_targets import DELAYS, Placer, refuse_delays
 from gantrymq.broker.sending.stored_properties import Plan, StoredProperties, too_long
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
@@ -187,8 +187,8 @@ class Preparing:
         light = 0
         if special is not None:
             self._placer.place(message, topic, special)  # so that none is moved that would be refused
-            light = len(message.placing.light) if message.placing else 0
-            message.placing = None
+            light = len(message.queue_targets.light) if message.queue_targets else 0
+            message.queue_targets = None
         if special is not None and _is_half(message, special):
             message = self._half(message)
         else:

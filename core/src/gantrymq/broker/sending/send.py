@@ -15,8 +15,8 @@ from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.sending.interception import Interception
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
-from gantrymq.broker.sending.placing import Placer
 from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.queue_targets import Placer
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RefusedWith, TopicNotExist
@@ -76,16 +76,23 @@ class Sends:
         self.submit(request, outcome_into(future))
         return await future
 
-    def put(self, messages: Sequence[StoreMessage], *, seen: bool = False) -> asyncio.Future[Sequence[PutResult]]:
-        """Store what a plugin made, as one append, through gates and, unless they were *seen*, interceptors.
+    def put(
+        self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
+    ) -> asyncio.Future[Sequence[PutResult]]:
+        """Store what a plugin made, as one append, through gates and, unless *skip_interceptors*, interceptors.
 
         Raises:
             RequestError: an interceptor refuses one of them, and none is stored.
             StoreError: the gates failed or took too long.
         """
-        made = messages if seen else [each if each.topic in NOT_SENDABLE else self._seen(each) for each in messages]
+        made = (
+            messages
+            if skip_interceptors
+            else [each if each.topic in NOT_SENDABLE else self._seen(each) for each in messages]
+        )
         for number, (message, given) in enumerate(zip(made, messages, strict=True)):
-            message.joined = given.joined and number > 0  # never to a message of another sender
+            # The first message must not be tied to a message of another sender.
+            message.same_file_as_previous = number > 0 and given.same_file_as_previous
             self._placer.place_of_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))

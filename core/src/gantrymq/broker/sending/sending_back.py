@@ -133,7 +133,7 @@ class SendingBack:
                 f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
                 f"installed; install one with: {to_install('gantrymq-schedule')}"
             )
-        (result,) = await self._sends.put((message,), seen=True)
+        (result,) = await self._sends.put((message,), skip_interceptors=True)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result

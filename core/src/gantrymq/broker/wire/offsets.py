@@ -10,7 +10,7 @@ from gantrymq.broker.queue_kinds import told_minimum
 from gantrymq.broker.wire.answers import ok
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import read_record
-from gantrymq.interfaces import Connection, Edge, GetLimit, MessageStore
+from gantrymq.interfaces import BoundaryType, Connection, GetLimit, MessageStore
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -55,9 +55,11 @@ class OffsetRequests:
         """29: the queue offset that belongs to a store time."""
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
         boundary = (header.boundary_type or "LOWER").upper()
-        if boundary not in Edge.__members__:
+        if boundary not in BoundaryType.__members__:
             raise InvalidParameter(f"boundaryType {header.boundary_type!r} is neither LOWER nor UPPER")
-        found = await self._store.offset_at(Queue(header.topic, header.queue_id), header.timestamp, Edge[boundary])
+        found = await self._store.offset_at(
+            Queue(header.topic, header.queue_id), header.timestamp, BoundaryType[boundary]
+        )
         return ok(asked, {"offset": str(found)})
 
     @serves(RequestCode.GET_MAX_OFFSET)

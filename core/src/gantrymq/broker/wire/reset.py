@@ -14,7 +14,7 @@ from functools import partial
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.answers import queue_key, with_table
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
-from gantrymq.interfaces import Connection, Edge
+from gantrymq.interfaces import BoundaryType, Connection
 from gantrymq.loose_json import ObjectKey, dumps
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
@@ -89,7 +89,7 @@ class ResetRequests:
     async def _by_time(self, queue: Queue, timestamp: int) -> int:
         if timestamp < 0:
             return self._store.bounds(queue).max_offset
-        return max(0, await self._store.offset_at(queue, timestamp, Edge.LOWER))
+        return max(0, await self._store.offset_at(queue, timestamp, BoundaryType.LOWER))
 
     async def _at_members(
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool

@@ -7,7 +7,7 @@ store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
 from __future__ import annotations
 
 from gantrymq import __version__
-from gantrymq.broker.counting.shown import shown
+from gantrymq.broker.counting.plugin_metrics import read_metrics
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.wire.answers import with_json
@@ -38,7 +38,7 @@ class RuntimeRequests:
         self._state = parts.state
         self._store = parts.store
         self._stats = parts.stats
-        self._shown = parts.shown
+        self._plugin_metrics = parts.plugin_metrics
         self._held = parts.held
         self._offsets = parts.offsets
         self._settings = parts.settings
@@ -109,7 +109,7 @@ class RuntimeRequests:
 
     def _rows_of_plugins(self) -> dict[str, str]:
         rows: dict[str, str] = {}
-        for each in shown(self._shown):
+        for each in read_metrics(self._plugin_metrics):
             rows.update(each.runtime_rows)
             if each.runtime_key:
                 rows[each.runtime_key] = str(each.values[()])

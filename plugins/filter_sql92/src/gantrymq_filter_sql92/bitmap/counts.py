@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 
 __all__ = ["Counts", "figures_of"]
 
@@ -26,10 +26,10 @@ class Counts:
         self.withheld = 0  # messages that got none: there were too many expressions for the time there is
 
 
-def figures_of(counts: Counts) -> list[Callable[[], Shown]]:
-    """What to hand to `Broker.show`."""
+def figures_of(counts: Counts) -> list[Callable[[], MetricFamily]]:
+    """What to hand to `Broker.register_metrics`."""
 
-    def asked() -> Shown:
+    def asked() -> MetricFamily:
         text = "Messages that pulls filtering by SQL92 looked at: what became of them at the filter bit map."
         values: dict[tuple[str, ...], float] = {
             ("checked",): counts.checked,
@@ -37,11 +37,11 @@ def figures_of(counts: Counts) -> list[Callable[[], Shown]]:
             ("evaluated",): counts.evaluated,
             ("false_positive",): counts.false_positives,
         }
-        return Shown("gantrymq_filter_bitmap_asked_total", text, ("outcome",), values, counts=True)
+        return MetricFamily("gantrymq_filter_bitmap_asked_total", text, ("outcome",), values, counter=True)
 
-    def made() -> Shown:
+    def made() -> MetricFamily:
         text = "New messages of topics that groups filter by SQL92: whether they got a filter bit map."
         values: dict[tuple[str, ...], float] = {("made",): counts.made, ("withheld",): counts.withheld}
-        return Shown("gantrymq_filter_bitmap_messages_total", text, ("outcome",), values, counts=True)
+        return MetricFamily("gantrymq_filter_bitmap_messages_total", text, ("outcome",), values, counter=True)
 
     return [asked, made]

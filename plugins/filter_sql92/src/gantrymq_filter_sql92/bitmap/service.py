@@ -108,7 +108,7 @@ class FilterBitMap:
         broker.on_subscriptions_changed(self._group_changed)
         broker.on_deleted(self._deleted)
         for figure in figures_of(self.counts):
-            broker.show(figure)
+            broker.register_metrics(figure)
         self._timer = world.clock.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:

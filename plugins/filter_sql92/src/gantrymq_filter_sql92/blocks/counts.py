@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 
 __all__ = ["Counts", "figures_of"]
 
@@ -23,16 +23,16 @@ class Counts:
     dropped: int = 0  # files that were damaged, or about messages that are not there any more
 
 
-def figures_of(counts: Counts, kept: Callable[[], int]) -> list[Callable[[], Shown]]:
-    """What to hand to `Broker.show`.
+def figures_of(counts: Counts, kept: Callable[[], int]) -> list[Callable[[], MetricFamily]]:
+    """What to hand to `Broker.register_metrics`.
 
     Args:
         counts: are read at each showing.
         kept: how many filters are in memory.
     """
 
-    def total(name: str, text: str, value: Callable[[], int]) -> Callable[[], Shown]:
-        return lambda: Shown(f"gantrymq_filter_{name}_total", text, (), {(): value()}, counts=True)
+    def total(name: str, text: str, value: Callable[[], int]) -> Callable[[], MetricFamily]:
+        return lambda: MetricFamily(f"gantrymq_filter_{name}_total", text, (), {(): value()}, counter=True)
 
     return [
         total("blocks_checked", "Blocks of a queue that an SQL92 pull had a filter of.", lambda: counts.checked),
@@ -53,5 +53,5 @@ def figures_of(counts: Counts, kept: Callable[[], int]) -> list[Callable[[], Sho
             "Messages in memory whose SQL92 expression was evaluated.",
             lambda: counts.evaluated,
         ),
-        lambda: Shown("gantrymq_filter_blocks", "Block filters in memory.", (), {(): kept()}),
+        lambda: MetricFamily("gantrymq_filter_blocks", "Block filters in memory.", (), {(): kept()}),
     ]

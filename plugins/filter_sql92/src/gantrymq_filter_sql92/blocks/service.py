@@ -126,7 +126,7 @@ class BlockFilters:
         folder = broker.state_folder("filter_sql92") / "blocks"
         self._files = BlockFiles(broker.world.files, folder, self._entries)
         for figure in figures_of(self.counts, lambda: len(self._table)):
-            broker.show(figure)
+            broker.register_metrics(figure)
         broker.on_deleted(lambda topic, group: self._table.deleted(topic))
         self._broker = broker
         self._timer = broker.world.clock.call_later(TICK_S, self._tick)

@@ -15,7 +15,7 @@ from weakref import WeakSet
 import attrs
 
 from gantrymq.errors import RequestError, SubscriptionParseFailed
-from gantrymq.interfaces import Broker, FilterType, MessageFilter, Shown
+from gantrymq.interfaces import Broker, FilterType, MessageFilter, MetricFamily
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.subscription import SQL92, TAG, Subscription
 from gantrymq_kit.filters.breaker import Breaker
@@ -55,7 +55,7 @@ class CustomFilters:
         self._counts, self._filters = {}, {}
         broker.guard_filters(self.compile)
         for figure in self._figures():
-            broker.show(figure)
+            broker.register_metrics(figure)
 
     async def stop(self) -> None:
         """Watch nothing more."""
@@ -123,11 +123,11 @@ class CustomFilters:
         same = (wanted.type, wanted.expression) == (subscription.type, subscription.expression)
         return None if same else wanted
 
-    def _figures(self) -> list[Callable[[], Shown]]:
-        def counted(name: str, text: str, value: Callable[[Counts], float]) -> Callable[[], Shown]:
-            def show() -> Shown:
+    def _figures(self) -> list[Callable[[], MetricFamily]]:
+        def counted(name: str, text: str, value: Callable[[Counts], float]) -> Callable[[], MetricFamily]:
+            def show() -> MetricFamily:
                 values = {labels: value(counts) for labels, counts in self._counts.items()}
-                return Shown(f"gantrymq_custom_filter_{name}_total", text, _LABELS, values, counts=True)
+                return MetricFamily(f"gantrymq_custom_filter_{name}_total", text, _LABELS, values, counter=True)
 
             return show
 
@@ -142,7 +142,7 @@ class CustomFilters:
             counted("suspensions", "How often custom filters were suspended.", lambda c: c.suspensions),
         ]
 
-    def _suspended(self) -> Shown:
+    def _suspended(self) -> MetricFamily:
         now = self._monotonic()
         values, sentences = dict[tuple[str, ...], float](), dict[tuple[str, ...], str]()
         for labels, filters in self._filters.items():
@@ -151,4 +151,4 @@ class CustomFilters:
                 values[labels] = len(found)
                 sentences[labels] = max(found, key=lambda each: each.breaker.until or 0.0).sentence(now)
         text = "Custom filters that are suspended now; gantrymq group explain says why."
-        return Shown("gantrymq_custom_filters_suspended", text, _LABELS, values, sentences=sentences)
+        return MetricFamily("gantrymq_custom_filters_suspended", text, _LABELS, values, sentences=sentences)

@@ -245,7 +245,7 @@ class LevelDelivery:
         if not messages:
             return ()
         try:
-            return await self._broker.put_all(messages, seen=True)
+            return await self._broker.put_all(messages, skip_interceptors=True)
         except RequestError as error:
             if len(messages) == 1 or error.retriable:
                 status = PutStatus.SERVICE_NOT_AVAILABLE if error.retriable else PutStatus.MESSAGE_ILLEGAL

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.interfaces import Broker, DispatchEntry, Edge, GetLimit
+from gantrymq.interfaces import BoundaryType, Broker, DispatchEntry, GetLimit
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
@@ -111,7 +111,7 @@ async def _first_delivery(broker: Broker, stopped: Stopped, delays_ms: tuple[int
         targets.setdefault(target, time_ms)
     begins: list[int] = []
     for target, time_ms in targets.items():
-        at = await store.offset_at(target, time_ms, Edge.LOWER)
+        at = await store.offset_at(target, time_ms, BoundaryType.LOWER)
         if at < broker.bounds(target).max_offset:
             read = await read_from(broker, target, at, _FIRST, delays_ms)
             begins.append(read.records[0][0].log_offset if read.records else 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.interfaces import QueueTargets, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.property_order import ordered_text
@@ -36,7 +36,7 @@ class LevelTable:
 
     def __init__(self, delays_ms: Sequence[int]) -> None:
         """*delays_ms*: durations by level, the first is level 1; at least one."""
-        self._placings = [Placing(due_in_ms=delay_ms) for delay_ms in delays_ms]
+        self._placings = [QueueTargets(due_in_ms=delay_ms) for delay_ms in delays_ms]
         self._texts = WaitingTexts()
 
     def move_alike(self, message: StoreMessage) -> bool:
@@ -63,4 +63,4 @@ class LevelTable:
     def _place(self, message: StoreMessage, text: bytes, level: int) -> None:
         message.properties = text
         message.topic, message.queue_id = SCHEDULE_TOPIC, level - 1
-        message.placing = self._placings[level - 1]
+        message.queue_targets = self._placings[level - 1]

@@ -25,7 +25,7 @@ class Acceptance:
     def __init__(self, broker: Broker, crowd: Callable[[int], int]) -> None:
         """*crowd*: how many messages wait in the slot of a tick."""
         self._broker = broker
-        self._name = broker.figures().broker
+        self._name = broker.metrics().broker
         self._precision_ms = keys.precision(broker.settings)
         self._crowd = crowd
 

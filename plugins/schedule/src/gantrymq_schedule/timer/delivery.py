@@ -90,7 +90,7 @@ class Delivery:
     async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
         """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each."""
         try:
-            return await self._broker.put_all(messages, seen=True)
+            return await self._broker.put_all(messages, skip_interceptors=True)
         except RequestError as error:
             if error.retriable:
                 raise

@@ -8,33 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.interfaces import Broker, Shown
+from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.timer.timers import Timers
 
 __all__ = ["timer_figures"]
 
 
-def timer_figures(timers: Timers, broker: Broker) -> list[Callable[[], Shown]]:
-    """What to hand to `Broker.show`."""
+def timer_figures(timers: Timers, broker: Broker) -> list[Callable[[], MetricFamily]]:
+    """What to hand to `Broker.register_metrics`."""
     late, clock = timers.lateness, broker.world.clock
 
-    def gauge(name: str, text: str, figure: str, key: str = "") -> Callable[[], Shown]:
-        return lambda: Shown(name, text, (), {(): timers.figures()[figure]}, runtime_key=key)
+    def gauge(name: str, text: str, figure: str, key: str = "") -> Callable[[], MetricFamily]:
+        return lambda: MetricFamily(name, text, (), {(): timers.figures()[figure]}, runtime_key=key)
 
-    def count(name: str, text: str, figure: str) -> Callable[[], Shown]:
-        return lambda: Shown(name, text, (), {(): timers.figures()[figure]}, counts=True)
+    def count(name: str, text: str, figure: str) -> Callable[[], MetricFamily]:
+        return lambda: MetricFamily(name, text, (), {(): timers.figures()[figure]}, counter=True)
 
-    def by_topic() -> Shown:
+    def by_topic() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(topic,): each.count for topic, each in timers.topics().items()}
-        return Shown("rocketmq_timing_messages", "Timed messages of a topic that wait.", ("topic",), values)
+        return MetricFamily("rocketmq_timing_messages", "Timed messages of a topic that wait.", ("topic",), values)
 
-    def worst_s() -> Shown:
+    def worst_s() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
-        return Shown("gantrymq_timed_late_seconds_worst", "How late the latest of the last minute was.", (), values)
+        return MetricFamily(
+            "gantrymq_timed_late_seconds_worst", "How late the latest of the last minute was.", (), values
+        )
 
-    def late_s() -> Shown:
+    def late_s() -> MetricFamily:
         text = "How late timed messages were delivered, all together."
-        return Shown("gantrymq_timed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counts=True)
+        return MetricFamily("gantrymq_timed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counter=True)
 
     return [
         by_topic,

@@ -102,7 +102,7 @@ def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMess
         reconsume_times=message.reconsume_times,
         prepared_offset=message.prepared_offset,
         wait_stored=message.wait_stored,
-        joined=message.joined,
+        same_file_as_previous=message.same_file_as_previous,
     )
     made.answer_fields = {}
     return made

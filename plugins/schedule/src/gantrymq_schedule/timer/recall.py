@@ -135,7 +135,7 @@ class Recall:
         if broker.topic(header.topic) is None:
             raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
         handle = decode_handle(header.recall_handle)
-        broker_name = broker.figures().broker
+        broker_name = broker.metrics().broker
         if handle.topic != header.topic:
             raise RefusedWith(
                 ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {header.topic}"

@@ -106,7 +106,7 @@ class Appender(PlacedAppender):
             message = messages[index]
             if index >= together:
                 first, together, obstacle = index, index + 1, None
-                alone = together == len(messages) or not messages[together].joined
+                alone = together == len(messages) or not messages[together].same_file_as_previous
                 if not alone:
                     together = _group_end(messages, index)
                 if _is_placed(message) if alone else any(map(_is_placed, messages[first:together])):
@@ -160,7 +160,7 @@ class Appender(PlacedAppender):
                         results.append(obstacle)
                         continue
             queue_offset = 0 if sys_flag & TRANSACTION_PREPARED else queue.next_offset
-            tags_code = message.tags_code if message.placing is None else tags_code_of(message, now)
+            tags_code = message.tags_code if message.queue_targets is None else tags_code_of(message, now)
             try:
                 head = (_pack_head if plain else HEADS[(sys_flag & _HOST_BITS) >> 4].pack)(
                     size,
@@ -297,13 +297,13 @@ class _Batch:
 def _group_end(messages: Sequence[StoreMessage], start: int) -> int:
     """The index after the last message that is joined to the one at *start*."""
     end = start + 1
-    while end < len(messages) and messages[end].joined:
+    while end < len(messages) and messages[end].same_file_as_previous:
         end += 1
     return end
 
 
 def _is_placed(message: StoreMessage) -> bool:
-    return message.placing is not None and message.placing.due_in_ms is None
+    return message.queue_targets is not None and message.queue_targets.due_in_ms is None
 
 
 def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:

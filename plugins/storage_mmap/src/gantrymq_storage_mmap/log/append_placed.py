@@ -1,4 +1,4 @@
-"""The append of records that are more, or other, than one entry of one ordinary queue (`StoreMessage.placing`).
+"""The append of records that are more, or other, than one entry of one ordinary queue (`StoreMessage.queue_targets`).
 
 - A record of a topic with ``queue.type=BatchCQ`` gets an entry in a batch queue. An inner batch, which is one record
   with several messages, moves the queue's next offset by that many and holds its base offset in INNER_BASE.
@@ -23,7 +23,7 @@ import attrs
 
 from gantrymq.errors import FormatError
 from gantrymq.formats.record import MAX_PROPERTIES_BYTES, encode_record
-from gantrymq.interfaces import DispatchEntry, Placing, PutResult, PutStatus, StoreMessage
+from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, QueueTargets, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, SEPARATOR, is_light
 from gantrymq.model.property_order import ordered_text
@@ -44,7 +44,7 @@ from gantrymq_store_files.queue_entry import ENTRY
 __all__ = ["NO_INNER_BATCH", "PlacedAppender", "problem_in_group", "refused", "tags_code_of"]
 
 NO_INNER_BATCH = "an inner batch belongs into a topic with queue.type=BatchCQ"
-_ORDINARY = Placing()
+_ORDINARY = QueueTargets()
 MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
 
 
@@ -128,13 +128,13 @@ class PlacedAppender:
 
     def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult:
         """Take the queue offsets of *message*; its result when it cannot be stored."""
-        placing = message.placing or _ORDINARY
+        targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
         place: _Placed | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
-        if place is None and placing.batch:
-            place = self._in_batch_queue(message, placing.batch)
+        if place is None and targets.batch:
+            place = self._in_batch_queue(message, targets.batch)
         elif place is None:
-            place = self._in_light_queues(message, placing.light)
+            place = self._in_light_queues(message, targets.light)
         if isinstance(place, _Placed):
             try:
                 if len(place.properties) > MAX_PROPERTIES_BYTES:
@@ -143,7 +143,7 @@ class PlacedAppender:
                         f"longest allowed is {MAX_PROPERTIES_BYTES}"
                     )
                 place.encode(0, now)
-                place.take(placing.batch or 1)
+                place.take(targets.batch or 1)
             except FormatError as error:
                 place = str(error)
         return refused(PutStatus.MESSAGE_ILLEGAL, place) if isinstance(place, str) else place
@@ -256,8 +256,8 @@ class PlacedAppender:
             place.properties,
         )
         if isinstance(place.queue, BatchQueue):
-            assert message.placing is not None
-            packed = pack_batch_entry(log_offset, size, code, now, place.queue_offset, message.placing.batch)
+            assert message.queue_targets is not None
+            packed = pack_batch_entry(log_offset, size, code, now, place.queue_offset, message.queue_targets.batch)
         else:
             packed = ENTRY.pack(log_offset, size, code)
         entries: list[DispatchEntry] = [entry]
@@ -275,8 +275,8 @@ def _undo(placed: Sequence[_Placed]) -> None:
 
 def tags_code_of(message: StoreMessage, now: int) -> int:
     """The tags code of the queue entry of *message*, stored at *now*."""
-    placing = message.placing
-    return message.tags_code if placing is None or placing.due_in_ms is None else now + placing.due_in_ms
+    targets = message.queue_targets
+    return message.tags_code if targets is None or targets.due_in_ms is None else now + targets.due_in_ms
 
 
 def problem_in_group(number: int, count: int, problem: str) -> str:

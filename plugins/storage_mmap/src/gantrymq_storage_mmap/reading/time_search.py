@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 
-from gantrymq.interfaces import Edge
+from gantrymq.interfaces import BoundaryType
 from gantrymq.model.sys_flag import BORN_HOST_V6
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue, Read
@@ -25,7 +25,7 @@ STORE_TIME_AT = 36  # from the start of a record: so many bytes from here on hol
 STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
 
 
-def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge: Edge) -> Callable[[], int]:
+def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge: BoundaryType) -> Callable[[], int]:
     """Made on the event loop: finds, in a thread, the queue offset that *time_ms* means, clamped to the queue's bounds.
 
     LOWER: the first message stored at or after the time, the queue's end when there is none. UPPER: the last one stored
@@ -39,18 +39,20 @@ def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge:
     return partial(_offset, log, queue.detached(), queue.min_offset, queue.max_offset, time_ms, edge)
 
 
-def _offset(log: CommitLog, read: Callable[[int, int], bytes], low: int, high: int, time_ms: int, edge: Edge) -> int:
+def _offset(
+    log: CommitLog, read: Callable[[int, int], bytes], low: int, high: int, time_ms: int, edge: BoundaryType
+) -> int:
     def stored(number: int) -> int:
         return store_time(log, entry_of(read(number * ENTRY_BYTES, ENTRY_BYTES)))
 
-    if edge is Edge.LOWER:
+    if edge is BoundaryType.LOWER:
         return first_false(lambda number: stored(number) < time_ms, low, high)
     return max(first_false(lambda number: stored(number) <= time_ms, low, high) - 1, low)
 
 
-def _batch_offset(queue: BatchQueue, read: Read, time_ms: int, edge: Edge) -> int:
+def _batch_offset(queue: BatchQueue, read: Read, time_ms: int, edge: BoundaryType) -> int:
     end = queue.max_offset
-    if edge is Edge.LOWER:
+    if edge is BoundaryType.LOWER:
         number = queue.last_where(lambda entry: entry.store_timestamp < time_ms, read) + 1
     else:
         number = max(queue.last_where(lambda entry: entry.store_timestamp <= time_ms, read), queue.first)

@@ -1,18 +1,18 @@
-"""What plugins show of themselves (`Broker.show`), read one by one."""
+"""What plugins show of themselves (`Broker.register_metrics`), read one by one."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 
-from gantrymq.interfaces import Shown
+from gantrymq.interfaces import MetricFamily
 
-__all__ = ["shown"]
+__all__ = ["read_metrics"]
 
 log = logging.getLogger(__name__)
 
 
-def shown(them: Iterable[Callable[[], Shown]]) -> Iterator[Shown]:
+def read_metrics(them: Iterable[Callable[[], MetricFamily]]) -> Iterator[MetricFamily]:
     """What plugins show; what raises is logged and left out."""
     for what in them:
         try:

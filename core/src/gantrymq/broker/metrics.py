@@ -1,21 +1,21 @@
-"""The broker's figures, taken from its parts in one go (`gantrymq.interfaces.Figures`)."""
+"""The broker's figures, taken from its parts in one go (`gantrymq.interfaces.BrokerMetrics`)."""
 
 from __future__ import annotations
 
-from gantrymq.broker.counting.shown import shown
+from gantrymq.broker.counting.plugin_metrics import read_metrics
 from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
-from gantrymq.interfaces import Figures, Flow, Mornings, OnlineGroup
+from gantrymq.interfaces import BrokerMetrics, MidnightCounts, OnlineGroup, Throughput
 
 
-def take_figures(parts: Parts, connections: int) -> Figures:
+def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
     """Read every table once; about 2 us a topic or group that something was counted for.
 
     *connections*: how many there are.
     """
     stats, clients, identity = parts.stats, parts.clients, parts.identity
-    return Figures(
+    return BrokerMetrics(
         cluster=identity.cluster,
         broker=identity.broker_name,
         address=identity.address,
@@ -23,8 +23,8 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         gets={pair(key): flow for key, flow in flows(stats.gets).items()},
         put=flow_of(stats.totals, "put", stats.totals.total("put")),
         got=flow_of(stats.totals, "get", stats.totals.total("get")),
-        put_mornings=Mornings(stats.put.today_morning, stats.put.yesterday_morning),
-        got_mornings=Mornings(stats.got.today_morning, stats.got.yesterday_morning),
+        put_at_midnight=MidnightCounts(stats.put.today_morning, stats.put.yesterday_morning),
+        got_at_midnight=MidnightCounts(stats.got.today_morning, stats.got.yesterday_morning),
         put_failed=stats.put_failed,
         dead_letters=dict(stats.dead_letters),
         pulls_found=stats.found.total,
@@ -41,18 +41,18 @@ def take_figures(parts: Parts, connections: int) -> Figures:
         parked=dict(parts.followers.parked),
         plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
         name_servers=parts.registration.states(),
-        shown=tuple(shown(parts.shown)),
+        plugin_metrics=tuple(read_metrics(parts.plugin_metrics)),
     )
 
 
-def flows(tally: Tally) -> dict[str, Flow]:
+def flows(tally: Tally) -> dict[str, Throughput]:
     """Every key that something was counted for."""
     return {key: flow_of(tally, key, tally.total(key)) for key in tally.known()}
 
 
-def flow_of(tally: Tally, key: str, total: tuple[int, int]) -> Flow:
+def flow_of(tally: Tally, key: str, total: tuple[int, int]) -> Throughput:
     """One key, with its rates over the last minute."""
-    return Flow(*total, tally.over(key, MINUTE, MESSAGES).tps, tally.over(key, MINUTE, BYTES).tps)
+    return Throughput(*total, tally.over(key, MINUTE, MESSAGES).tps, tally.over(key, MINUTE, BYTES).tps)
 
 
 def pair(key: str) -> tuple[str, str]:

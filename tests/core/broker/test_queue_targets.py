@@ -3,13 +3,13 @@
 import pytest
 
 from gantrymq.broker.queue_kinds import serves_light_queues, told_minimum
-from gantrymq.broker.sending.placing import Placer
+from gantrymq.broker.sending.queue_targets import Placer
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import InvalidParameter, MessageIllegal
-from gantrymq.interfaces import Bounds, Placing, StoreMessage
+from gantrymq.interfaces import Bounds, QueueTargets, StoreMessage
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.topic import TopicConfig
 
@@ -25,16 +25,16 @@ def settings(light):
 def placed(topic, own, light=True):
     message = StoreMessage(topic.name, 0, b"x", b"")
     Placer(settings(light)).place(message, topic, own)
-    return message.placing
+    return message.queue_targets
 
 
 def test_only_what_needs_it_has_a_placing():
     assert placed(PLAIN, {}) is None
-    assert placed(BATCHES, {}) == Placing(batch=1)
-    assert placed(PLAIN, ASKS) == Placing(light=("%LMQ%a", "%LMQ%b"))
+    assert placed(BATCHES, {}) == QueueTargets(batch=1)
+    assert placed(PLAIN, ASKS) == QueueTargets(light=("%LMQ%a", "%LMQ%b"))
     assert placed(PLAIN, ASKS, light=False) is None
     assert placed(TopicConfig("%RETRY%G"), ASKS) is None
-    assert placed(BATCHES, ASKS, light=False) == Placing(batch=1)
+    assert placed(BATCHES, ASKS, light=False) == QueueTargets(batch=1)
 
 
 def test_what_cannot_be_had_together_is_refused():
@@ -53,14 +53,14 @@ def test_a_plugin_s_message_is_placed_like_a_client_s():
     placer = Placer(settings(True))
     text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"
     for topic, properties, placing in (
-        (PLAIN, text, Placing(light=("%LMQ%a",))),
+        (PLAIN, text, QueueTargets(light=("%LMQ%a",))),
         (PLAIN, b"", None),
-        (BATCHES, b"", Placing(batch=1)),
+        (BATCHES, b"", QueueTargets(batch=1)),
         (None, text, None),
     ):
         message = StoreMessage("T", 0, b"x", properties)
         placer.place_of_plugin(message, topic)
-        assert message.placing == placing
+        assert message.queue_targets == placing
 
 
 def test_light_topics_and_groups_are_there_without_being_kept():

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal
-from gantrymq.interfaces import Placing, StoreMessage
+from gantrymq.interfaces import QueueTargets, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.light_queues import fans_out, light_names
 from gantrymq.model.sys_flag import INNER_BATCH
@@ -25,7 +25,7 @@ from gantrymq.model.topic import TopicConfig
 __all__ = ["DELAYS", "Placer", "delay_of", "refuse_delays"]
 
 _ASKS = props.INNER_MULTI_DISPATCH.encode()
-_ALONE = Placing(batch=1)
+_ALONE = QueueTargets(batch=1)
 
 
 class Placer:
@@ -49,11 +49,11 @@ class Placer:
         if topic.has_batch_queues:
             if light:
                 raise self._refusal(topic.name, "messages of a topic with batch queues (queue.type=BatchCQ)")
-            message.placing = _ALONE
+            message.queue_targets = _ALONE
         elif light:
-            message.placing = Placing(light=light)
+            message.queue_targets = QueueTargets(light=light)
 
-    def of_batch_entry(self, topic: TopicConfig, text: bytes) -> Placing | None:
+    def of_batch_entry(self, topic: TopicConfig, text: bytes) -> QueueTargets | None:
         """The placing of one message of a client batch, with the stored properties *text*. Raises MessageIllegal."""
         self.refuse_light_batch(topic, text)
         return _ALONE if topic.has_batch_queues else None
@@ -65,7 +65,7 @@ class Placer:
 
     def place_of_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
         """Set the placing of a message that a plugin made, unless it did so itself."""
-        if message.placing is not None or topic is None:
+        if message.queue_targets is not None or topic is None:
             return
         if topic.has_batch_queues or (self._light and _ASKS in message.properties):
             self.place(message, topic, props.decode(message.properties))

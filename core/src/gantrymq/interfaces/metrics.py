@@ -1,4 +1,4 @@
-"""What a broker knows of itself, for plugins that show it (`Broker.figures`).
+"""What a broker knows of itself, for plugins that show it (`Broker.metrics`).
 
 Counts grow from the broker's start and never shrink, but those of a deleted topic go with it. Rates are over the last
 whole minute, in parts of ten seconds: they lag by up to one part.
@@ -12,7 +12,7 @@ import attrs
 
 
 @attrs.frozen
-class Flow:
+class Throughput:
     """Messages that went one way."""
 
     messages: int = 0
@@ -30,7 +30,7 @@ class OnlineGroup:
 
 
 @attrs.frozen
-class Mornings:
+class MidnightCounts:
     """What a count had come to when days began, at midnight of the host's time zone; 0 before the first one."""
 
     today: int = 0
@@ -38,14 +38,14 @@ class Mornings:
 
 
 @attrs.frozen
-class Shown:
-    """What a plugin shows under one name (`Broker.show`)."""
+class MetricFamily:
+    """What a plugin shows under one name (`Broker.register_metrics`)."""
 
     name: str  # rocketmq-exporter's or RocketMQ's where one of them has it, else it begins with gantrymq_
     help: str  # a sentence
     labels: tuple[str, ...]
     values: Mapping[tuple[str, ...], float]  # by the values of the labels
-    counts: bool = False  # only grows; the name ends in _total
+    counter: bool = False  # only grows; the name ends in _total
     runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
     runtime_rows: Mapping[str, str] = attrs.field(factory=dict)  # further rows of that answer
     as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
@@ -53,18 +53,18 @@ class Shown:
 
 
 @attrs.frozen
-class Figures:
+class BrokerMetrics:
     """One moment of a broker. The mappings belong to whoever asked."""
 
     cluster: str
     broker: str  # brokerName
     address: str  # host:port as advertised
-    puts: Mapping[str, Flow]  # by topic
-    gets: Mapping[tuple[str, str], Flow]  # by topic and group
-    put: Flow  # all topics
-    got: Flow  # all groups
-    put_mornings: Mornings  # of the messages in `put` and `got` that are not of system topics
-    got_mornings: Mornings
+    puts: Mapping[str, Throughput]  # by topic
+    gets: Mapping[tuple[str, str], Throughput]  # by topic and group
+    put: Throughput  # all topics
+    got: Throughput  # all groups
+    put_at_midnight: MidnightCounts  # of the messages in `put` and `got` that are not of system topics
+    got_at_midnight: MidnightCounts
     put_failed: int  # sends that were refused
     pulls_found: int
     pulls_missed: int
@@ -78,5 +78,5 @@ class Figures:
     parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
     plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
     name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered
-    shown: tuple[Shown, ...] = ()  # by plugins
+    plugin_metrics: tuple[MetricFamily, ...] = ()  # by plugins
     dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # made since the start, by topic and group

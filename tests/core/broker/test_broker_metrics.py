@@ -8,14 +8,22 @@ from fake_store import put
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.counting.tally import Tally
-from gantrymq.broker.figures import pair, take_figures
 from gantrymq.broker.identity import Identity
+from gantrymq.broker.metrics import collect_metrics, pair
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
 from gantrymq.config import Settings
-from gantrymq.interfaces import DispatchEntry, Flow, Mornings, OnlineGroup, PutResult, PutStatus, Shown
+from gantrymq.interfaces import (
+    DispatchEntry,
+    MetricFamily,
+    MidnightCounts,
+    OnlineGroup,
+    PutResult,
+    PutStatus,
+    Throughput,
+)
 from gantrymq.model.queue import Queue
 
 
@@ -47,16 +55,16 @@ def parts():
         followers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
         registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),
-        shown=[],
+        plugin_metrics=[],
     )
 
 
 def test_figures_are_what_the_tables_hold():
-    taken = take_figures(parts(), 4)
+    taken = collect_metrics(parts(), 4)
     assert (taken.cluster, taken.broker, taken.address) == ("C", "broker-a", "127.0.0.1:10911")
-    assert taken.puts == {"Orders": Flow(2, 150), "Bills": Flow(1, 100)}
-    assert taken.gets == {("Orders", "readers"): Flow(2, 150)}
-    assert (taken.put, taken.got) == (Flow(3, 250), Flow(2, 150))
+    assert taken.puts == {"Orders": Throughput(2, 150), "Bills": Throughput(1, 100)}
+    assert taken.gets == {("Orders", "readers"): Throughput(2, 150)}
+    assert (taken.put, taken.got) == (Throughput(3, 250), Throughput(2, 150))
     assert (taken.pulls_found, taken.pulls_missed, taken.pulls_held, taken.connections) == (1, 1, 3, 4)
     assert taken.producers == {"senders": 1}
     assert taken.consumers == {"readers": OnlineGroup(2, "CLUSTERING")}
@@ -64,26 +72,26 @@ def test_figures_are_what_the_tables_hold():
     assert taken.unwritten == {"topics.json": "it cannot be written"}
     assert taken.parked == {"index": "OSError: no"}
     assert taken.plugin_errors == {("gate", "replicas"): 1, ("dispatcher", "index"): 1}
-    assert (taken.put_mornings, taken.got_mornings) == (Mornings(3, 0), Mornings(2, 0))
+    assert (taken.put_at_midnight, taken.got_at_midnight) == (MidnightCounts(3, 0), MidnightCounts(2, 0))
     assert taken.name_servers == {"127.0.0.1:9876": None}
 
 
 def test_what_plugins_show_is_read_each_time_and_one_that_raises_is_left_out():
     taken_from, numbers = parts(), iter((1.0, 2.0))
-    taken_from.shown += [
-        lambda: Shown("gantrymq_tides", "Tides.", ("moon",), {("full",): next(numbers)}),
+    taken_from.plugin_metrics += [
+        lambda: MetricFamily("gantrymq_tides", "Tides.", ("moon",), {("full",): next(numbers)}),
         lambda: 1 / 0,
-        lambda: Shown("gantrymq_stars_total", "Stars.", (), {(): 5}, counts=True),
+        lambda: MetricFamily("gantrymq_stars_total", "Stars.", (), {(): 5}, counter=True),
     ]
     for number in (1.0, 2.0):
-        tides, stars = take_figures(taken_from, 4).shown
-        assert (tides.values, stars.values, stars.counts) == ({("full",): number}, {(): 5}, True)
+        tides, stars = collect_metrics(taken_from, 4).plugin_metrics
+        assert (tides.values, stars.values, stars.counter) == ({("full",): number}, {(): 5}, True)
 
 
 def test_rates_are_those_of_the_last_minute():
     taken_from = parts()
     taken_from.stats.sample(10.0)
-    assert take_figures(taken_from, 4).puts["Orders"] == Flow(2, 150, 0.2, 15.0)
+    assert collect_metrics(taken_from, 4).puts["Orders"] == Throughput(2, 150, 0.2, 15.0)
 
 
 def test_totals_grow_over_the_ends_of_parts_and_windows():
