@@ -1,6 +1,6 @@
 """What tox.ini cannot say by itself: it loads this file as a plugin and finds here what follows from the folders.
 
-{plugins_alone}, {type_libraries} and {spark_libraries} are the same everywhere, {plugin} and {test_libraries} differ
+{quick}, {type_libraries} and {spark_libraries} are the same everywhere, {label}, {plugin} and {test_libraries} differ
 from environment to environment. Besides, tox is shown the Pythons that pyenv has installed but not switched on, so that
 the matrix uses each one that is here.
 """
@@ -23,7 +23,9 @@ import workspace
 
 if TYPE_CHECKING:
     from tox.config.sets import ConfigSet, EnvConfigSet
+    from tox.execute.api import Outcome
     from tox.session.state import State
+    from tox.tox_env.api import ToxEnv
 
 TREE = workspace.read()
 
@@ -34,9 +36,7 @@ if shutil.which("pyenv") and "TOX_DISCOVER" not in os.environ:
 @impl
 def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
     """Add what is the same in every environment."""
-    core_conf.add_constant(
-        "plugins_alone", "an environment for each plugin", "\n".join(environments.plugins_alone(TREE))
-    )
+    core_conf.add_constant("quick", "environments of a plain run", "\n".join(environments.quick()))
     core_conf.add_constant(
         "type_libraries", "what types are checked against", "\n".join(environments.type_libraries(TREE))
     )
@@ -46,11 +46,28 @@ def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
 
 
 @impl
+def tox_extend_envs() -> tuple[str, ...]:
+    """Return the environments that a plain run leaves out, so that tox finds them by their label."""
+    return tuple(environments.full(TREE))
+
+
+@impl
 def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
     """Add what differs from environment to environment."""
     name = env_conf.env_name or ""
     alone = environments.plugin_of(name, TREE)
+    env_conf.add_constant("label", "the label it is run by", "full" if name in environments.full(TREE) else "")
     env_conf.add_constant("plugin", "the plugin that is alone here", alone.word if alone is not None else "")
     env_conf.add_constant(
         "test_libraries", "what the tests there need", "\n".join(environments.test_libraries(name, TREE))
     )
+
+
+@impl
+def tox_after_run_commands(tox_env: ToxEnv, exit_code: int, outcomes: list[Outcome]) -> None:
+    """Say after the last environment of a plain run what it left out."""
+    if tox_env.name == environments.quick()[-1] and exit_code == 0:
+        print(
+            "The fast tests passed. `tox run -m full` runs the rest: other Pythons, core and each plugin alone, slow\n"
+            "tests, sanitizers, the plugin template, Spark, official clients and servers."
+        )

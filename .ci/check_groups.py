@@ -2,8 +2,8 @@
 
     python .ci/check_groups.py .tox
 
-Reads what tox left in the folder: ``result.json`` (``tox --result-json``) says which environments ran and how their
-commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
+Reads what tox left in the folder: each ``result-*.json`` (``tox --result-json``) has the environments that ran and how
+their commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
 environments out of the list; so do missing Java, Node and Go with ``interop``, missing Java 17 with ``spark``, and
 missing libraries with ``sanitize``.
 Where everything is installed, a test file of which every test was skipped counts as a group that ran nothing.
@@ -26,8 +26,6 @@ from javas import no_spark
 from pythons import PYTHONS, installed
 from sanitize import libraries
 
-WITHOUT_TESTS = ("wheels", "lint", "types")
-
 
 class Count(NamedTuple):
     """Outcomes of one environment."""
@@ -39,8 +37,11 @@ class Count(NamedTuple):
 
 def main() -> int:
     work_dir = Path(sys.argv[1])
-    ended = json.loads((work_dir / "result.json").read_text())["testenvs"]
-    problems, total, environments = [], Count(0, 0, 0), 0
+    ended = {}
+    for result in sorted(work_dir.glob("result-*.json")):
+        ended |= json.loads(result.read_text()).get("testenvs", {})
+    complete = {"sanitize", "slow", "spark"} | ({"interop"} if every_client_is_here() else set())
+    problems, total, counted = [], Count(0, 0, 0), 0
     for name in expected_environments():
         commands = ended.get(name, {}).get("test", [])
         if not commands:
@@ -48,13 +49,13 @@ def main() -> int:
             continue
         if any(command["retcode"] for command in commands):
             problems.append(f"{name} failed")
-        environments += 1
-        if name in WITHOUT_TESTS:
+        counted += 1
+        if name in environments.CHECKS:
             continue
         count = read_report(work_dir / "reports" / f"{name}.xml")
         if count.ran == 0:
             problems.append(f"{name} ran no test ({count.skipped} skipped)")
-        elif name.endswith("-all") or name in ("sanitize", "spark") or (name == "interop" and every_client_is_here()):
+        elif name.endswith("-all") or name in complete:
             report = work_dir / "reports" / f"{name}.xml"
             problems += [f"{name} skipped every test of {module}" for module in skipped_modules(report)]
         total = Count(*(before + more for before, more in zip(total, count, strict=True)))
@@ -62,23 +63,20 @@ def main() -> int:
     for problem in problems:
         print(f"NOT GOOD: {problem}", file=sys.stderr)
     print(
-        f"{'FAILED' if problems else 'PASSED'}: {total.ran} tests ran in {environments} environments, "
+        f"{'FAILED' if problems else 'PASSED'}: {total.ran} tests ran in {counted} environments, "
         f"{total.skipped} skipped, {total.failed} failed"
     )
     return 1 if problems else 0
 
 
 def expected_environments() -> list[str]:
-    """Environments of the default tox run that this machine has the programs for."""
+    """Return the environments of ``tox`` and ``tox run -m full`` that this machine has the programs for."""
     pyenv = {Path(program).parent.parent.name.rpartition(".")[0] for program in installed()}
-    here = [version for version in PYTHONS if version in pyenv or runs(f"python{version}")]
-    names = [f"py{version.replace('.', '')}-{kind}" for version in here for kind in ("core", "all")]
-    if environments.ALONE_ON in here:
-        names += environments.plugins_alone(workspace.read())
-    sanitizers = ["sanitize"] if libraries() else []
-    spark = [] if no_spark() else ["spark"]
-    interop = ["interop"] if java_is_here() or node_is_here() else []
-    return [*WITHOUT_TESTS, *names, *sanitizers, "kit", *spark, *interop]
+    absent = [version for version in PYTHONS if version not in pyenv and not runs(f"python{version}")]
+    missing = tuple(f"py{version.replace('.', '')}-" for version in absent)
+    needs = {"sanitize": bool(libraries()), "spark": not no_spark(), "interop": java_is_here() or node_is_here()}
+    names = dict.fromkeys([*environments.quick(), *environments.full(workspace.read())])
+    return [name for name in names if needs.get(name, True) and not name.startswith(missing)]
 
 
 def java_is_here() -> bool:

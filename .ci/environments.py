@@ -1,18 +1,40 @@
-"""What tox's environments take from the folders: one for each plugin, what it tests, and the libraries they need.
+"""tox's environments as the folders of the tree determine them: their names, and the libraries they need.
 
-toxfile.py tells tox, check_groups.py expects them afterwards.
+toxfile.py passes them to tox, check_groups.py expects them to have run.
 """
 
 from __future__ import annotations
 
+import sys
+
+from pythons import PYTHONS
 from workspace import Distribution, Workspace
 
-ALONE_ON = "3.11"  # the Python on which the default run tries each plugin alone
+ALONE_ON = "3.11"  # the Python on which core and each plugin are tested alone
+CHECKS = ("wheels", "lint", "types")  # environments without tests
+
+
+def quick() -> list[str]:
+    """Names of the environments that plain ``tox`` runs: checks, and the fast tests on the Python that runs tox."""
+    running = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return [*CHECKS, _named(running if running in PYTHONS else PYTHONS[-1], "all")]
+
+
+def full(tree: Workspace) -> list[str]:
+    """Names of the environments that ``tox run -m full`` runs: those that *quick* leaves out."""
+    every = [_named(version, "all") for version in PYTHONS]
+    others = [name for name in every if name not in quick()]
+    alone = [_named(ALONE_ON, "core"), *plugins_alone(tree)]
+    return ["wheels", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
+
+
+def _named(version: str, factor: str) -> str:
+    return f"py{version.replace('.', '')}-{factor}"
 
 
 def plugins_alone(tree: Workspace) -> list[str]:
     """Names of the environments with core and one plugin."""
-    return [f"py{ALONE_ON.replace('.', '')}-{word}" for word in tree.plugins]
+    return [_named(ALONE_ON, word) for word in tree.plugins]
 
 
 def plugin_of(environment: str, tree: Workspace) -> Distribution | None:

@@ -21,6 +21,15 @@ if find_spec("hypothesis"):  # not every plugin's tests need it
     settings.load_profile("repeatable")
 
 
+# Tests of these folders run processes under kills, power cuts or load, or simulate them call by call.
+SLOW_FOLDERS = [Path(__file__).parent / name for name in ("chaos", "crash", "durability", "load", "simulation")]
+
+
+def pytest_itemcollected(item):
+    if any(item.path.is_relative_to(folder) for folder in SLOW_FOLDERS):
+        item.add_marker(pytest.mark.slow)
+
+
 def pytest_report_header():
     if find_spec("gantrymq") is None:  # the plugin template's tests install it themselves
         return None

@@ -124,6 +124,7 @@ async def begun_and_flushed(producer):
 GATHERING = [False, Batching(max_wait_ms=1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batching", GATHERING, ids=["one by one", "gathering"])
 @pytest.mark.parametrize("kind", SENDS)
 def test_a_cancelled_send_leaves_room_for_the_next(kind, batching):
@@ -166,6 +167,7 @@ OPENED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", OPENED)
 def test_what_is_opened_is_closed_wherever_it_was_cancelled(kind):
     async def work(cluster, at):
@@ -216,6 +218,7 @@ async def comes(cluster, consumer, missing):
     await asyncio.wait([running])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("orderly", [False, True])
 @pytest.mark.parametrize("how", ["loop", "batches", "handler", "failing handler", "failing batches"])
 def test_consuming_that_is_cancelled_loses_no_message(how, orderly):

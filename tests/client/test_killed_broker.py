@@ -46,6 +46,7 @@ async def popped(client, seen):
         seen.add(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [followed, polled, popped])
 def test_a_broker_is_killed_under_its_consumer(servers, work):
     if work is popped and not find_spec("gantrymq_pop"):

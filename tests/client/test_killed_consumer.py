@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gantrymq.client import Client, Message
 
 PROGRAM = Path(__file__).with_name("consume_once.py")
@@ -40,6 +42,7 @@ async def send(namesrv):
             await producer.send(Message("Orders", b"%d" % number))
 
 
+@pytest.mark.slow
 def test_killed_between_the_change_and_the_acknowledgement_and_inside_the_transaction(servers, tmp_path):
     database = tmp_path / "shop.db"
     with contextlib.closing(sqlite3.connect(database)) as file:

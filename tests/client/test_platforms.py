@@ -66,6 +66,7 @@ else:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manner", "loop"),
     [("asyncio", "asyncio.unix_events"), ("uvloop", "uvloop"), ("without Unix", "asyncio.unix_events")],

@@ -25,6 +25,7 @@ async def bodies(namesrv):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["kill_broker", "stop_broker"])
 def test_sends_of_every_kind_outlast_a_restart(servers, end):
     async def work():
@@ -50,6 +51,7 @@ def test_sends_of_every_kind_outlast_a_restart(servers, end):
     asyncio.run(work())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batching", [False, Batching(max_wait_ms=2, max_messages=50)], ids=["singly", "gathered"])
 def test_no_message_of_a_crowd_is_lost_when_the_broker_is_killed_among_them(servers, batching):
     async def work():

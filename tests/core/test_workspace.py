@@ -103,11 +103,14 @@ def test_the_readme_lists_every_distribution_and_calls_optional_what_is_not_stan
     assert changes("README.md", listed, wanted) == []
 
 
-def test_the_check_after_tox_expects_the_default_environments(monkeypatch):
+def test_the_check_after_tox_expects_the_quick_and_the_full_environments(monkeypatch):
     pytest.importorskip("tox")
     environ = {key: value for key, value in os.environ.items() if not key.startswith("TOX_")}
-    ask = [sys.executable, "-m", "tox", "list", "-d", "--no-desc"]
-    listed = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout.split()
+    listed = set()
+    for option in (["-d"], ["-m", "full"]):
+        ask = [sys.executable, "-m", "tox", "list", *option, "--no-desc"]
+        said = subprocess.run(ask, cwd=ROOT, env=environ, capture_output=True, text=True, check=True).stdout
+        listed.update(said.split())
     for present in ("runs", "java_is_here", "node_is_here", "libraries"):
         monkeypatch.setattr(check_groups, present, lambda *_: True)
     monkeypatch.setattr(check_groups, "no_spark", lambda: "")

@@ -8,6 +8,7 @@ import subprocess
 import time
 from contextlib import ExitStack
 
+import pytest
 from faulty_broker import DEADLINE_S, PROGRAM, START, Peer
 
 LIMIT = 256
@@ -23,6 +24,7 @@ def limited(store):
     return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_more_queues_than_descriptors_are_all_written_and_read(tmp_path):
     for life in range(2):
         with ExitStack() as opened, limited(tmp_path / "store") as process:

@@ -45,6 +45,7 @@ def test_spoilt_frames_break_nothing(kind, seed, plugins):
     assert check(kind, seed, plugins) >= FRAMES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_leave_nothing_in_memory(kind, plugins):
     assert grown(kind, range(1, 3), range(3, 7), plugins) < GROWTH_BYTES

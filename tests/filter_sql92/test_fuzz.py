@@ -98,6 +98,7 @@ def test_spoilt_expressions_break_nothing(seed):
     assert found["True"] + found["False"] + found["None"] >= EXPRESSIONS // 10
 
 
+@pytest.mark.slow
 def test_rounds_leave_nothing_in_memory():
     check_memory(range(1, 4), range(4, 7))
 

@@ -228,6 +228,7 @@ class Rig:
         await self.process.run(self.server.stop())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_group_gets_what_matches_and_nothing_else(seed):
     async def main(world):

@@ -98,6 +98,7 @@ def quiet(monkeypatch):
     }
 
 
+@pytest.mark.slow
 def test_what_java_left_pending_fires_once_at_its_time(golden_copy, tmp_path, quiet):
     scenario = golden_copy("timer")
     shutil.move(scenario.store, tmp_path / "cluster/store")

@@ -191,6 +191,7 @@ async def fill(rig):
 AFTER_A_STOP = (log_files_gone, log_zeroed, wheel_gone, wheel_zeroed, check_gone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "how"), [*((each, "kill") for each in DAMAGE), *((each, "stop") for each in AFTER_A_STOP)]
 )

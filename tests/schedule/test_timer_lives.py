@@ -51,6 +51,7 @@ def test_three_days_take_milliseconds():
     assert 0 <= at - rig.promises["id1"].deliver_ms <= 1100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_each_message_is_delivered_once_whatever_happens(seed, caplog):
     seeded = random.Random(f"{seed}/lives")

@@ -132,6 +132,7 @@ def everything(root, bounds, files):
     return states
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("state_every", [16, 1])
 def test_a_failure_at_any_call_leaves_the_old_or_the_new_archive(tmp_path, monkeypatch, done, state_every):

@@ -3,6 +3,8 @@
 The page cache survives (as it does a kill), so whatever was appended may be there; whatever was acknowledged must be.
 """
 
+import pytest
+
 from gantrymq.model.queue import Queue
 from gantrymq_testing.store_contract_bench import bodies, message
 
@@ -73,6 +75,7 @@ def crash(rig, stop_at):
     return stopped
 
 
+@pytest.mark.slow
 def test_every_acknowledged_message_is_there_wherever_the_process_ends(tmp_path, rig):
     stop_at = 1
     while crash(at(rig, tmp_path / str(stop_at)), stop_at):

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from turning import until
 
 from gantrymq.interfaces import Cleaning
@@ -71,6 +72,7 @@ def crash(rig, stop_at):
     return stopped
 
 
+@pytest.mark.slow
 def test_wherever_a_cleaning_ends_the_store_opens_and_holds_what_has_not_expired(tmp_path, rig):
     began = rig.clock.now
     rig.root = tmp_path / "whole"

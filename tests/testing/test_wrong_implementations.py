@@ -55,6 +55,7 @@ def has_memory():
     return find_spec("gantrymq_storage_memory") is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CAUGHT_BY)
 def test_the_contract_catches(name, outcomes):
     if name in NEEDS_MEMORY and not has_memory():

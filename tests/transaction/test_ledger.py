@@ -25,6 +25,7 @@ class Model:
             self.op_offset += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_it_says_what_the_model_says(seed):
     choice = random.Random(seed)

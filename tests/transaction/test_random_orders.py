@@ -196,6 +196,7 @@ async def step(rig):
         assert set(sure) <= set(visible)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_each_transaction_ends_once_and_as_its_producer_said(seed):
     async def main(world):

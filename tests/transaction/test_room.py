@@ -98,6 +98,7 @@ def test_one_without_room_for_a_check_is_given_up_after_fifteen(as_before):
     run_with_plugin(main, **NO_EXPIRY)
 
 
+@pytest.mark.slow
 def test_one_that_is_too_old_for_a_check_is_kept_where_it_can_be_committed(as_before):
     async def main(desk, service):
         full = [await full_half(desk, left, left) for left in range(0, 45, 4)]

@@ -99,10 +99,11 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
-def test_the_default_run_tries_it_alone(tree):
-    assert "py311-fresh" not in tree.tox("list", "-d", "--no-desc").split()
+def test_the_full_run_tries_it_alone(tree):
+    assert "py311-fresh" not in tree.tox("list", "-m", "full", "--no-desc").split()
     tree.add_plugin("fresh")
-    assert "py311-fresh" in tree.tox("list", "-d", "--no-desc").split()
+    assert "py311-fresh" in tree.tox("list", "-m", "full", "--no-desc").split()
+    assert "py311-fresh" not in tree.tox("list", "-d", "--no-desc").split()  # which has the fast tests of all together
 
 
 @pytest.mark.parametrize("python", ["py311", "py313"])
@@ -120,7 +121,7 @@ def test_its_environment_installs_it_and_runs_its_tests(tree, python):
 
 def test_the_environments_of_all_plugins_have_what_its_tests_need(tree):
     tree.add_plugin("fresh", special='[dependency-groups]\ntest = ["pandas>=2"]\n')
-    for name in ("py312-all", "interop", "long", "sanitize"):
+    for name in ("py312-all", "interop", "long", "sanitize", "slow"):
         assert "pandas>=2" in tree.tox("config", "-e", name, "-k", "deps")
     assert "pandas" not in tree.tox("config", "-e", "py312-core", "-k", "deps")
 

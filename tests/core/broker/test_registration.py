@@ -414,6 +414,7 @@ def test_a_name_server_that_closes_every_connection_is_not_told_without_a_pause(
     town(main)
 
 
+@pytest.mark.slow
 def test_topics_that_fill_more_than_a_frame_are_told_in_parts(town):
     names = [f"T{number:05d}{'x' * 90}" for number in range(60_000)]
 
