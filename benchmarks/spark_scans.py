@@ -105,7 +105,7 @@ def python_rows(root: Path, end: int | None = None) -> int:
 
 def arrow_rows(root: Path, columns: tuple[str, ...] | None = None) -> int:
     """One process, the source's Arrow batches without Spark."""
-    shown = StoreOptions(root).shown(tuple(schema(columns).names))
+    shown = StoreOptions(root).row_options(tuple(schema(columns).names))
     files = RealFiles()
     return sum(batch.num_rows for part in plan(files, root) for batch in LogScan(files, part).batches(shown))
 

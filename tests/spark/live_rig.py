@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from gantrymq_spark.live.offsets import Offsets
 from gantrymq_spark.live.options import read_options
-from gantrymq_spark.live.pushdown import Pushed
+from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.range_reader import read_range
-from gantrymq_spark.live.session import Session, consumer_of, how_to_read
+from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
 
 SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "mmap", "enablePropertyFilter": True}
 
@@ -24,19 +24,19 @@ def options_of(cluster, streaming=False, **given):
 async def rows_of(cluster, options, tasks, columns=None):
     """Rows of what tasks read, in order."""
     found = []
-    async with consumer_of(options, cluster.world) as consumer:
+    async with new_consumer(options, cluster.world) as consumer:
         for task in tasks:
-            how = how_to_read(options, columns or options.columns)
+            how = range_read_options(options, columns or options.columns)
             async for batch in read_range(consumer, cluster.world.clock, task, how):
                 assert batch.num_rows
                 found += pa.Table.from_batches([batch]).to_pylist()
     return found
 
 
-async def batch_rows(cluster, pushed=Pushed(), columns=None, **given):  # noqa: B008 - frozen
+async def batch_rows(cluster, pushed=PushedFilters(), columns=None, **given):  # noqa: B008 - frozen
     """Rows of a batch query."""
     options = options_of(cluster, **given)
-    async with Session(options, cluster.world) as session:
+    async with LiveSession(options, cluster.world) as session:
         tasks = await session.batch_tasks(pushed)
     return await rows_of(cluster, options, tasks, columns)
 
@@ -49,7 +49,7 @@ class Stream:
         self.checkpoint = None  # JSON of where the last micro-batch ended
 
     def session(self):
-        return Session(options_of(self.cluster, streaming=True, **self.given), self.cluster.world)
+        return LiveSession(options_of(self.cluster, streaming=True, **self.given), self.cluster.world)
 
     async def step(self, session, limited=True):
         """One micro-batch: its rows; None where there is nothing to do."""

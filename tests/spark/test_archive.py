@@ -26,12 +26,12 @@ from gantrymq_spark.jobs.archive_layout import (
 )
 from gantrymq_spark.jobs.archive_manifest import Archive, data_path, read_state
 from gantrymq_spark.jobs.archive_plan import (
-    Wanted,
+    ArchiveRange,
     days_before,
     deletable_log_files,
     deletable_offsets,
     live_from,
-    next_wanted,
+    next_ranges,
     refuse_unnamed,
 )
 from gantrymq_spark.jobs.archive_write import archive_batches
@@ -59,10 +59,10 @@ def messages(queue, first, end, broker_name="broker-a"):
     return pa.RecordBatch.from_pylist(rows, schema=schema())
 
 
-def archived(root, bounds, files=None, most=None, broker_name="broker-a", **more):
+def read_archive(root, bounds, files=None, most=None, broker_name="broker-a", **more):
     """Archive what is new of *bounds*, as a job does."""
     with Archive(files or RealFiles(), root) as archive:
-        wanted = next_wanted(archive.state, broker_name, bounds, most)
+        wanted = next_ranges(archive.state, broker_name, bounds, most)
         batches = [messages(queue, first, end, broker_name) for queue, (first, end) in bounds.items()]
         archive_batches(archive, wanted, batches, **more)
         return archive.state
@@ -89,7 +89,7 @@ def expected(bounds):
 
 def test_messages_lie_by_topic_and_day_as_other_readers_expect(tmp_path):
     bounds = {ORDERS: (0, 20), BILLS: (5, 8), RETRY: (0, 1)}
-    archived(tmp_path, bounds)
+    read_archive(tmp_path, bounds)
     folders = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.parquet")}
     assert folders == {
         "topic=Orders/date=2026-11-23",
@@ -106,10 +106,10 @@ def test_messages_lie_by_topic_and_day_as_other_readers_expect(tmp_path):
 
 
 def test_a_second_run_takes_only_what_is_new(tmp_path):
-    archived(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)})
+    read_archive(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
     bounds = {ORDERS: (3, 25), BILLS: (5, 8), RETRY: (0, 2)}
-    state = archived(tmp_path, bounds)
+    state = read_archive(tmp_path, bounds)
     assert contents(tmp_path)[1] == expected(bounds | {ORDERS: (0, 25)})
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert state.progress["broker-a", ORDERS] == QueueProgress(0, 25)
@@ -117,8 +117,8 @@ def test_a_second_run_takes_only_what_is_new(tmp_path):
 
 
 def test_queues_of_one_name_on_two_brokers_are_two(tmp_path):
-    archived(tmp_path, {ORDERS: (0, 5)})
-    archived(tmp_path, {ORDERS: (0, 3)}, broker_name="broker-b")
+    read_archive(tmp_path, {ORDERS: (0, 5)})
+    read_archive(tmp_path, {ORDERS: (0, 3)}, broker_name="broker-b")
     state, found = contents(tmp_path)
     assert found["Orders", 0, 2] == 2
     assert deletable_offsets(state, "broker-b") == {ORDERS: 3}
@@ -128,7 +128,7 @@ def everything(root, bounds, files):
     """Two commits of the same run, with a small bound on memory; returns the states between."""
     states = []
     for most in (12, None):
-        states.append(archived(root, bounds, files, most, file_bytes=500, log_ends={"broker-a": 10 * (most or 2)}))
+        states.append(read_archive(root, bounds, files, most, file_bytes=500, log_ends={"broker-a": 10 * (most or 2)}))
     return states
 
 
@@ -141,7 +141,7 @@ def test_a_failure_at_any_call_leaves_the_old_or_the_new_archive(tmp_path, monke
     first, both = dict(bounds), dict(bounds)
     counting = FailingFiles(RealFiles())
     with Archive(RealFiles(), tmp_path / "shares") as archive:
-        shares = {each.queue: (each.start, each.end) for each in next_wanted(archive.state, "broker-a", bounds, 12)}
+        shares = {each.queue: (each.start, each.end) for each in next_ranges(archive.state, "broker-a", bounds, 12)}
     first = expected(shares)
     assert sum(first.values()) in range(12, 15)
     everything(tmp_path / "counted", both, counting)
@@ -161,7 +161,7 @@ def test_a_failure_at_any_call_leaves_the_old_or_the_new_archive(tmp_path, monke
             assert archive.state == state
         assert {path.relative_to(root).as_posix() for path in root.glob("topic=*/**/*.parquet")} == set(state.files)
         assert list((root / "_staging").iterdir()) == []
-        archived(root, bounds)  # and the run is gone on with
+        read_archive(root, bounds)  # and the run is gone on with
         assert contents(root)[1] == expected(bounds)
         assert not list(root.rglob("*.tmp"))
     assert seen == {0, 1, 2}
@@ -185,7 +185,7 @@ def test_one_process_writes_at_a_time_and_others_may_read(tmp_path):
 
 def test_the_manifest_stays_short(tmp_path):
     for end in range(1, 40):
-        archived(tmp_path, {ORDERS: (0, end)})
+        read_archive(tmp_path, {ORDERS: (0, end)})
     names = sorted(path.name for path in (tmp_path / "_manifest").iterdir())
     assert len(names) <= 16 + 2
     state, found = contents(tmp_path)
@@ -198,14 +198,14 @@ def test_the_manifest_stays_short(tmp_path):
 
 
 def test_a_reader_whose_commit_was_taken_over_by_a_state_looks_again(tmp_path, monkeypatch):
-    archived(tmp_path, {ORDERS: (0, 1)})
-    archived(tmp_path, {ORDERS: (0, 2)})
+    read_archive(tmp_path, {ORDERS: (0, 1)})
+    read_archive(tmp_path, {ORDERS: (0, 2)})
     load = archive_manifest._read
     monkeypatch.setattr(archive_manifest, "STATE_EVERY", 1)
 
     def meanwhile(files, path):
         monkeypatch.setattr(archive_manifest, "_read", load)
-        archived(tmp_path, {ORDERS: (0, 3)})
+        read_archive(tmp_path, {ORDERS: (0, 3)})
         return load(files, path)
 
     monkeypatch.setattr(archive_manifest, "_read", meanwhile)
@@ -214,7 +214,7 @@ def test_a_reader_whose_commit_was_taken_over_by_a_state_looks_again(tmp_path, m
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 1}', '{"format": 1, "files": [{}]}'])
 def test_a_manifest_that_is_none_is_named(tmp_path, text):
-    archived(tmp_path, {ORDERS: (0, 1)})
+    read_archive(tmp_path, {ORDERS: (0, 1)})
     path = tmp_path / "_manifest" / f"{1:020d}.json"
     path.write_text(text)
     with pytest.raises(FormatError, match=f"{path.name} is no"):
@@ -250,21 +250,21 @@ def test_a_commit_that_would_tell_lies_is_refused(tmp_path):
 
 def test_what_the_broker_had_no_more_is_noted_and_not_waited_for():
     state = ArchiveState(progress={("broker-a", ORDERS): QueueProgress(2, 10, ((0, 2),))})
-    (wanted,) = next_wanted(state, "broker-a", {ORDERS: (15, 20)})
-    assert wanted == Wanted("broker-a", ORDERS, 15, 20, (10, 15))
+    (wanted,) = next_ranges(state, "broker-a", {ORDERS: (15, 20)})
+    assert wanted == ArchiveRange("broker-a", ORDERS, 15, 20, (10, 15))
     assert wanted.after(state.progress[wanted.key]) == QueueProgress(2, 20, ((0, 2), (10, 15)))
-    (wanted,) = next_wanted(state, "broker-a", {ORDERS: (15, 15)})  # everything is gone
+    (wanted,) = next_ranges(state, "broker-a", {ORDERS: (15, 15)})  # everything is gone
     assert (wanted.start, wanted.end, wanted.lost) == (15, 15, (10, 15))
-    assert next_wanted(state, "broker-a", {ORDERS: (0, 10)}) == []
+    assert next_ranges(state, "broker-a", {ORDERS: (0, 10)}) == []
     with pytest.raises(StoreError, match="deleted and made anew"):
-        next_wanted(state, "broker-a", {ORDERS: (0, 9)})
+        next_ranges(state, "broker-a", {ORDERS: (0, 9)})
 
 
 def test_a_bound_on_messages_gives_each_queue_its_share_and_every_run_goes_on():
     state = ArchiveState()
     bounds = {ORDERS: (0, 1000), BILLS: (100, 110)}
     runs = 0
-    while wanted := next_wanted(state, "broker-a", bounds, 100):
+    while wanted := next_ranges(state, "broker-a", bounds, 100):
         assert all(each.end > each.start for each in wanted)
         assert sum(each.end - each.start for each in wanted) <= 102
         state.apply(Commit(state.version + 1, progress={each.key: each.after(None) for each in wanted}))
@@ -274,7 +274,7 @@ def test_a_bound_on_messages_gives_each_queue_its_share_and_every_run_goes_on():
 
 
 def test_archive_and_broker_together_give_each_message_once(tmp_path):
-    archived(tmp_path, {ORDERS: (0, 20)})
+    read_archive(tmp_path, {ORDERS: (0, 20)})
     state, found = contents(tmp_path)
     bounds = {ORDERS: (10, 30), BILLS: (5, 8)}
     starts = live_from(state, "broker-a", bounds)
@@ -310,7 +310,7 @@ def test_retention_may_delete_what_is_archived_and_nothing_else():
 
 
 def test_old_days_are_taken_out_by_a_commit(tmp_path):
-    archived(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)})
+    read_archive(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)})
     state = read_state(RealFiles(), tmp_path)
     assert days_before(state, "2026-11-23") == []
     assert {each.topic for each in days_before(state, "2026-11-24")} == {"Orders", "Bills"}
@@ -319,7 +319,7 @@ def test_old_days_are_taken_out_by_a_commit(tmp_path):
         archive.commit(removed=old)
     assert contents(tmp_path)[1] == expected({ORDERS: (10, 20), BILLS: (5, 8)})
     assert not any((tmp_path / path).exists() for path in old)
-    assert archived(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)}).version == 3
+    assert read_archive(tmp_path, {ORDERS: (0, 20), BILLS: (5, 8)}).version == 3
     assert contents(tmp_path)[1] == expected({ORDERS: (10, 20), BILLS: (5, 8)})  # they do not come back
 
 
@@ -327,7 +327,7 @@ def test_old_days_are_taken_out_by_a_commit(tmp_path):
 def test_files_that_a_failed_removal_left_are_removed_by_the_next_writer(tmp_path, done):
     for number in range(8):
         root = tmp_path / str(number)
-        archived(root, {ORDERS: (0, 20)})
+        read_archive(root, {ORDERS: (0, 20)})
         old = [each.path for each in days_before(read_state(RealFiles(), root), "2026-11-24")]
         files = FailingFiles(RealFiles())
         archive = Archive(files, root)
@@ -345,7 +345,7 @@ def test_a_message_without_a_time_has_a_day_of_its_own(tmp_path):
     at = batch.schema.get_field_index("storeTimestamp")
     batch = batch.set_column(at, batch.schema.field(at), pa.nulls(2, batch.schema.field(at).type))
     with Archive(RealFiles(), tmp_path) as archive:
-        (made,) = archive_batches(archive, next_wanted(archive.state, "broker-a", {ORDERS: (0, 2)}), [batch])
+        (made,) = archive_batches(archive, next_ranges(archive.state, "broker-a", {ORDERS: (0, 2)}), [batch])
     assert made.date == "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -356,7 +356,7 @@ def test_names_that_no_folder_can_have():
 
 
 def test_the_manifest_can_be_read_by_people(tmp_path):
-    archived(tmp_path, {ORDERS: (0, 2)})
+    read_archive(tmp_path, {ORDERS: (0, 2)})
     said = json.loads((tmp_path / "_manifest" / f"{1:020d}.json").read_text())
     assert said["progress"] == [["broker-a", "Orders", 0, 0, 2, []]]
     assert said["files"][0]["queues"] == {"0": [0, 2]}

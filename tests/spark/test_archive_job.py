@@ -15,10 +15,10 @@ from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4
 from gantrymq_spark import register
 from gantrymq_spark.jobs.archive import archive
-from gantrymq_spark.jobs.archive_read import archived
+from gantrymq_spark.jobs.archive_read import read_archive
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.query import Search, query
-from gantrymq_spark.jobs.replay import replay, replayed
+from gantrymq_spark.jobs.replay import replay, rows_to_replay
 from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
@@ -65,8 +65,8 @@ def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker
     assert archive(session, given, folder).messages == 0
     fill(broker, "A", 40, 50)
     assert archive(session, given, folder).messages == 10
-    assert numbers(archived(session, folder)) == sorted([*range(50), *range(7)])
-    assert numbers(archived(session, folder, topics=["B|C"])) == list(range(7))
+    assert numbers(read_archive(session, folder)) == sorted([*range(50), *range(7)])
+    assert numbers(read_archive(session, folder, topics=["B|C"])) == list(range(7))
 
     fill(broker, "A", 50, 60)
     both = attrs.evolve(given, archive=folder)
@@ -80,8 +80,8 @@ def test_runs_take_what_is_new_and_a_query_has_each_message_once(session, broker
     (row,) = some.collect()
     assert row.tags == "t1"
     assert numbers(query(session, both, Search(message_id=row.msgId.lower()), live=True)) == [58]
-    narrowed = attrs.evolve(both, sql92="a > 47 AND a < 53", tags=None)
-    assert numbers(query(session, narrowed, live=True)) == [48, 49, 50, 51, 52]
+    push_filters = attrs.evolve(both, sql92="a > 47 AND a < 53", tags=None)
+    assert numbers(query(session, push_filters, live=True)) == [48, 49, 50, 51, 52]
     times = {
         int(row.body): row.storeTimestamp for row in query(session, both, live=True).where("topic = 'A'").collect()
     }
@@ -114,7 +114,7 @@ def test_a_body_that_cannot_be_decompressed_is_told_and_kept(session, broker, tm
             messages(session, failing, ("body",)).collect()
     broker.create_topic("Target", 1)
     with pytest.raises(Exception, match="the body could not be read: compressed body of 15 bytes is no LZ4 frame"):
-        replay(replayed(session, Input(topics=("Bad",), archive=folder)), "Target", broker.namesrv, None)
+        replay(rows_to_replay(session, Input(topics=("Bad",), archive=folder)), "Target", broker.namesrv, None)
 
 
 def test_a_pattern_s_report_names_the_topics_it_matches(session, broker, tmp_path):
@@ -124,7 +124,7 @@ def test_a_pattern_s_report_names_the_topics_it_matches(session, broker, tmp_pat
     archive(session, Input(topics=("Nearer",), namesrv=broker.namesrv), folder)
     done = archive(session, Input(pattern="Nea.", namesrv=broker.namesrv), folder)
     assert (done.messages, {queue.topic for _, queue in done.archived}) == (4, {"Near"})
-    assert numbers(archived(session, folder)) == sorted([*range(4), *range(6)])
+    assert numbers(read_archive(session, folder)) == sorted([*range(4), *range(6)])
 
 
 def test_what_expired_is_told_and_what_is_archived_may_expire(session, broker, tmp_path, monkeypatch):
@@ -141,7 +141,7 @@ def test_what_expired_is_told_and_what_is_archived_may_expire(session, broker, t
     report = archive(session, given, folder)
     (queue,) = asked(given)
     assert report.lost == [(queue.broker_name, "Gone", 0, 20, 24)]
-    assert numbers(archived(session, folder)) == [*range(20), *range(24, 30)]
+    assert numbers(read_archive(session, folder)) == [*range(20), *range(24, 30)]
     assert report.to_json()["archived"] == [{"broker": queue.broker_name, "topic": "Gone", "queue": 0, "before": 30}]
 
 
@@ -162,7 +162,7 @@ def test_a_store_of_java_archived_is_what_java_read(session, golden, tmp_path, n
     given = Input(store=str(scenario.store), options={"brokerName": "broker-a", "unwrapBatches": "false"})
     report = archive(session, given, str(tmp_path))
     rows = sorted(
-        (row.asDict() for row in archived(session, str(tmp_path)).collect()), key=lambda row: row["commitLogOffset"]
+        (row.asDict() for row in read_archive(session, str(tmp_path)).collect()), key=lambda row: row["commitLogOffset"]
     )
     said = [line for line in recorded(scenario.records) if not is_system_topic(line["topic"])]
     size = scenario.size("mappedFileSizeCommitLog")

@@ -15,7 +15,7 @@ from gantrymq.world.real import RealFiles
 from gantrymq_spark import register
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.archive_manifest import read_state
-from gantrymq_spark.jobs.archive_read import archived
+from gantrymq_spark.jobs.archive_read import read_archive
 from gantrymq_spark.jobs.inputs import Input, messages
 
 pytestmark = pytest.mark.spark
@@ -48,11 +48,13 @@ def test_a_run_that_was_killed_is_gone_on_with(spark, golden, tmp_path, kills):
             os.killpg(run.pid, signal.SIGKILL)
         state = read_state(RealFiles(), folder)
         assert state.version > version or kill, "it was killed before it had done anything"
-        rows = archived(spark, str(folder)).select("topic", "queueId", "queueOffset").collect()
+        rows = read_archive(spark, str(folder)).select("topic", "queueId", "queueOffset").collect()
         assert len(rows) == len(set(rows)) == sum(file.rows for file in state.files.values())
     report = archive(spark, Input(store=str(store)), str(folder))
     given = Input(store=str(store), options={"systemTopics": "false", "unwrapBatches": "true"})
     order = ("topic", "queueId", "queueOffset")
-    assert archived(spark, str(folder)).orderBy(*order).collect() == messages(spark, given).orderBy(*order).collect()
+    assert (
+        read_archive(spark, str(folder)).orderBy(*order).collect() == messages(spark, given).orderBy(*order).collect()
+    )
     assert kills > 1 or report.messages > 0
     assert list((folder / "_staging").iterdir()) == []

@@ -13,7 +13,7 @@ from planted_store import Planted
 from small_store import START_MS
 
 from gantrymq.world.real import RealFiles
-from gantrymq_spark.batches import Shown
+from gantrymq_spark.batches import RowOptions
 from gantrymq_spark.columns import schema
 from gantrymq_spark.jobs.audit_lag import lag_finding, lags
 from gantrymq_spark.jobs.audit_messages import crc_findings, dead_letters, duplicate_keys, key_places
@@ -30,7 +30,7 @@ def scanned(root, *, check_crc=True, split_bytes=1 << 26):
     batches, damages = [], []
     for part in plan(RealFiles(), root, split_bytes):
         found = LogScan(RealFiles(), part, check_crc=check_crc)
-        batches += found.batches(Shown(stored_bodies=True))
+        batches += found.batches(RowOptions(stored_bodies=True))
         damages += found.damages
     return batches, damages
 

@@ -6,7 +6,7 @@ from gantrymq.errors import ConfigError
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.live.options import DEFAULT_GROUP, read_options
-from gantrymq_spark.live.starts import EARLIEST, LATEST, Place, PlaceKind
+from gantrymq_spark.live.starting_offsets import EARLIEST, LATEST, OffsetKind, StartingOffset
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
 LEAST = {"namesrv": "n:1", "subscribe": "T"}
@@ -46,8 +46,8 @@ def test_queues_are_named_in_three_ways():
         ("Latest", LATEST),
         ("-2", EARLIEST),
         ("-1", LATEST),
-        ("-10 minutes", Place(PlaceKind.AGO, 600_000)),
-        ("-1h", Place(PlaceKind.AGO, 3_600_000)),
+        ("-10 minutes", StartingOffset(OffsetKind.AGO, 600_000)),
+        ("-1h", StartingOffset(OffsetKind.AGO, 3_600_000)),
     ],
 )
 def test_a_start_for_all_queues(text, place):
@@ -56,7 +56,7 @@ def test_a_start_for_all_queues(text, place):
 
 def test_starts_queue_by_queue():
     starting = read(startingOffsets='{"T":{"a":{"0":23,"1":-1}}}').starting
-    assert (starting.of(Q0), starting.of(Q1)) == (Place(PlaceKind.OFFSET, 23), LATEST)
+    assert (starting.of(Q0), starting.of(Q1)) == (StartingOffset(OffsetKind.OFFSET, 23), LATEST)
     with pytest.raises(ConfigError, match="startingOffsets names no place for T, b, queue 0"):
         starting.of(MessageQueue("T", "b", 0))
 
@@ -64,10 +64,10 @@ def test_starts_queue_by_queue():
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("1700000000000", Place(PlaceKind.TIME, 1_700_000_000_000)),
-        ("2023-11-14T22:13:20Z", Place(PlaceKind.TIME, 1_700_000_000_000)),
-        ("2023-11-14T23:13:20+01:00", Place(PlaceKind.TIME, 1_700_000_000_000)),
-        ("-2 days", Place(PlaceKind.AGO, 172_800_000)),
+        ("1700000000000", StartingOffset(OffsetKind.TIME, 1_700_000_000_000)),
+        ("2023-11-14T22:13:20Z", StartingOffset(OffsetKind.TIME, 1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", StartingOffset(OffsetKind.TIME, 1_700_000_000_000)),
+        ("-2 days", StartingOffset(OffsetKind.AGO, 172_800_000)),
     ],
 )
 def test_a_start_by_time(text, place):
@@ -77,7 +77,10 @@ def test_a_start_by_time(text, place):
 
 def test_starts_by_time_queue_by_queue():
     found = read(startingOffsetsByTimestamp='{"T":{"a":{"0":5}}}', endingOffsetsByTimestamp='{"T":{"a":{"0":9}}}')
-    assert (found.starting.of(Q0), found.ending.of(Q0)) == (Place(PlaceKind.TIME, 5), Place(PlaceKind.TIME, 9))
+    assert (found.starting.of(Q0), found.ending.of(Q0)) == (
+        StartingOffset(OffsetKind.TIME, 5),
+        StartingOffset(OffsetKind.TIME, 9),
+    )
 
 
 def test_name_servers_may_come_from_the_environment():

@@ -7,9 +7,9 @@ import pytest
 
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.losses import LossKind
-from gantrymq_spark.live.offsets import Offsets, QueueRange, Reached, ranges_between
+from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
 from gantrymq_spark.live.planner import Planner
-from gantrymq_spark.live.snapshot import QueueNow, Snapshot
+from gantrymq_spark.live.snapshot import QueueState, Snapshot
 
 Q = [MessageQueue("T", "a", number) for number in range(4)]
 OTHER = MessageQueue("T", "b", 0)
@@ -17,7 +17,7 @@ DELAY_MS = 60_000
 
 
 def read(**places):
-    return Offsets({Q[int(name[1:])]: Reached(*place) for name, place in places.items()})
+    return Offsets({Q[int(name[1:])]: QueuePosition(*place) for name, place in places.items()})
 
 
 def seen(*queues, away=()):
@@ -34,7 +34,7 @@ def kinds(planned):
 
 def test_a_batch_goes_from_what_was_read_to_the_end():
     before = read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(20, 90, 600)))
+    planned = step(before, seen(QueueState(20, 90, 600)))
     assert planned.offsets == read(q0=(90, 600))
     assert ranges_between(before, planned.offsets) == [QueueRange(Q[0], 70, 90)]
     assert not planned.losses
@@ -42,26 +42,26 @@ def test_a_batch_goes_from_what_was_read_to_the_end():
 
 def test_nothing_new_is_the_very_offsets_given():
     before = read(q0=(90, 600))
-    assert step(before, seen(QueueNow(20, 90, 600), QueueNow(0, 0))).offsets is before
+    assert step(before, seen(QueueState(20, 90, 600), QueueState(0, 0))).offsets is before
 
 
 def test_a_new_queue_is_read_from_its_first_message():
     before = read(q0=(90, 600))
-    planned = step(before, seen(QueueNow(20, 90, 600), QueueNow(5, 8, 700)))
+    planned = step(before, seen(QueueState(20, 90, 600), QueueState(5, 8, 700)))
     assert planned.offsets == read(q0=(90, 600), q1=(8, 700, 5))
     assert ranges_between(before, planned.offsets) == [QueueRange(Q[1], 5, 8)]
 
 
 def test_what_a_batch_began_with_is_not_taken_for_the_next_one():
     before = read(q0=(8, 700, 5), q1=(4, 700, 0))
-    planned = step(before, seen(QueueNow(5, 9, 800), QueueNow(0, 4, 700)))
+    planned = step(before, seen(QueueState(5, 9, 800), QueueState(0, 4, 700)))
     assert planned.offsets == read(q0=(9, 800), q1=(4, 700))
     assert ranges_between(before, planned.offsets) == [QueueRange(Q[0], 8, 9)]
 
 
 def test_expired_offsets_are_told_and_passed():
     before = read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(80, 90, 600)))
+    planned = step(before, seen(QueueState(80, 90, 600)))
     assert ranges_between(before, planned.offsets) == [QueueRange(Q[0], 80, 90)]
     assert kinds(planned) == [LossKind.EXPIRED]
     assert str(planned.losses[0]).startswith("T, a, queue 0: offsets 70 to 79 are no longer in the queue")
@@ -69,64 +69,64 @@ def test_expired_offsets_are_told_and_passed():
 
 def test_all_offsets_expired_is_told_once():
     planner, before = Planner(DELAY_MS), read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(90, 90)), planner=planner)
+    planned = step(before, seen(QueueState(90, 90)), planner=planner)
     assert kinds(planned) == [LossKind.EXPIRED]
     assert planned.offsets == read(q0=(90, 0, 90))
     assert ranges_between(before, planned.offsets) == []
-    again = step(planned.offsets, seen(QueueNow(90, 90)), planner=planner)
+    again = step(planned.offsets, seen(QueueState(90, 90)), planner=planner)
     assert (again.offsets is planned.offsets, again.losses) == (True, ())
 
 
 @pytest.mark.parametrize("end", [20, 90])
 def test_a_topic_made_anew_is_read_from_its_first_message(end):
     before = read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(0, end, 900, first_stored_ms=501)))
+    planned = step(before, seen(QueueState(0, end, 900, first_stored_ms=501)))
     assert ranges_between(before, planned.offsets) == [QueueRange(Q[0], 0, end)]
-    assert kinds(planned) == [LossKind.MADE_ANEW]
+    assert kinds(planned) == [LossKind.RECREATED]
 
 
 def test_a_topic_made_anew_and_still_empty_begins_at_0():
     before = read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(0, 0)))
-    assert (planned.offsets, kinds(planned)) == (read(q0=(0, 0, 0)), [LossKind.MADE_ANEW])
-    later = step(planned.offsets, seen(QueueNow(0, 3, 900, 890)))
+    planned = step(before, seen(QueueState(0, 0)))
+    assert (planned.offsets, kinds(planned)) == (read(q0=(0, 0, 0)), [LossKind.RECREATED])
+    later = step(planned.offsets, seen(QueueState(0, 3, 900, 890)))
     assert (ranges_between(planned.offsets, later.offsets), later.losses) == ([QueueRange(Q[0], 0, 3)], ())
 
 
 def test_a_log_that_lost_its_end_goes_on_at_its_end():
     before = read(q0=(70, 500))
-    planned = step(before, seen(QueueNow(20, 60, 450, first_stored_ms=100)))
+    planned = step(before, seen(QueueState(20, 60, 450, first_stored_ms=100)))
     assert planned.offsets == read(q0=(60, 450, 60))
-    assert kinds(planned) == [LossKind.CUT_OFF]
+    assert kinds(planned) == [LossKind.TRUNCATED]
 
 
 def test_queues_of_a_broker_that_is_away_wait():
-    before = Offsets({Q[0]: Reached(70, 500), OTHER: Reached(3, 400, 1)})
-    planned = step(before, seen(QueueNow(0, 71, 600), away=["b"]))
-    assert planned.offsets.queues == {Q[0]: Reached(71, 600), OTHER: Reached(3, 400)}
+    before = Offsets({Q[0]: QueuePosition(70, 500), OTHER: QueuePosition(3, 400, 1)})
+    planned = step(before, seen(QueueState(0, 71, 600), away=["b"]))
+    assert planned.offsets.queues == {Q[0]: QueuePosition(71, 600), OTHER: QueuePosition(3, 400)}
     assert not planned.losses
 
 
 def test_a_queue_that_is_gone_is_told_once_and_forgotten():
     before = read(q0=(70, 500), q1=(4, 5))
-    planned = step(before, seen(QueueNow(0, 70, 500)))
+    planned = step(before, seen(QueueState(0, 70, 500)))
     assert planned.offsets == read(q0=(70, 500))
     assert ranges_between(before, planned.offsets) == []
-    assert kinds(planned) == [LossKind.GONE]
-    assert step(planned.offsets, seen(QueueNow(0, 70, 500))).losses == ()
+    assert kinds(planned) == [LossKind.QUEUE_GONE]
+    assert step(planned.offsets, seen(QueueState(0, 70, 500))).losses == ()
 
 
 def test_a_limit_is_shared_out_by_backlog():
     before = read(q0=(0, 0), q1=(0, 0))
-    planned = step(before, seen(QueueNow(0, 901, 9), QueueNow(0, 101, 9)), max_offsets=102)
+    planned = step(before, seen(QueueState(0, 901, 9), QueueState(0, 101, 9)), max_offsets=102)
     assert [each.count for each in ranges_between(before, planned.offsets)] == [91, 11]
 
 
 def test_few_offsets_wait_until_there_are_more_or_time_has_passed():
     planner, before = Planner(DELAY_MS), read(q0=(0, 0))
-    first = step(before, seen(QueueNow(0, 3, 1)), 5_000, planner, min_offsets=10).offsets
+    first = step(before, seen(QueueState(0, 3, 1)), 5_000, planner, min_offsets=10).offsets
     assert first == read(q0=(3, 1))
-    few, enough = seen(QueueNow(0, 12, 2)), seen(QueueNow(0, 13, 2))
+    few, enough = seen(QueueState(0, 12, 2)), seen(QueueState(0, 13, 2))
     assert step(first, few, 5_001, planner, min_offsets=10).offsets is first
     assert step(first, few, 64_999, planner, min_offsets=10).offsets is first
     assert step(first, few, 65_000, planner, min_offsets=10).offsets == read(q0=(12, 2))
@@ -136,8 +136,8 @@ def test_few_offsets_wait_until_there_are_more_or_time_has_passed():
 
 def test_available_now_ends_where_its_first_look_did():
     planner, before = Planner(DELAY_MS), read(q0=(0, 0))
-    planner.aim(seen(QueueNow(0, 10, 50)))
-    later = seen(QueueNow(0, 25, 90), QueueNow(0, 4, 90))
+    planner.aim(seen(QueueState(0, 10, 50)))
+    later = seen(QueueState(0, 25, 90), QueueState(0, 4, 90))
     offsets, sizes = before, []
     while (planned := step(offsets, later, 0, planner, max_offsets=4, min_offsets=100)).offsets is not offsets:
         sizes += [each.count for each in ranges_between(offsets, planned.offsets)]
@@ -147,31 +147,31 @@ def test_available_now_ends_where_its_first_look_did():
 
 def test_available_now_reads_nothing_of_a_topic_made_anew_meanwhile():
     planner, before = Planner(DELAY_MS), read(q0=(2, 20))
-    planner.aim(seen(QueueNow(0, 10, 50)))
-    planned = step(before, seen(QueueNow(0, 12, 95, 90)), 0, planner)
+    planner.aim(seen(QueueState(0, 10, 50)))
+    planned = step(before, seen(QueueState(0, 12, 95, 90)), 0, planner)
     assert planned.offsets is before
-    assert kinds(planned) == [LossKind.MADE_ANEW]
+    assert kinds(planned) == [LossKind.RECREATED]
 
 
 def test_available_now_reads_a_topic_made_anew_before_from_its_first_message():
     planner, before = Planner(DELAY_MS), read(q0=(10, 20))
-    planner.aim(seen(QueueNow(0, 30, 90)))
-    planned = step(before, seen(QueueNow(0, 35, 95, 60)), 0, planner)
-    assert (planned.offsets, kinds(planned)) == (read(q0=(30, 90, 0)), [LossKind.MADE_ANEW])
+    planner.aim(seen(QueueState(0, 30, 90)))
+    planned = step(before, seen(QueueState(0, 35, 95, 60)), 0, planner)
+    assert (planned.offsets, kinds(planned)) == (read(q0=(30, 90, 0)), [LossKind.RECREATED])
 
 
 def test_available_now_passes_offsets_that_expire_meanwhile():
     planner, before = Planner(DELAY_MS), read(q0=(2, 20))
-    planner.aim(seen(QueueNow(0, 10, 50)))
-    planned = step(before, seen(QueueNow(14, 20, 95)), 0, planner)
+    planner.aim(seen(QueueState(0, 10, 50)))
+    planned = step(before, seen(QueueState(14, 20, 95)), 0, planner)
     assert (planned.offsets, kinds(planned)) == (read(q0=(14, 50, 14)), [LossKind.EXPIRED])
-    assert step(planned.offsets, seen(QueueNow(14, 20, 95)), 0, planner).offsets is planned.offsets
+    assert step(planned.offsets, seen(QueueState(14, 20, 95)), 0, planner).offsets is planned.offsets
 
 
 def test_available_now_leaves_queues_that_its_first_look_did_not_see():
     planner, before = Planner(DELAY_MS), read(q0=(2, 20), q1=(5, 20))
-    planner.aim(seen(QueueNow(0, 4, 50)))
-    planned = step(before, seen(QueueNow(0, 4, 50), QueueNow(0, 9, 60)), 0, planner)
+    planner.aim(seen(QueueState(0, 4, 50)))
+    planned = step(before, seen(QueueState(0, 4, 50), QueueState(0, 9, 60)), 0, planner)
     assert (planned.offsets, planned.losses) == (read(q0=(4, 50), q1=(5, 20)), ())
 
 
@@ -214,7 +214,7 @@ class World:
         for queue, (first, messages) in self.queues.items():
             stored = messages[-1][1] if first < len(messages) else 0
             head = messages[first][1] if first < len(messages) else None
-            found[queue] = QueueNow(first, len(messages), stored, head)
+            found[queue] = QueueState(first, len(messages), stored, head)
         return Snapshot({}, frozenset("a")) if away else Snapshot(found)
 
     def get(self, each):

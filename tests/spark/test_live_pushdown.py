@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from gantrymq.model.queue import MessageQueue
-from gantrymq_spark.live.pushdown import Pushed, narrowed
+from gantrymq_spark.live.pushdown import PushedFilters, push_filters
 
 pytestmark = pytest.mark.spark
 
@@ -36,12 +36,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def test_queues_that_can_have_rows():
-    pushed = narrowed([EqualTo(("topic",), "T"), In(("queueId",), (1, 2)), EqualTo(("queueId",), 2)])
-    assert pushed == Pushed(topics=frozenset("T"), queue_ids=frozenset([2]))
+    pushed = push_filters([EqualTo(("topic",), "T"), In(("queueId",), (1, 2)), EqualTo(("queueId",), 2)])
+    assert pushed == PushedFilters(topics=frozenset("T"), queue_ids=frozenset([2]))
     assert pushed.wants(MessageQueue("T", "a", 2))
     assert not pushed.wants(MessageQueue("T", "a", 1))
     assert not pushed.wants(MessageQueue("U", "a", 2))
-    assert not narrowed([In(("brokerName",), ("b",))]).wants(MessageQueue("T", "a", 2))
+    assert not push_filters([In(("brokerName",), ("b",))]).wants(MessageQueue("T", "a", 2))
 
 
 @pytest.mark.parametrize(
@@ -64,17 +64,17 @@ def test_queues_that_can_have_rows():
     ],
 )
 def test_what_narrows_nothing(each):
-    assert narrowed([each]) == Pushed()
+    assert push_filters([each]) == PushedFilters()
 
 
 def test_tags_become_an_expression():
-    assert narrowed([In(("tags",), ("B", "A"))]).expression == "A || B"
-    assert narrowed([EqualTo(("tags",), "A")]).expression == "A"
+    assert push_filters([In(("tags",), ("B", "A"))]).expression == "A || B"
+    assert push_filters([EqualTo(("tags",), "A")]).expression == "A"
 
 
 @given(st.lists(st.tuples(st.sampled_from([*OPERATORS]), st.integers(-3, 12)), max_size=4))
 def test_offsets_that_are_left_are_those_that_hold(filters):
-    pushed = narrowed([kind(("queueOffset",), value) for kind, value in filters])
+    pushed = push_filters([kind(("queueOffset",), value) for kind, value in filters])
     end = 12 if pushed.end_offset is None else pushed.end_offset
     left = set(range(pushed.first_offset, min(end, 12)))
     assert left == {n for n in range(12) if all(OPERATORS[kind](n, value) for kind, value in filters)}
@@ -87,7 +87,7 @@ def test_offsets_that_are_left_are_those_that_hold(filters):
 def test_no_time_that_holds_is_left_out(filters, zone):
     """Values are microseconds, store times whole milliseconds."""
     moments = [(kind, (EPOCH + timedelta(microseconds=value)).astimezone(zone)) for kind, value in filters]
-    pushed = narrowed([kind(("storeTimestamp",), moment) for kind, moment in moments])
+    pushed = push_filters([kind(("storeTimestamp",), moment) for kind, moment in moments])
     for ms in range(12):
         if all(OPERATORS[kind](ms * 1000, value) for kind, value in filters):
             assert pushed.first_ms is None or pushed.first_ms <= ms

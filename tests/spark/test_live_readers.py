@@ -79,8 +79,8 @@ def test_all_columns_have_the_types_of_the_schema(broker):
 
 
 def test_filters_are_pushed_and_handed_back(broker):
-    fill(broker, "Pushed", 0, 40)
-    reader = source(broker, "Pushed", filterPushdown="true").reader(COLUMNS)
+    fill(broker, "PushedFilters", 0, 40)
+    reader = source(broker, "PushedFilters", filterPushdown="true").reader(COLUMNS)
     filters = [EqualTo(("queueId",), 1), EqualTo(("tags",), "t0")]
     assert list(reader.pushFilters(filters)) == filters
     (partition,) = reader.partitions()

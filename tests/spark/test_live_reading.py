@@ -24,12 +24,12 @@ from gantrymq_nameserver.server import NameServer
 from gantrymq_nameserver.settings import name_server_settings
 from gantrymq_spark.live.losses import DataLost
 from gantrymq_spark.live.offsets import QueueRange
-from gantrymq_spark.live.options import Wanted, read_options
-from gantrymq_spark.live.pushdown import Pushed
+from gantrymq_spark.live.options import QueueSelection, read_options
+from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import read_range
-from gantrymq_spark.live.session import Session, consumer_of, how_to_read
-from gantrymq_spark.live.snapshot import QueueNow
+from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
+from gantrymq_spark.live.snapshot import QueueState
 from gantrymq_testing.simulation import simulate_cluster
 
 SMALL = {**SETTINGS, "mappedFileSizeCommitLog": 8192, "mappedFileSizeConsumeQueue": 400, "fileReservedTime": 0}
@@ -101,8 +101,8 @@ def test_messages_of_inner_batches_are_rows_of_their_own(given):
 def test_split_tasks_have_every_message_once(given):
     async def case(cluster):
         await fill(cluster, 30)
-        async with Session(options_of(cluster, **given), cluster.world) as session:
-            assert len(await session.batch_tasks(Pushed())) >= 12
+        async with LiveSession(options_of(cluster, **given), cluster.world) as session:
+            assert len(await session.batch_tasks(PushedFilters())) >= 12
         assert numbers(await batch_rows(cluster, **given)) == list(range(30))
 
     simulate(case)
@@ -114,8 +114,8 @@ def test_topics_are_found_by_pattern_without_the_broker_s_own():
             await fill(cluster, 2, topic=topic)
         options = {"namesrv": cluster.namesrv, "subscribePattern": "Or.*|SCHEDULE.*|rmq.*|TBW.*"}
         read = read_options(options, streaming=False, environ={})
-        async with Session(read, cluster.world) as session:
-            tasks = await session.batch_tasks(Pushed())
+        async with LiveSession(read, cluster.world) as session:
+            tasks = await session.batch_tasks(PushedFilters())
         assert {task.queue.topic for task in tasks} == {"Orders", "OrdersOld"}
 
     simulate(case)
@@ -175,9 +175,9 @@ def test_what_is_pushed_narrows_ranges():
     async def case(cluster):
         await fill(cluster, 12, queues=2)
         messages = sorted(await cluster.pull("T"), key=lambda message: message.store_timestamp)
-        pushed = Pushed(queue_ids=frozenset([1]), first_offset=1, end_offset=4)
+        pushed = PushedFilters(queue_ids=frozenset([1]), first_offset=1, end_offset=4)
         rows = await batch_rows(cluster, pushed)
-        timed = Pushed(first_ms=messages[3].store_timestamp, end_ms=messages[6].store_timestamp)
+        timed = PushedFilters(first_ms=messages[3].store_timestamp, end_ms=messages[6].store_timestamp)
         return {(row["queueId"], row["queueOffset"]) for row in rows}, numbers(await batch_rows(cluster, timed))
 
     assert simulate(case) == ({(1, 1), (1, 2), (1, 3)}, [3, 4, 5])
@@ -226,8 +226,8 @@ def test_offsets_that_expire_between_plan_and_task(fail):
     async def case(cluster):
         await fill(cluster, 7, queues=1, body=b"b" * 3000)
         options = options_of(cluster, failOnDataLoss=fail)
-        async with Session(options, cluster.world) as session:
-            tasks = await session.batch_tasks(Pushed())
+        async with LiveSession(options, cluster.world) as session:
+            tasks = await session.batch_tasks(PushedFilters())
         await expire(cluster)
         if fail == "true":
             with pytest.raises(DataLost, match="offsets 0 to 5 are no longer in the queue"):
@@ -512,8 +512,8 @@ def test_a_time_after_the_last_message_is_the_end_though_java_says_the_last_mess
         async def offset_for_timestamp(self, queue, time_ms):
             return 9
 
-    view = QueueView(None, Java(), Wanted(topics=("T",)))
-    there = QueueNow(0, 10, stored_ms)
+    view = QueueView(None, Java(), QueueSelection(topics=("T",)))
+    there = QueueState(0, 10, stored_ms)
     assert asyncio.run(view.offset_at(MessageQueue("T", "a", 0), there, 5_000)) == found
 
 
@@ -535,9 +535,9 @@ def test_a_task_waits_for_a_broker_as_long_as_it_may(wait):
     async def case(cluster):
         await fill(cluster, 100, queues=1)
         options = options_of(cluster, brokerWait=wait)
-        async with Session(options, cluster.world) as session:
-            (task,) = await session.batch_tasks(Pushed())
-        async with consumer_of(options, cluster.world) as consumer:
+        async with LiveSession(options, cluster.world) as session:
+            (task,) = await session.batch_tasks(PushedFilters())
+        async with new_consumer(options, cluster.world) as consumer:
             await consumer.pull_records(task.queue, 0)
             again = await stopped(cluster)
             reading = asyncio.ensure_future(collected(consumer, cluster.world.clock, task, options))
@@ -554,7 +554,7 @@ def test_a_task_waits_for_a_broker_as_long_as_it_may(wait):
 
 async def collected(consumer, clock, task, options):
     found = []
-    async for batch in read_range(consumer, clock, task, how_to_read(options, ("body",))):
+    async for batch in read_range(consumer, clock, task, range_read_options(options, ("body",))):
         found += batch.to_pylist()
     return found
 

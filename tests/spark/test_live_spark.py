@@ -69,10 +69,10 @@ def test_filters_of_one_query_are_none_of_the_next(session, broker):
 
 
 def test_filters_that_are_pushed_down_read_less(session, broker):
-    fill(broker, "Pushed", 0, 60)
+    fill(broker, "PushedFilters", 0, 60)
 
     def parts(condition):
-        frame = reader(session, broker, "Pushed", filterPushdown="true", maxRecordsPerPartition="5").load()
+        frame = reader(session, broker, "PushedFilters", filterPushdown="true", maxRecordsPerPartition="5").load()
         return frame.where(condition).rdd.getNumPartitions(), numbers(frame.where(condition))
 
     assert parts("body is not null") == (12, list(range(60)))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import MessageQueue
-from gantrymq_spark.live.offsets import Offsets, QueueRange, Reached, ranges_between
-from gantrymq_spark.live.sharing import shared_out
+from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
+from gantrymq_spark.live.read_limit import divide_limit
 from gantrymq_spark.live.splitting import split
 
 A, B = MessageQueue("T", "a", 0), MessageQueue("T", "b", 1)
@@ -18,7 +18,7 @@ COUNTS = st.one_of(st.none(), st.integers(1, 300))
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=12), st.integers(1, 20_000), st.integers(0, 99))
 def test_shares_are_the_limit_or_everything(backlogs, limit, turn):
-    shares = shared_out(backlogs, limit, turn)
+    shares = divide_limit(backlogs, limit, turn)
     assert sum(shares) == min(limit, sum(backlogs))
     assert all(0 <= share <= backlog for share, backlog in zip(shares, backlogs, strict=True))
     if limit >= len(backlogs):
@@ -26,7 +26,7 @@ def test_shares_are_the_limit_or_everything(backlogs, limit, turn):
 
 
 def test_a_limit_below_the_number_of_queues_reaches_each_in_turn():
-    assert [shared_out([1000, 1, 5], 1, turn) for turn in range(4)] == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    assert [divide_limit([1000, 1, 5], 1, turn) for turn in range(4)] == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 500)), max_size=6), COUNTS, COUNTS, COUNTS)
@@ -59,7 +59,7 @@ def test_least_tasks_split_the_longest_ranges():
 
 
 def test_offsets_are_what_the_checkpoint_page_shows():
-    offsets = Offsets({B: Reached(20, 1700, 0), A: Reached(70, 1700)})
+    offsets = Offsets({B: QueuePosition(20, 1700, 0), A: QueuePosition(70, 1700)})
     assert offsets.to_json() == {
         "version": 1,
         "queues": {
@@ -87,7 +87,9 @@ def test_other_checkpoints_are_refused(data, words):
         Offsets.from_json(data)
 
 
-@pytest.mark.parametrize("end", [Offsets({B: Reached(5)}), Offsets({A: Reached(2)}), Offsets({A: Reached(5, 0, 6)})])
+@pytest.mark.parametrize(
+    "end", [Offsets({B: QueuePosition(5)}), Offsets({A: QueuePosition(2)}), Offsets({A: QueuePosition(5, 0, 6)})]
+)
 def test_offsets_that_do_not_belong_together_are_refused(end):
     with pytest.raises(FormatError, match="do not say where a micro-batch begins"):
-        ranges_between(Offsets({A: Reached(3)}), end)
+        ranges_between(Offsets({A: QueuePosition(3)}), end)

@@ -11,7 +11,7 @@ from spark_columns import described, recorded
 
 from gantrymq.world.real import RealFiles
 from gantrymq.world.real.files import RealFile
-from gantrymq_spark.batches import Shown
+from gantrymq_spark.batches import RowOptions
 from gantrymq_spark.columns import schema
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.store_ranges import plan
@@ -26,7 +26,7 @@ def read(root, split_bytes=1 << 26, **shown):
     files, batches, damages = RealFiles(), [], []
     for part in plan(files, root, split_bytes):
         found = LogScan(files, part)
-        batches += found.batches(Shown(**shown))
+        batches += found.batches(RowOptions(**shown))
         damages += found.damages
     return pa.Table.from_batches(batches, schema=shown.get("schema", schema())), damages
 
@@ -241,7 +241,7 @@ def test_rows_are_the_same_however_long_the_stretches(golden, monkeypatch):
     import gantrymq_spark.log_scan as log_scan
 
     table, _ = read(golden("retry").store)
-    monkeypatch.setattr(log_scan, "sound_stretch", lambda *_, **__: None)
+    monkeypatch.setattr(log_scan, "sound_run", lambda *_, **__: None)
     assert read(golden("retry").store)[0].equals(table)
     assert np.all(np.diff(table["commitLogOffset"].to_numpy()) > 0)
 

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
+from gantrymq_spark.commands.error_text import sentence_of
 from gantrymq_spark.commands.inputs import input_options
 from gantrymq_spark.commands.pipeline import JOBS
-from gantrymq_spark.commands.progress import Done, looked
-from gantrymq_spark.commands.sentences import sentence_of
+from gantrymq_spark.commands.progress import JobProgress, running_jobs
 from gantrymq_spark.commands.spark import spark_options
 from gantrymq_spark.jobs.inputs import Input
 
@@ -153,8 +153,8 @@ def test_progress_counts_stages_and_tasks():
             SimpleNamespace(numTasks=stages[stage][0], numCompletedTasks=stages[stage][1]) if stage in stages else None
         ),
     )
-    assert looked(tracker) == [Done(2, 3, 1, 18, 13)]
-    assert str(looked(tracker)[0]) == "job 2: 1 of 3 stages, 13 of 18 tasks"
+    assert running_jobs(tracker) == [JobProgress(2, 3, 1, 18, 13)]
+    assert str(running_jobs(tracker)[0]) == "job 2: 1 of 3 stages, 13 of 18 tasks"
 
 
 @pytest.mark.parametrize(

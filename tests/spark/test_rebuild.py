@@ -85,8 +85,10 @@ def test_a_rebuild_that_failed_at_any_call_goes_on_and_leaves_nothing_behind(sma
 def test_parts_that_are_there_are_not_read_again(small, tmp_path, monkeypatch):
     small.write()
     read = []
-    work = module.work_range
-    monkeypatch.setattr(module, "work_range", lambda plan, step, files: read.append(step) or work(plan, step, files))
+    work = module.read_range_step
+    monkeypatch.setattr(
+        module, "read_range_step", lambda plan, step, files: read.append(step) or work(plan, step, files)
+    )
 
     def stopped(*_, **__):
         raise KeyboardInterrupt

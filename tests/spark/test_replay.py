@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.jobs.replay import planned, replay, replayed
+from gantrymq_spark.jobs.replay import plan_replay, replay, rows_to_replay
 from gantrymq_spark.jobs.replay_send import Sent
 from gantrymq_spark.sink.dedup import SINK_ID
 from gantrymq_testing.running_broker import RunningBroker
@@ -52,8 +52,8 @@ def told(message):
 
 def test_a_topic_as_fast_as_it_goes(session, broker):
     broker.create_topic("Fast", 4)
-    rows = replayed(session, Input(topics=("Source",), namesrv=broker.namesrv))
-    plan = planned(rows, "Fast", broker.namesrv, None)
+    rows = rows_to_replay(session, Input(topics=("Source",), namesrv=broker.namesrv))
+    plan = plan_replay(rows, "Fast", broker.namesrv, None)
     assert broker.pull("Fast") == []
     before = broker.pull("Source")
     times = [message.store_timestamp for message in before]
@@ -70,7 +70,9 @@ def test_a_topic_as_fast_as_it_goes(session, broker):
 
 def test_a_part_of_a_store_at_half_its_speed(session, broker):
     broker.create_topic("Slow", 2)
-    rows = replayed(session, Input(topics=("Source",), store=broker.settings.text("storePathRootDir"), sql92="a >= 10"))
+    rows = rows_to_replay(
+        session, Input(topics=("Source",), store=broker.settings.text("storePathRootDir"), sql92="a >= 10")
+    )
     before = [message for message in broker.pull("Source") if int(message.properties["a"]) >= 10]
     begun, sent = time.monotonic(), Sent()
     replay(rows, "Slow", broker.namesrv, 0.5, sent)
@@ -93,7 +95,7 @@ def test_an_archive(session, broker, tmp_path):
     folder = str(tmp_path / "archive")
     archive(session, Input(topics=("Source",), namesrv=broker.namesrv), folder)
     broker.create_topic("Again", 4)
-    replay(replayed(session, Input(archive=folder, topics=("Source",))), "Again", broker.namesrv, None)
+    replay(rows_to_replay(session, Input(archive=folder, topics=("Source",))), "Again", broker.namesrv, None)
     assert [told(message) for message in broker.pull("Again")] == [told(message) for message in broker.pull("Source")]
 
 

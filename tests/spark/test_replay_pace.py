@@ -38,7 +38,7 @@ class Noting:
             await self.clock.sleep(self.takes_s)
 
 
-def replayed(times_ms, speed, **how):
+def rows_to_replay(times_ms, speed, **how):
     rows = [{"storedMs": at, "sinkId": str(at), "body": b"%d" % n} for n, at in enumerate(times_ms)]
     sent = Sent()
 
@@ -58,22 +58,22 @@ TIMES = [1000, 1000, 1500, 3000, 11_000]
 
 @pytest.mark.parametrize("speed", [1, 10, 0.5])
 def test_distances_are_those_of_the_store_divided_by_the_speed(speed):
-    found, sent = replayed(TIMES, speed)
+    found, sent = rows_to_replay(TIMES, speed)
     assert found == [(at / speed, numbers) for at, numbers in ((0, [0, 1]), (0.5, [2]), (2, [3]), (10, [4]))]
     assert (sent.messages, sent.body_bytes, sent.first_ms, sent.last_ms) == (5, 5, 1000, 11_000)
 
 
 def test_what_is_late_goes_at_once_and_what_comes_later_at_its_time():
-    found, _ = replayed(TIMES, 1, takes_s=1.2)
+    found, _ = rows_to_replay(TIMES, 1, takes_s=1.2)
     assert found == [(0, [0, 1]), (1.2, [2]), (2.4, [3]), (10, [4])]
 
 
 def test_many_that_are_due_go_in_bunches():
-    found, _ = replayed([5] * 1200, 1)
+    found, _ = rows_to_replay([5] * 1200, 1)
     assert [(at, len(numbers)) for at, numbers in found] == [(0, 500), (0, 500), (0, 200)]
 
 
 def test_what_was_sent_is_known_when_it_stops():
-    found, sent = replayed(TIMES, 1, fails_at=2)
+    found, sent = rows_to_replay(TIMES, 1, fails_at=2)
     assert [numbers for _, numbers in found] == [[0, 1], [2]]
     assert (sent.messages, sent.last_ms) == (3, 1500)

@@ -13,7 +13,7 @@ from gantrymq_spark.sink.columns import RESERVED, SINK_ID, check_columns
 from gantrymq_spark.sink.dedup import SeenIds
 from gantrymq_spark.sink.options import read_options
 from gantrymq_spark.sink.rows import Outbound, Rows, Source
-from gantrymq_spark.sink.sending import chosen_queue, requests
+from gantrymq_spark.sink.sending import choose_queue, requests
 
 MAP = pa.map_(pa.string(), pa.string())
 
@@ -224,11 +224,11 @@ def test_requests_are_cut_by_count_and_bytes_and_keep_the_order():
 
 def test_queues_of_keys_are_those_that_java_takes():
     queues = [MessageQueue("T", "b", n) for n in range(7)]
-    assert chosen_queue("TagA", queues).queue_id == 2598919 % 7
-    assert chosen_queue("polygenelubricants", queues).queue_id == 2  # its hash code is -2**31
-    assert chosen_queue(Source("S", "b", 5), queues).queue_id == 5
-    assert chosen_queue(Source("S", "c", 5), queues).queue_id == 5
-    elsewhere = {chosen_queue(Source("S", "c", n), queues) for n in range(7, 50)}
+    assert choose_queue("TagA", queues).queue_id == 2598919 % 7
+    assert choose_queue("polygenelubricants", queues).queue_id == 2  # its hash code is -2**31
+    assert choose_queue(Source("S", "b", 5), queues).queue_id == 5
+    assert choose_queue(Source("S", "c", 5), queues).queue_id == 5
+    elsewhere = {choose_queue(Source("S", "c", n), queues) for n in range(7, 50)}
     assert len(elsewhere) > 4
 
 

@@ -6,7 +6,7 @@ import pytest
 from gantrymq.errors import StoreError
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq_spark.store_options import EARLIEST, LATEST, StoreOptions
-from gantrymq_spark.store_reading import planned, rows_of_range
+from gantrymq_spark.store_reading import plan_read, rows_of_range
 from gantrymq_spark.store_stream import LogTail
 
 
@@ -100,7 +100,7 @@ def test_a_log_that_was_cut_is_said(copy):
 
 def test_a_file_that_goes_while_it_is_read_is_said(copy):
     options = StoreOptions(copy.store)
-    parts = planned(options)
+    parts = plan_read(options)
     gone = copy.log_files()[0]
     gone.unlink()
     with pytest.raises(StoreError) as problem:
@@ -112,7 +112,7 @@ def test_a_file_that_goes_while_it_is_read_is_said(copy):
 
 def test_a_missing_folder_is_one_sentence(tmp_path):
     with pytest.raises(StoreError, match="nothing is no folder; give the store's folder"):
-        planned(StoreOptions(tmp_path / "nothing"))
+        plan_read(StoreOptions(tmp_path / "nothing"))
 
 
 def test_no_right_to_read_is_one_sentence(copy, monkeypatch):
@@ -121,7 +121,7 @@ def test_no_right_to_read_is_one_sentence(copy, monkeypatch):
 
     monkeypatch.setattr("gantrymq.world.real.files.RealFiles.list", refused)
     with pytest.raises(StoreError) as problem:
-        planned(StoreOptions(copy.store))
+        plan_read(StoreOptions(copy.store))
     assert "commitlog may not be read by the user that Spark runs as" in str(problem.value)
 
 
@@ -129,7 +129,7 @@ def test_system_topics_can_be_left_out(golden):
     names = {}
     for wanted in (True, False):
         options = StoreOptions(golden("transaction").store, system_topics=wanted)
-        batches = [batch for part in planned(options) for batch in rows_of_range(options, part, ("topic",))]
+        batches = [batch for part in plan_read(options) for batch in rows_of_range(options, part, ("topic",))]
         names[wanted] = set(pa.Table.from_batches(batches)["topic"].to_pylist())
     assert names[True] - names[False] == {HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC}
     assert names[False]

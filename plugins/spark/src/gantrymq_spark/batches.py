@@ -16,7 +16,7 @@ from gantrymq.model.properties import KEYS, TAGS, UNIQ_KEY
 from gantrymq_spark.columns import schema
 from gantrymq_spark.records import Records
 
-__all__ = ["BODY_PROBLEMS", "NO_LOG", "Shown", "batch_of", "record_batch"]
+__all__ = ["BODY_PROBLEMS", "NO_LOG", "RowOptions", "batch_of", "record_batch"]
 
 NO_LOG = -1  # for data that is no stretch of a log
 BODY_PROBLEMS = (
@@ -39,7 +39,7 @@ _HOSTS = {"bornHost": "born_host", "storeHost": "store_host"}
 
 
 @attrs.frozen
-class Shown:
+class RowOptions:
     """What rows show of records."""
 
     schema: Any = attrs.field(factory=schema)  # a pyarrow.Schema of some of the columns
@@ -79,14 +79,16 @@ def record_batch(
         InvalidParameter: a column that does not exist.
         FormatError: a record says that it stands elsewhere in the log; or as `batch_of`.
     """
-    shown = Shown(schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems)
+    shown = RowOptions(
+        schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems
+    )
     records = Records(data, np.asarray(positions, dtype=np.int64))
     if log_offset_of_data != NO_LOG:
         records.check_log_offsets(log_offset_of_data)
     return batch_of(records, shown)
 
 
-def batch_of(records: Records, shown: Shown) -> pa.RecordBatch:
+def batch_of(records: Records, shown: RowOptions) -> pa.RecordBatch:
     """One row for each record, with the columns of *shown*.
 
     Raises:

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from gantrymq.formats.record import RecordView
 from gantrymq.world.files import Files
-from gantrymq_spark.batches import Shown, batch_of
+from gantrymq_spark.batches import RowOptions, batch_of
 from gantrymq_spark.damage import Damage
+from gantrymq_spark.record_run import sound_run
 from gantrymq_spark.records import Records
 from gantrymq_spark.store_ranges import StoreRange
-from gantrymq_spark.stretch import sound_stretch
 from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
 from gantrymq_store_tools.log_reader import LogReader
@@ -25,8 +25,8 @@ from gantrymq_store_tools.log_reader import LogReader
 __all__ = ["LogScan"]
 
 CHUNK_BYTES = 4 * 1024 * 1024  # stays in a processor's cache; half as much and twice as much take longer
-TRY_AGAIN = 64  # records after one that was unusual
-Wanted = Callable[[Records], Records]
+RETRY_AFTER_RECORDS = 64  # records after one that was unusual
+RecordFilter = Callable[[Records], Records]
 
 
 class LogScan:
@@ -40,7 +40,7 @@ class LogScan:
         self._check_crc = check_crc
         self._reader = LogReader(files, part.log)
 
-    def batches(self, shown: Shown, wanted: Wanted | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, shown: RowOptions, wanted: RecordFilter | None = None) -> Iterator[pa.RecordBatch]:
         """Rows of the range in the order of the log.
 
         Args:
@@ -50,19 +50,19 @@ class LogScan:
         Raises:
             FormatError: as `batch_of`.
         """
-        for records in self.stretches():
+        for records in self.runs():
             chosen = records if wanted is None else wanted(records)
             if len(chosen):
                 yield batch_of(chosen, shown)
 
-    def stretches(self) -> Iterator[Records]:
+    def runs(self) -> Iterator[Records]:
         """Sound records, in the order of the log."""
         try:
-            yield from self._stretches()
+            yield from self._runs()
         finally:
             self._reader.close()
 
-    def _stretches(self) -> Iterator[Records]:
+    def _runs(self) -> Iterator[Records]:
         part = self._part
         start = align(self._reader, part.start)
         walk = LogWalk(
@@ -78,7 +78,7 @@ class LogScan:
         alone = 1  # records to take one by one before the next try; the walk has to have begun at the first
         while True:
             while alone <= 0 and walk.position < part.end:
-                records = sound_stretch(walk.window(), walk.position, part.end, check_crc=self._check_crc)
+                records = sound_run(walk.window(), walk.position, part.end, check_crc=self._check_crc)
                 if records is None:
                     break
                 yield from self._joined(single)
@@ -97,7 +97,7 @@ class LogScan:
                 self._add(LogDamage("filler", each.log_offset, each.total_size, text, each.store_timestamp))
             else:
                 first = each.log_offset == self._reader.file_start(each.log_offset)  # it came behind a blank
-                alone = 0 if first else TRY_AGAIN if alone <= 0 else alone - 1
+                alone = 0 if first else RETRY_AFTER_RECORDS if alone <= 0 else alone - 1
                 single.append(each)
         yield from self._joined(single)
         self._finish(walk)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gantrymq.formats.record import read_record
-from gantrymq_spark.stretch import whole_records
+from gantrymq_spark.record_run import whole_records
 
 __all__ = ["record_positions"]
 

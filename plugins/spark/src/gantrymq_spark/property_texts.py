@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq_spark.columns import COLUMNS
-from gantrymq_spark.record_fields import gathered
+from gantrymq_spark.record_fields import gather
 from gantrymq_spark.slices import slices
 
 __all__ = ["PropertyTexts"]
@@ -110,7 +110,7 @@ class PropertyTexts:
         """The property *name* of each record, null where it has none."""
         wanted = name.encode()
         chosen = np.flatnonzero(self._marks - self._starts == len(wanted))
-        chosen = chosen[gathered(self._text, self._starts[chosen], len(wanted)) == np.void(wanted)]
+        chosen = chosen[gather(self._text, self._starts[chosen], len(wanted)) == np.void(wanted)]
         records = np.searchsorted(self._first_pairs, chosen, side="right") - 1
         last = np.append(records[1:] != records[:-1], True)[: len(records)]
         chosen, records = chosen[last], records[last]

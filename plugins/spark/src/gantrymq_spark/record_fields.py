@@ -13,7 +13,7 @@ import numpy as np
 from gantrymq.formats.record import HEAD_FIELDS, HEADS, MAGIC_V2
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = ["HEAD_BYTES", "RecordFields", "gathered"]
+__all__ = ["HEAD_BYTES", "RecordFields", "gather"]
 
 _HOSTS = {"born_host": BORN_HOST_V6, "store_host": STORE_HOST_V6}
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
@@ -34,7 +34,7 @@ assert [head.size for head in HEADS] == HEAD_BYTES
 _SYS_FLAG_AT = _LAYOUTS[0].fields["sys_flag"][1]  # type: ignore[index]
 
 
-def gathered(data: Any, places: Any, length: int) -> Any:
+def gather(data: Any, places: Any, length: int) -> Any:
     """*length* bytes from each of *places* in *data* (uint8), as items of that many bytes."""
     windows = np.ndarray(shape=(max(len(data) - length + 1, 0),), dtype=f"V{length}", buffer=data, strides=(1,))
     return windows[places]
@@ -48,7 +48,7 @@ class RecordFields:
         self.data = data
         self.at = at
         self._all = np.arange(len(at))
-        flags = gathered(data, at + _SYS_FLAG_AT, 4).view(">i4")
+        flags = gather(data, at + _SYS_FLAG_AT, 4).view(">i4")
         bits = (flags & _HOST_BITS) >> 4
         first = int(bits[0]) if len(bits) else 0
         if (bits == first).all():
@@ -56,7 +56,7 @@ class RecordFields:
         else:
             rows = {number: np.flatnonzero(bits == number) for number in np.unique(bits).tolist()}
         self._heads = {
-            number: (chosen, gathered(data, at[chosen], HEAD_BYTES[number]).view(_LAYOUTS[number]))
+            number: (chosen, gather(data, at[chosen], HEAD_BYTES[number]).view(_LAYOUTS[number]))
             for number, chosen in rows.items()
         }
         self._columns: dict[str, Any] = {}

@@ -51,7 +51,7 @@ def open_session(
     from pyspark.sql import SparkSession
 
     from gantrymq_spark import register
-    from gantrymq_spark.virtual_machine import quietly_started
+    from gantrymq_spark.java import quiet_startup
 
     where = master or ("" if any(os.environ.get(name) for name in _OWN_SETTINGS) else EMBEDDED)
     if where.startswith("local"):
@@ -59,7 +59,7 @@ def open_session(
     conf = SparkConf().setAppName(name)
     for key, value in {**_USUAL, **({"spark.master": where} if where else {}), **(settings or {})}.items():
         conf.set(key, value)
-    with quietly_started(conf):
+    with quiet_startup(conf):
         session: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
     register(session)
     return session

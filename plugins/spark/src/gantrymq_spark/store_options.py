@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import ConfigError, InvalidParameter
-from gantrymq_spark.batches import BODY_PROBLEMS, Shown
+from gantrymq_spark.batches import BODY_PROBLEMS, RowOptions
 from gantrymq_spark.columns import schema, selected
 from gantrymq_spark.store_ranges import SPLIT_BYTES
 
@@ -60,9 +60,9 @@ class StoreOptions:
     starting: str | int = EARLIEST  # or LATEST, or a log offset
     trigger_bytes: int | None = None
 
-    def shown(self, columns: tuple[str, ...]) -> Shown:
+    def row_options(self, columns: tuple[str, ...]) -> RowOptions:
         """What rows show, with these columns."""
-        return Shown(schema(columns), self.broker_name, {}, self.stored_bodies, body_problems=self.body_problems)
+        return RowOptions(schema(columns), self.broker_name, {}, self.stored_bodies, body_problems=self.body_problems)
 
 
 def read_store_options(

@@ -19,21 +19,21 @@ from gantrymq_spark.records import Records
 from gantrymq_spark.store_options import StoreOptions
 from gantrymq_spark.store_ranges import StoreRange, plan
 
-__all__ = ["damage_of_range", "planned", "readable", "rows_of_range", "without_system_topics"]
+__all__ = ["damage_of_range", "plan_read", "rows_of_range", "with_store_errors", "without_system_topics"]
 
 T = TypeVar("T")
 
 
-def planned(options: StoreOptions) -> list[StoreRange]:
+def plan_read(options: StoreOptions) -> list[StoreRange]:
     """Ranges of the log, in its order.
 
     Raises:
         StoreError: no store that can be read; one sentence.
     """
-    return readable(options.path, lambda: plan(RealFiles(), options.path, options.split_bytes))
+    return with_store_errors(options.path, lambda: plan(RealFiles(), options.path, options.split_bytes))
 
 
-def readable(path: Path, work: Callable[[], T]) -> T:
+def with_store_errors(path: Path, work: Callable[[], T]) -> T:
     """What *work* gives; StoreError, in one sentence, where the system refuses."""
     try:
         return work()
@@ -52,7 +52,7 @@ def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, .
         FormatError: as `batch_of`.
     """
     scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
-    batches = scan.batches(options.shown(columns), partial(_wanted, options))
+    batches = scan.batches(options.row_options(columns), partial(_wanted, options))
     yield from _while_there(options, part, batches)
 
 
@@ -69,7 +69,7 @@ def damage_of_range(options: StoreOptions, part: StoreRange) -> Iterator[pa.Reco
 
 
 def _damage(scan: LogScan) -> Iterator[pa.RecordBatch]:
-    for _ in scan.stretches():
+    for _ in scan.runs():
         pass
     if scan.damages:
         yield damage_batch(scan.damages)
@@ -80,7 +80,7 @@ def _while_there(
 ) -> Iterator[pa.RecordBatch]:
     while True:
         try:
-            batch = readable(options.path, lambda: next(batches, None))
+            batch = with_store_errors(options.path, lambda: next(batches, None))
         except StoreError as problem:
             if not isinstance(problem.__context__, FileNotFoundError):
                 raise

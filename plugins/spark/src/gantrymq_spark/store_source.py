@@ -24,7 +24,7 @@ from gantrymq_spark.columns import COLUMNS, spark_schema
 from gantrymq_spark.damage import damage_spark_schema
 from gantrymq_spark.store_options import DAMAGE_OPTIONS, StoreOptions, read_store_options
 from gantrymq_spark.store_ranges import StoreRange
-from gantrymq_spark.store_reading import damage_of_range, planned, readable, rows_of_range
+from gantrymq_spark.store_reading import damage_of_range, plan_read, rows_of_range, with_store_errors
 from gantrymq_spark.store_stream import LogTail
 
 __all__ = ["DamageSource", "StoreSource", "chosen_columns"]
@@ -53,7 +53,7 @@ def chosen_columns(source: str, schema: StructType) -> tuple[str, ...]:
 
 
 @attrs.frozen
-class RangePartition(InputPartition):
+class StorePartition(InputPartition):
     """One range of the log."""
 
     part: StoreRange
@@ -108,7 +108,7 @@ class _RangesReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges of the log. Raises StoreError."""
-        return [RangePartition(part) for part in planned(self._options)]
+        return [StorePartition(part) for part in plan_read(self._options)]
 
 
 class StoreReader(_RangesReader):
@@ -123,7 +123,7 @@ class StoreReader(_RangesReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+        if not isinstance(partition, StorePartition):  # Spark's own, where there is nothing to read
             return iter(())
         return rows_of_range(self._options, partition.part, self._columns)
 
@@ -133,7 +133,7 @@ class DamageReader(_RangesReader):
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
-        if not isinstance(partition, RangePartition):
+        if not isinstance(partition, StorePartition):
             return iter(())
         return damage_of_range(self._options, partition.part)
 
@@ -148,7 +148,7 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         """Where a new query begins."""
-        return {_OFFSET: readable(self._options.path, LogTail(self._options).initial)}
+        return {_OFFSET: with_store_errors(self._options.path, LogTail(self._options).initial)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """What option maxBytesPerTrigger says."""
@@ -172,14 +172,14 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """Ranges of one micro-batch."""
         tail = LogTail(self._options)
-        parts = readable(self._options.path, lambda: tail.partitions(start[_OFFSET], end[_OFFSET]))
-        return [RangePartition(part) for part in parts]
+        parts = with_store_errors(self._options.path, lambda: tail.partitions(start[_OFFSET], end[_OFFSET]))
+        return [StorePartition(part) for part in parts]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """Rows of one range."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+        if not isinstance(partition, StorePartition):  # Spark's own, where there is nothing to read
             return iter(())
         return rows_of_range(self._options, partition.part, self._columns)
 
     def _end(self, start: int | None, limit_bytes: int | None) -> int:
-        return readable(self._options.path, lambda: LogTail(self._options).end(start, limit_bytes))
+        return with_store_errors(self._options.path, lambda: LogTail(self._options).end(start, limit_bytes))

@@ -14,14 +14,14 @@ import click
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Done", "looked", "shown_progress"]
+__all__ = ["JobProgress", "running_jobs", "show_progress"]
 
-LOOK_S = 0.5
+POLL_S = 0.5
 LINE_S = 5.0
 
 
 @attrs.frozen
-class Done:
+class JobProgress:
     """Of one job of Spark."""
 
     job: int
@@ -35,7 +35,7 @@ class Done:
         return f"job {self.job}: {self.stages_done} of {self.stages} stages, {self.tasks_done} of {self.tasks} tasks"
 
 
-def looked(tracker: Any) -> list[Done]:
+def running_jobs(tracker: Any) -> list[JobProgress]:
     """The jobs that run now, as Spark's ``StatusTracker`` says."""
     found = []
     for number in sorted(tracker.getActiveJobsIds()):
@@ -44,12 +44,12 @@ def looked(tracker: Any) -> list[Done]:
         if infos:
             ended = sum(info.numCompletedTasks >= info.numTasks > 0 for info in infos)
             tasks = sum(info.numTasks for info in infos), sum(info.numCompletedTasks for info in infos)
-            found.append(Done(number, len(infos), ended, *tasks))
+            found.append(JobProgress(number, len(infos), ended, *tasks))
     return found
 
 
 @contextmanager
-def shown_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]:
+def show_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]:
     """Show it on stderr while the body runs.
 
     Args:
@@ -63,19 +63,19 @@ def shown_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]
     ended = threading.Event()
     tracker = session.sparkContext.statusTracker()
     work = _bars if terminal else _lines
-    looker = threading.Thread(target=work, args=(tracker, ended), name="progress", daemon=True)
-    looker.start()
+    poller = threading.Thread(target=work, args=(tracker, ended), name="progress", daemon=True)
+    poller.start()
     try:
         yield
     finally:
         ended.set()
-        looker.join(2 * LOOK_S)
+        poller.join(2 * POLL_S)
 
 
-def _looks(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[list[Done]]:
+def _polls(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[list[JobProgress]]:
     while not ended.wait(every_s):
         try:
-            found = looked(tracker)
+            found = running_jobs(tracker)
         except Exception:  # the session is going
             return
         yield found
@@ -83,7 +83,7 @@ def _looks(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[lis
 
 def _lines(tracker: Any, ended: threading.Event) -> None:
     said = ""
-    for found in _looks(tracker, ended, LINE_S):
+    for found in _polls(tracker, ended, LINE_S):
         line = "; ".join(map(str, found))
         if line and line != said:
             click.echo(line, err=True)
@@ -97,7 +97,7 @@ def _bars(tracker: Any, ended: threading.Event) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     shown: dict[int, TaskID] = {}
     with Progress(*columns, console=Console(file=sys.stderr), transient=True) as bars:
-        for found in _looks(tracker, ended, LOOK_S):
+        for found in _polls(tracker, ended, POLL_S):
             for number in shown.keys() - {done.job for done in found}:
                 bars.remove_task(shown.pop(number))
             for done in found:

@@ -17,7 +17,7 @@ from gantrymq_spark.jobs.replay_pace import read_speed
 from gantrymq_spark.jobs.replay_send import Sent
 from gantrymq_spark.report.texts import counted
 
-TELL_S = 10.0
+LINE_S = 10.0
 
 
 @click.command()
@@ -43,7 +43,7 @@ def replay(
     Messages of one queue stay in one queue, in their order, and keep the distances of their store times divided by the
     speed. Each has a property GANTRYMQ_SINK_ID that says where it was read: what two runs send can be told by it.
     """
-    from gantrymq_spark.jobs.replay import planned, replayed
+    from gantrymq_spark.jobs.replay import plan_replay, rows_to_replay
     from gantrymq_spark.jobs.replay import replay as work
 
     given.check()
@@ -54,7 +54,7 @@ def replay(
     namesrv = to_namesrv or given.namesrv
     if dry_run:
         with job_session("replay", master, conf) as session:
-            plan = planned(replayed(session, given), to_topic, namesrv, times)
+            plan = plan_replay(rows_to_replay(session, given), to_topic, namesrv, times)
         if output == "json":
             print_json({"dryRun": True, "topic": to_topic, **_camel(plan.to_json())})
             return
@@ -66,17 +66,17 @@ def replay(
         if plan.queues:
             print_table(("Broker", "Queue", "Messages"), [(q.broker_name, q.queue_id, n) for q, n in plan.queues])
         return
-    sent, told = Sent(), _Telling()
+    sent, told = Sent(), _ProgressLine()
     done = False
     with job_session("replay", master, conf) as session:
         try:
-            work(replayed(session, given), to_topic, namesrv, times, sent, told)
+            work(rows_to_replay(session, given), to_topic, namesrv, times, sent, told)
             done = True
         finally:
             if output == "json":
                 print_json({"dryRun": False, "topic": to_topic, "complete": done, **_camel(attrs.asdict(sent))})
             if not done:
-                _tell_rest(sent, times)
+                _say_stopped(sent, times)
     if output != "json":
         click.echo(
             f"{_amount(sent.messages, sent.body_bytes)}, stored {_moment(sent.first_ms)} to {_moment(sent.last_ms)}, "
@@ -84,19 +84,19 @@ def replay(
         )
 
 
-class _Telling:
+class _ProgressLine:
     """A line from time to time."""
 
     def __init__(self) -> None:
-        self._next_s = RealClock().monotonic() + TELL_S
+        self._next_s = RealClock().monotonic() + LINE_S
 
     def __call__(self, sent: Sent) -> None:
         if RealClock().monotonic() >= self._next_s:
-            self._next_s = RealClock().monotonic() + TELL_S
+            self._next_s = RealClock().monotonic() + LINE_S
             say(f"{counted(sent.messages, 'message')} sent, stored up to {_moment(sent.last_ms)}")
 
 
-def _tell_rest(sent: Sent, times: float | None) -> None:
+def _say_stopped(sent: Sent, times: float | None) -> None:
     if times is None:
         say("stopped before the end; the same command sends everything again, with the same ids")
     elif sent.last_ms is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.errors import GantryError
-from gantrymq_spark.commands.sentences import sentence_of
+from gantrymq_spark.commands.error_text import sentence_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,14 +70,14 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
     from pyspark import SparkContext
     from pyspark.errors import PySparkException
 
-    from gantrymq_spark.commands.progress import shown_progress
+    from gantrymq_spark.commands.progress import show_progress
 
     found = SparkContext._active_spark_context is not None
     session, interrupts = None, _Interrupts()
     try:
         session = open_session(master, {"spark.log.level": "OFF", **conf}, name=f"gantrymq {job}")
         context = click.get_current_context(silent=True)
-        with shown_progress(session, context.meta.get(PROGRESS) if context else None), interrupts:
+        with show_progress(session, context.meta.get(PROGRESS) if context else None), interrupts:
             yield session
     except (KeyboardInterrupt, PySparkException, Py4JError) as problem:
         if not interrupts.seen and not isinstance(problem, KeyboardInterrupt):

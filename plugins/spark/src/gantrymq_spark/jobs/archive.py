@@ -24,12 +24,12 @@ from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_spark.jobs.archive_layout import STAGING, ArchivedFile, QueueProgress
 from gantrymq_spark.jobs.archive_manifest import Archive
-from gantrymq_spark.jobs.archive_plan import Wanted, next_wanted, refuse_unnamed
-from gantrymq_spark.jobs.archive_write import FILE_BYTES, staged_files, wanted_rows
+from gantrymq_spark.jobs.archive_plan import ArchiveRange, next_ranges, refuse_unnamed
+from gantrymq_spark.jobs.archive_write import FILE_BYTES, rows_in_ranges, staged_files
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 from gantrymq_spark.store_options import read_store_options
-from gantrymq_spark.store_reading import planned
+from gantrymq_spark.store_reading import plan_read
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,7 +54,7 @@ class ArchiveReport:
     archived: dict[tuple[str, Queue], QueueProgress] = attrs.field(factory=dict)  # by broker name and queue
 
     def to_json(self) -> dict[str, Any]:
-        """As a document; ``archived`` says below which offset a broker need not keep a queue any more."""
+        """As a document; ``read_archive`` says below which offset a broker need not keep a queue any more."""
         found = attrs.asdict(self, filter=lambda field, _: field.name not in ("lost", "archived"))
         names = ("broker", "topic", "queue", "from", "before")
         found["lost"] = [dict(zip(names, each, strict=True)) for each in self.lost]
@@ -104,7 +104,7 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
         wanted = [
             each
             for broker_name, queues in bounds.items()
-            for each in next_wanted(held.state, broker_name, queues, most)
+            for each in next_ranges(held.state, broker_name, queues, most)
         ]
         if not wanted:
             return
@@ -128,14 +128,14 @@ def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveR
     read = read_store_options(options, source="gantrymq.store")
     broker_name = read.broker_name or ""
     refuse_unnamed(held.state, [broker_name], report.folder)
-    parts = planned(read)
+    parts = plan_read(read)
     log_end = parts[-1].end if parts else 0
     places = messages(spark, given, ("topic", "queueId", "queueOffset"))
     spans = places.groupBy("topic", "queueId").agg(sql.min("queueOffset"), sql.max("queueOffset")).collect()
     bounds = {Queue(topic, queue_id): (first, last + 1) for topic, queue_id, first, last in spans}
     whole = {broker_name: log_end} if not given.topics and given.pattern is None else {}
     while True:
-        wanted = next_wanted(held.state, broker_name, bounds, most)
+        wanted = next_ranges(held.state, broker_name, bounds, most)
         if not wanted and held.state.logs.get(broker_name, 0) >= whole.get(broker_name, 0):
             return
         done = sum(each.end - each.start for each in wanted) < most // 2
@@ -145,7 +145,7 @@ def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveR
 
 
 def _commit(
-    rows: DataFrame, held: Archive, wanted: Sequence[Wanted], report: ArchiveReport, logs: Mapping[str, int]
+    rows: DataFrame, held: Archive, wanted: Sequence[ArchiveRange], report: ArchiveReport, logs: Mapping[str, int]
 ) -> None:
     """Write the *wanted* ones of *rows* and make them part of the archive."""
     work = partial(_staged, str(held.root.absolute()), tuple(wanted))
@@ -164,7 +164,7 @@ def _commit(
     ]
 
 
-def _staged(root: str, wanted: Sequence[Wanted], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _staged(root: str, wanted: Sequence[ArchiveRange], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """In a task: files of the wanted rows, and what a commit has to say of them."""
     files = RealFiles()
 
@@ -172,7 +172,7 @@ def _staged(root: str, wanted: Sequence[Wanted], batches: Iterable[pa.RecordBatc
         files.replace(Path(root) / STAGING / name, data)
         return len(data)
 
-    rows = (wanted_rows(batch, wanted) for batch in batches)
+    rows = (rows_in_ranges(batch, wanted) for batch in batches)
     texts = [json.dumps(attrs.asdict(file)) for file in staged_files(rows, stage, file_bytes=FILE_BYTES // 2)]
     yield pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], ["file"])
 

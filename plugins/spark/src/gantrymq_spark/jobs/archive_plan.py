@@ -12,18 +12,18 @@ from gantrymq_spark.jobs.archive_layout import ArchivedFile, ArchiveState, Queue
 from gantrymq_store_tools.layout import Series, StoreFile
 
 __all__ = [
-    "Wanted",
+    "ArchiveRange",
     "days_before",
     "deletable_log_files",
     "deletable_offsets",
     "live_from",
-    "next_wanted",
+    "next_ranges",
     "refuse_unnamed",
 ]
 
 
 @attrs.frozen
-class Wanted:
+class ArchiveRange:
     """Queue offsets of one queue that a commit archives."""
 
     broker_name: str
@@ -54,9 +54,9 @@ def refuse_unnamed(state: ArchiveState, broker_names: Iterable[str], root: str) 
         )
 
 
-def next_wanted(
+def next_ranges(
     state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]], most: int | None = None
-) -> list[Wanted]:
+) -> list[ArchiveRange]:
     """What is there and not archived, of each queue in its order; nothing when everything is.
 
     Args:
@@ -78,7 +78,7 @@ def next_wanted(
         lost = (begin, smallest) if before is not None and smallest > begin else None
         start = max(begin, smallest)
         if end > start or lost is not None:
-            found.append(Wanted(broker_name, queue, start, max(end, start), lost))
+            found.append(ArchiveRange(broker_name, queue, start, max(end, start), lost))
     total = sum(each.end - each.start for each in found)
     if most is None or total <= most:
         return found

@@ -15,10 +15,10 @@ from gantrymq_spark.jobs.archive_manifest import data_path, read_state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["archived", "open_state", "rows_of_files"]
+__all__ = ["open_state", "read_archive", "rows_of_files"]
 
 
-def archived(
+def read_archive(
     spark: SparkSession,
     folder: str,
     *,
@@ -55,7 +55,7 @@ def archived(
 
 
 def open_state(folder: str) -> ArchiveState:
-    """What is in the archive. Raises ConfigError and FormatError, as `archived`."""
+    """What is in the archive. Raises ConfigError and FormatError, as `read_archive`."""
     state = read_state(RealFiles(), Path(folder))
     if not state.version:
         raise ConfigError(

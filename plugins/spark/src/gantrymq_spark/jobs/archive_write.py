@@ -15,9 +15,9 @@ from gantrymq.model.queue import Queue
 from gantrymq_spark.columns import schema
 from gantrymq_spark.jobs.archive_layout import NO_DATE, ArchivedFile, folder_of, safe_name
 from gantrymq_spark.jobs.archive_manifest import Archive
-from gantrymq_spark.jobs.archive_plan import Wanted
+from gantrymq_spark.jobs.archive_plan import ArchiveRange
 
-__all__ = ["archive_batches", "staged_files", "wanted_rows"]
+__all__ = ["archive_batches", "rows_in_ranges", "staged_files"]
 
 FILE_BYTES = 256 * 1024 * 1024  # of messages in memory, before Parquet makes them smaller
 Stage = Callable[[str, bytes], int]
@@ -25,7 +25,7 @@ Stage = Callable[[str, bytes], int]
 
 def archive_batches(
     archive: Archive,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ArchiveRange],
     batches: Iterable[pa.RecordBatch],
     *,
     log_ends: dict[str, int] | None = None,
@@ -41,14 +41,14 @@ def archive_batches(
     Raises:
         StoreError, OSError: as `Archive.commit`.
     """
-    rows = (wanted_rows(batch, wanted) for batch in batches)
+    rows = (rows_in_ranges(batch, wanted) for batch in batches)
     added = list(staged_files(rows, archive.stage, file_bytes=file_bytes))
     progress = {each.key: each.after(archive.state.progress.get(each.key)) for each in wanted}
     archive.commit(added, progress, log_ends)
     return added
 
 
-def wanted_rows(batch: pa.RecordBatch, wanted: Sequence[Wanted]) -> pa.RecordBatch:
+def rows_in_ranges(batch: pa.RecordBatch, wanted: Sequence[ArchiveRange]) -> pa.RecordBatch:
     """The rows of *batch* that are *wanted*."""
     offsets = batch["queueOffset"].to_numpy()
     kept = np.zeros(len(offsets), dtype=bool)

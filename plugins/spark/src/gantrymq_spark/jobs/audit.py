@@ -8,7 +8,7 @@ Queues are then walked in the order of the log, unique keys in the order of the 
 task keeps one queue's open holes, or one place of a key. Owed messages are looked at in shares of `SHARE_ROWS`. To
 the driver come damage of the log, where queues end, groups' offsets, and nothing else.
 
-What an input does not tell is said in `Audited.unknown`.
+What an input does not tell is said in `AuditResult.unknown`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_lag import GroupLag, lag_finding, lags_of_store, live_groups
 from gantrymq_spark.jobs.audit_messages import KEY_ORDER, KEY_SCHEMA, dead_letter, repeated_keys
 from gantrymq_spark.jobs.audit_pending import PENDING_COLUMNS, TIMER_DELETE, delay_findings, transaction_findings
-from gantrymq_spark.jobs.audit_queues import COST, COSTS_SHOWN, RUN_ORDER, RUN_SCHEMA, damage_finding, walked
+from gantrymq_spark.jobs.audit_queues import COST, COSTS_SHOWN, RUN_ORDER, RUN_SCHEMA, damage_finding, walk_runs
 from gantrymq_spark.jobs.inputs import Input, messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["FINDING_SCHEMA", "Audited", "Limits", "audit", "refuse"]
+__all__ = ["FINDING_SCHEMA", "AuditResult", "Limits", "audit", "refuse"]
 
 SHARE_ROWS = 200_000  # owed messages that one task looks at
 FINDING_SCHEMA = pa.schema(
@@ -73,7 +73,7 @@ class Limits:
 
 
 @attrs.frozen
-class Audited:
+class AuditResult:
     """What was found, and what was looked at."""
 
     findings: DataFrame  # FINDING_SCHEMA
@@ -88,7 +88,7 @@ class Audited:
             frame.unpersist()
 
 
-def audit(spark: SparkSession, given: Input, limits: Limits) -> Audited:
+def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
     """Look at all messages of *given*.
 
     Raises:
@@ -125,7 +125,7 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> Audited:
     findings = found.where(sql.col("check") != COST).unionByName(added)
     names = ["brokerName", "topic", "queueId", "hour"]
     summed = hours.groupBy(*names).agg(sql.sum("messages").alias("messages"), sql.sum("bytes").alias("bytes"))
-    return Audited(findings, summed, tuple(lags), (*_unknown(given), *unknown), (rows, found))
+    return AuditResult(findings, summed, tuple(lags), (*_unknown(given), *unknown), (rows, found))
 
 
 def refuse(given: Input) -> None:
@@ -171,10 +171,10 @@ def _digested(spark: SparkSession, given: Input, digest: Digest, schema: Any) ->
             )
         return frame.mapInArrow(digest, schema)
     from gantrymq_spark.store_options import read_store_options
-    from gantrymq_spark.store_reading import planned
+    from gantrymq_spark.store_reading import plan_read
 
     options = read_store_options({**given.options, "path": given.store}, source="gantrymq.store", known=_STORE_OPTIONS)
-    parts = planned(options)
+    parts = plan_read(options)
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -223,7 +223,7 @@ def _queues(rows: DataFrame, damages: list[Damage]) -> DataFrame:
     runs = _of_kind(rows, "run", RUN_SCHEMA).repartition("brokerName", "topic", "queueId")
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _batches(walked((pa.Table.from_batches([batch]) for batch in batches), damages))
+        return _batches(walk_runs((pa.Table.from_batches([batch]) for batch in batches), damages))
 
     return runs.sortWithinPartitions(*RUN_ORDER).mapInArrow(work, _schema())
 

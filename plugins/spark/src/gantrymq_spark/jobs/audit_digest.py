@@ -40,7 +40,7 @@ from gantrymq_spark.jobs.audit_queues import RUN_COLUMNS, RUN_SCHEMA, queue_runs
 from gantrymq_spark.log_scan import LogScan
 from gantrymq_spark.store_options import StoreOptions
 from gantrymq_spark.store_ranges import StoreRange
-from gantrymq_spark.store_reading import readable
+from gantrymq_spark.store_reading import with_store_errors
 
 __all__ = ["DIGEST_SCHEMA", "HOUR_SCHEMA", "Digest", "digest_columns", "digest_of_ranges"]
 
@@ -129,11 +129,11 @@ def digest_of_ranges(options: StoreOptions, parts: Sequence[StoreRange], digest:
     """
     from gantrymq.world.real import RealFiles
 
-    shown = attrs.evolve(options, stored_bodies=True).shown(digest_columns(digest))
+    shown = attrs.evolve(options, stored_bodies=True).row_options(digest_columns(digest))
     for part in parts:
         scan = LogScan(RealFiles(), part, check_crc=False)
         batches = scan.batches(shown)
-        while (batch := readable(options.path, lambda given=batches: next(given, None))) is not None:  # type: ignore[misc]
+        while (batch := with_store_errors(options.path, lambda given=batches: next(given, None))) is not None:  # type: ignore[misc]
             yield from digest([batch])
         yield from _rows("damage", pa.Table.from_batches([damage_batch(scan.damages)]))
 

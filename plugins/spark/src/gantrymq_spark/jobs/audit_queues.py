@@ -35,7 +35,16 @@ from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.report.texts import counted
 
-__all__ = ["COST", "RUN_COLUMNS", "RUN_ORDER", "RUN_SCHEMA", "damage_finding", "queue_findings", "queue_runs", "walked"]
+__all__ = [
+    "COST",
+    "RUN_COLUMNS",
+    "RUN_ORDER",
+    "RUN_SCHEMA",
+    "damage_finding",
+    "queue_findings",
+    "queue_runs",
+    "walk_runs",
+]
 
 COST = "log.damaged.cost"  # no check: what one queue lost by the damage at that log offset
 RUN_ORDER = ("brokerName", "topic", "queueId", "firstLog", "firstOffset")
@@ -114,7 +123,7 @@ def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage
     filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
     found: list[AuditFinding] = []
     costs: dict[int, list[str]] = defaultdict(list)
-    for each in walked([filled.sort_by([(name, "ascending") for name in RUN_ORDER])], damages):
+    for each in walk_runs([filled.sort_by([(name, "ascending") for name in RUN_ORDER])], damages):
         if each.check == COST:
             costs[each.log_offset].append(each.text)
         else:
@@ -122,7 +131,7 @@ def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage
     return found + [damage_finding(damage, costs[damage.log_offset]) for damage in damages]
 
 
-def walked(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Iterator[AuditFinding]:
+def walk_runs(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Iterator[AuditFinding]:
     """What lies between runs, and a `COST` for each queue and damage that explains what it lacks.
 
     Of one queue the holes that a later record may fill are kept, and nothing of the queues before it.

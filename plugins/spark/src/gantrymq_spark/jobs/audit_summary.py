@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pyarrow as pa
 
-from gantrymq_spark.jobs.audit import FINDING_SCHEMA, Audited
+from gantrymq_spark.jobs.audit import FINDING_SCHEMA, AuditResult
 from gantrymq_spark.jobs.audit_lag import GroupLag
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Summary:
         }
 
 
-def summary_of(audited: Audited) -> Summary:
+def summary_of(audited: AuditResult) -> Summary:
     """Bring it to the driver."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from gantrymq_spark.jobs.archive_layout import ArchiveState
 
-__all__ = ["Input", "chosen", "live_texts", "messages"]
+__all__ = ["Input", "live_texts", "messages", "row_condition"]
 
 T = TypeVar("T")
 FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # what conditions look at
@@ -75,21 +75,21 @@ def messages(
     given.check()
     names = selected(columns)
     if given.archive is not None:
-        from gantrymq_spark.jobs.archive_read import archived
-
         topics = given.topics or None
-        found = archived(
+        from gantrymq_spark.jobs.archive_read import read_archive
+
+        found = read_archive(
             spark, given.archive, topics=topics, since_ms=given.since_ms, until_ms=given.until_ms, state=state
         )
-        return found.where(chosen(given)).select(*names)
+        return found.where(row_condition(given)).select(*names)
     if given.store is None:
         return spark.read.format("gantrymq").options(**live_texts(given)).option("columns", ",".join(names)).load()
     needed = [*names, *(each for each in FILTERED if each not in names)] if _narrows(given) else list(names)
     reader = spark.read.format("gantrymq.store").options(**given.options).option("columns", ",".join(needed))
-    return reader.load(given.store).where(chosen(given)).select(*names)
+    return reader.load(given.store).where(row_condition(given)).select(*names)
 
 
-def chosen(given: Input) -> Column:
+def row_condition(given: Input) -> Column:
     """The condition that rows fulfil, over the columns `FILTERED`.
 
     Raises:
@@ -106,12 +106,12 @@ def chosen(given: Input) -> Column:
         parts.append(sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.since_ms)))
     if given.until_ms is not None:
         parts.append(sql.col("storeTimestamp") < sql.timestamp_millis(sql.lit(given.until_ms)))
-    if given.tags is not None and (tags := _told("--tags", lambda: parse_tags(given.tags or ""))):
+    if given.tags is not None and (tags := _checked_option("--tags", lambda: parse_tags(given.tags or ""))):
         parts.append(sql.col("tags").isin(*sorted(tags)))
     if given.sql92 is not None:
         from gantrymq_filter_sql92.filter import Sql92Filter
 
-        column: Column = _told("--sql92", lambda: Sql92Filter.to_column(given.sql92 or ""))
+        column: Column = _checked_option("--sql92", lambda: Sql92Filter.to_column(given.sql92 or ""))
         parts.append(sql.coalesce(column, sql.lit(False)))
     found = sql.lit(True)
     for part in parts:
@@ -140,7 +140,7 @@ def _narrows(given: Input) -> bool:
     )
 
 
-def _told(option: str, made: Callable[[], T]) -> T:
+def _checked_option(option: str, made: Callable[[], T]) -> T:
     try:
         return made()
     except GantryError as problem:

@@ -13,7 +13,7 @@ from gantrymq.world.real import real_world
 from gantrymq_spark.columns import selected
 from gantrymq_spark.jobs.inputs import Input, live_texts
 from gantrymq_spark.live.options import read_options
-from gantrymq_spark.live.session import Session
+from gantrymq_spark.live.session import LiveSession
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ def live_bounds(given: Input) -> dict[MessageQueue, tuple[int, int]]:
     options = read_options(live_texts(given), streaming=False, environ=os.environ)
 
     async def ask() -> dict[MessageQueue, tuple[int, int]]:
-        async with Session(options, real_world()) as session:
+        async with LiveSession(options, real_world()) as session:
             return await session.bounds()
 
     return asyncio.run(ask())

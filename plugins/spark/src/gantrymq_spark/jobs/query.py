@@ -19,7 +19,7 @@ from gantrymq.model.queue import Queue
 from gantrymq_spark.columns import selected
 from gantrymq_spark.jobs.archive_plan import live_from
 from gantrymq_spark.jobs.archive_read import open_state
-from gantrymq_spark.jobs.inputs import Input, chosen, messages
+from gantrymq_spark.jobs.inputs import Input, messages, row_condition
 from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None 
 
 def _timed(rows: DataFrame, given: Input) -> DataFrame:
     """Of ranges by offset, what lies in the times."""
-    return rows.where(chosen(Input(since_ms=given.since_ms, until_ms=given.until_ms)))
+    return rows.where(row_condition(Input(since_ms=given.since_ms, until_ms=given.until_ms)))
 
 
 def _conditions(search: Search) -> list[Column]:

@@ -29,10 +29,10 @@ from gantrymq_spark.jobs.rebuild_plan import (
     cut_ranges,
     file_keys,
     index_steps,
-    merged_misfits,
+    merge_misfits,
     queue_steps,
 )
-from gantrymq_spark.jobs.rebuild_steps import edge_keys, remove_folder, work_range, write_index_file, write_queues
+from gantrymq_spark.jobs.rebuild_steps import edge_keys, read_range_step, remove_folder, write_index_file, write_queues
 from gantrymq_store_files.index import IndexLayout
 from gantrymq_store_tools.check import log_findings, refuse_no_log
 from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
@@ -45,7 +45,7 @@ from gantrymq_store_tools.rebuild_store import RebuildReport, present_index_layo
 from gantrymq_store_tools.store_rules import has_tag_keys, rules_of
 from gantrymq_store_tools.target_files import same_bytes
 
-__all__ = ["Rebuilt", "in_this_process", "over_spark", "rebuild"]
+__all__ = ["RebuildResult", "in_this_process", "over_spark", "rebuild"]
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ SCRATCH = ".rebuild"
 PLAN = "plan.sha256"
 
 
-class Run(Protocol):
+class StepRunner(Protocol):
     """Spreads steps: calls *work* with each of *steps*; results in any order."""
 
     def __call__(self, work: Callable[[S], R], steps: Sequence[S], /) -> Iterable[R]:
@@ -64,7 +64,7 @@ class Run(Protocol):
 
 
 @attrs.define
-class Rebuilt:
+class RebuildResult:
     """What was made; None for what was not asked for."""
 
     queues: RebuildReport | None = None
@@ -102,7 +102,7 @@ def rebuild(
     *,
     queues: bool = True,
     index: bool = True,
-    run: Run = in_this_process,
+    run: StepRunner = in_this_process,
     shares: int = 8,
     range_bytes: int = RANGE_BYTES,
     log_folders: Sequence[Path] = (),
@@ -110,7 +110,7 @@ def rebuild(
     index_layout: IndexLayout | None = None,
     tag_keys: bool | None = None,
     progress: ProgressListener = no_progress,
-) -> Rebuilt:
+) -> RebuildResult:
     """Write queues and index of the store *root* into the folder *target*, which every worker has to see.
 
     Args:
@@ -141,7 +141,7 @@ def rebuild(
     records = sum(head.part.records for head in heads)
     refuse_no_log(reader, records, len(damages))
     findings = log_findings(layout, reader, damages)
-    done = Rebuilt()
+    done = RebuildResult()
     if queues:
         done.queues = RebuildReport(layout.root, target, records, findings=list(findings))
         _queues(plan, heads, run, shares, bound, done.queues)
@@ -195,23 +195,28 @@ def _prepare(files: Files, plan: RebuildPlan) -> None:
 
 
 def _ranges(
-    files: Files, plan: RebuildPlan, run: Run, range_bytes: int, bound: dict[str, Any], progress: ProgressListener
+    files: Files,
+    plan: RebuildPlan,
+    run: StepRunner,
+    range_bytes: int,
+    bound: dict[str, Any],
+    progress: ProgressListener,
 ) -> list[PartHead]:
     steps = again = cut_ranges(plan.layout.log, range_bytes)
     heads: dict[Path, PartHead] = {}
     while again:
-        for head in run(partial(work_range, plan, **bound), again):
+        for head in run(partial(read_range_step, plan, **bound), again):
             heads[head.path] = head
             progress.advance(head.part.end - head.part.start)
         old: list[RangeStep] = steps
-        steps, again = merged_misfits(steps, [heads[step.path(plan)] for step in steps])
+        steps, again = merge_misfits(steps, [heads[step.path(plan)] for step in steps])
         for step in set(old) - set(steps):
             files.remove(step.path(plan))
     return [heads[step.path(plan)] for step in steps]
 
 
 def _queues(
-    plan: RebuildPlan, heads: list[PartHead], run: Run, shares: int, bound: dict[str, Any], report: RebuildReport
+    plan: RebuildPlan, heads: list[PartHead], run: StepRunner, shares: int, bound: dict[str, Any], report: RebuildReport
 ) -> None:
     moved: list[Any] = []
     refused: dict[Any, str] = {}
@@ -233,7 +238,7 @@ def _index(
     files: Files,
     plan: RebuildPlan,
     heads: list[PartHead],
-    run: Run,
+    run: StepRunner,
     utc_offset_ms: Callable[[int], int],
     bound: dict[str, Any],
     report: RebuildReport,
@@ -248,7 +253,7 @@ def _index(
         report.entries += done.entries
 
 
-def _compare(files: Files, layout: Layout, target: Path, done: Rebuilt) -> None:
+def _compare(files: Files, layout: Layout, target: Path, done: RebuildResult) -> None:
     if done.queues is not None:
         done.queues.same_files = sum(
             same_bytes(files, file.path, target / layout.name(file.path))

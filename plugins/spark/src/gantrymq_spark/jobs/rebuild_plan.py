@@ -35,7 +35,7 @@ __all__ = [
     "RebuildPlan",
     "cut_ranges",
     "index_steps",
-    "merged_misfits",
+    "merge_misfits",
     "queue_steps",
 ]
 
@@ -111,7 +111,7 @@ def cut_ranges(log: Series, range_bytes: int = RANGE_BYTES) -> list[RangeStep]:
     return steps
 
 
-def merged_misfits(steps: Sequence[RangeStep], heads: Sequence[PartHead]) -> tuple[list[RangeStep], list[RangeStep]]:
+def merge_misfits(steps: Sequence[RangeStep], heads: Sequence[PartHead]) -> tuple[list[RangeStep], list[RangeStep]]:
     """Where a part does not begin at the end of the one before, both are read again as one range.
 
     Only damage, or bytes made to look like a record, at the beginning of a range makes that.

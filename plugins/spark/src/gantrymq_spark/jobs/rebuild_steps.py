@@ -20,7 +20,7 @@ from gantrymq_store_tools.part_file import PartHead, read_head, read_part, write
 from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.rebuild import rebuild_range
 
-__all__ = ["IndexDone", "QueuesDone", "work_range", "write_index_file", "write_queues"]
+__all__ = ["IndexDone", "QueuesDone", "read_range_step", "write_index_file", "write_queues"]
 
 READ_KEYS = 4_000_000  # at once
 
@@ -45,7 +45,7 @@ class IndexDone:
     entries: int
 
 
-def work_range(plan: RebuildPlan, step: RangeStep, files: Files | None = None) -> PartHead:
+def read_range_step(plan: RebuildPlan, step: RangeStep, files: Files | None = None) -> PartHead:
     """Read one range and keep what it says in its part file; a file that is there already is taken as it is.
 
     Raises:

@@ -23,19 +23,19 @@ from gantrymq_spark.jobs.replay_pace import Pace
 from gantrymq_spark.jobs.replay_send import Sent, send_paced
 from gantrymq_spark.sink.options import SinkOptions, read_options
 from gantrymq_spark.sink.rows import Rows, Source
-from gantrymq_spark.sink.sending import Sender, chosen_queue
+from gantrymq_spark.sink.sending import Sender, choose_queue
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Plan", "planned", "replay", "replayed"]
+__all__ = ["ReplayPlan", "plan_replay", "replay", "rows_to_replay"]
 
 _QUEUE = ("topic", "brokerName", "queueId")
 _COLUMNS = (*_QUEUE, "queueOffset", "commitLogOffset", "flag", "body", "bodyProblem", "properties", "storeTimestamp")
 
 
 @attrs.frozen
-class Plan:
+class ReplayPlan:
     """What a dry run says."""
 
     messages: int
@@ -51,7 +51,7 @@ class Plan:
         return {**attrs.asdict(self, recurse=False), "queues": queues}
 
 
-def replayed(spark: SparkSession, given: Input) -> DataFrame:
+def rows_to_replay(spark: SparkSession, given: Input) -> DataFrame:
     """The messages as rows for the sink, with their ids in ``sinkId``.
 
     Of a store without topics named, those of the broker itself are left out. Raises as `messages`.
@@ -64,11 +64,11 @@ def replayed(spark: SparkSession, given: Input) -> DataFrame:
     return rows.withColumn("sinkId", sql.concat_ws("/", *_QUEUE, "queueOffset"))
 
 
-def planned(rows: DataFrame, topic: str, namesrv: str | None, speed: float | None) -> Plan:
+def plan_replay(rows: DataFrame, topic: str, namesrv: str | None, speed: float | None) -> ReplayPlan:
     """What a replay of *rows* would do; nothing is sent.
 
     Args:
-        rows: of `replayed`.
+        rows: of `rows_to_replay`.
         topic: where to.
         namesrv: of its cluster; None for $NAMESRV_ADDR.
         speed: how many times as fast as it was, None for as fast as it goes.
@@ -81,12 +81,12 @@ def planned(rows: DataFrame, topic: str, namesrv: str | None, speed: float | Non
     found = rows.groupBy(*_QUEUE).agg(*(each.alias(name) for name, each in _sums().items())).collect()
     targets: Counter[MessageQueue] = Counter()
     for row in found:
-        targets[chosen_queue(Source(row.topic, row.brokerName, row.queueId), queues)] += row.messages
+        targets[choose_queue(Source(row.topic, row.brokerName, row.queueId), queues)] += row.messages
     first = min((row.first_ms for row in found if row.first_ms is not None), default=None)
     last = max((row.last_ms for row in found if row.last_ms is not None), default=None)
     lasts = None if speed is None else 0.0 if first is None else (last - first) / 1000 / speed
     size = sum(row.body_bytes or 0 for row in found)
-    return Plan(sum(row.messages for row in found), first, last, size, lasts, tuple(sorted(targets.items())))
+    return ReplayPlan(sum(row.messages for row in found), first, last, size, lasts, tuple(sorted(targets.items())))
 
 
 def replay(
@@ -100,7 +100,7 @@ def replay(
     """Send *rows*: at a speed from here, in the order in which they were stored; as fast as it goes by Spark's tasks.
 
     Args:
-        rows, topic, namesrv, speed: as `planned`.
+        rows, topic, namesrv, speed: as `plan_replay`.
         sent: brought up to date while messages are sent at a speed: how far it was when this raises.
         tell: called with it.
 
@@ -172,4 +172,4 @@ async def _paced(
     world = real_world()
     async with Producer(options.group, options.namesrv, world=world, tls=options.tls) as producer:
         sender = Sender(producer, world.clock, options)
-        await send_paced(rows, Rows(options, "what is replayed", ""), sender, pace, world.clock, sent, tell)
+        await send_paced(rows, Rows(options, "what is rows_to_replay", ""), sender, pace, world.clock, sent, tell)

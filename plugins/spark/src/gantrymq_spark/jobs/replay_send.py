@@ -14,7 +14,7 @@ from gantrymq_spark.sink.sending import Sender
 
 __all__ = ["Sent", "send_paced"]
 
-TOGETHER = 500  # rows that are due, in one go
+MAX_TOGETHER = 500  # rows that are due, in one go
 
 
 @attrs.define
@@ -64,7 +64,7 @@ async def send_paced(
     for row in rows:
         stored_ms = row["storedMs"]
         at_s = pace.due_s(stored_ms, clock.monotonic())
-        if len(due) >= TOGETHER or at_s > clock.monotonic():
+        if len(due) >= MAX_TOGETHER or at_s > clock.monotonic():
             await send()
         if (wait_s := at_s - clock.monotonic()) > 0:
             await clock.sleep(wait_s)

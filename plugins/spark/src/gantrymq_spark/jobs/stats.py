@@ -20,7 +20,7 @@ from gantrymq.model.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-__all__ = ["STATS_COLUMNS", "STEPS", "Figures", "stats", "without_system_topics"]
+__all__ = ["STATS_COLUMNS", "STEPS", "StatsFrames", "stats", "without_system_topics"]
 
 STATS_COLUMNS = ("topic", "brokerName", "queueId", "storeSize", "tags", "keys", "bornHost", "storeTimestamp")
 STEPS = ("minute", "hour", "day")
@@ -28,7 +28,7 @@ _PERCENTILES = (0.5, 0.9, 0.99)
 
 
 @attrs.frozen
-class Figures:
+class StatsFrames:
     """Frames of few rows, in no order. Each has messages and bytes."""
 
     total: DataFrame  # + first, last (times), mean, p50, p90, p99, largest (bytes of a record)
@@ -41,7 +41,7 @@ class Figures:
     rates: DataFrame  # topic, time (the begin of a minute, hour or day)
 
 
-def stats(messages: DataFrame, step: str = "hour", property_name: str | None = None) -> Figures:
+def stats(messages: DataFrame, step: str = "hour", property_name: str | None = None) -> StatsFrames:
     """The figures of *messages*, which have `STATS_COLUMNS`, and properties if *property_name* is given.
 
     Args:
@@ -76,7 +76,7 @@ def stats(messages: DataFrame, step: str = "hour", property_name: str | None = N
         {"perSecond": sql.col("messages") / seconds, "bytesPerSecond": sql.col("bytes") / seconds}
     )
     key = sql.explode(sql.array_distinct(sql.split("keys", " "))).alias("key")
-    return Figures(
+    return StatsFrames(
         messages.agg(*sizes),
         topics.join(skew, "topic"),
         queues,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gantrymq_spark.jobs.stats import Figures
+from gantrymq_spark.jobs.stats import StatsFrames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +20,7 @@ _MS = 1000
 
 @attrs.frozen
 class StatsSummary:
-    """What the command shows. Rows have the members of `Figures`; times are ms since 1970."""
+    """What the command shows. Rows have the members of `StatsFrames`; times are ms since 1970."""
 
     total: dict[str, Any]
     topics: list[dict[str, Any]]
@@ -46,7 +46,7 @@ class StatsSummary:
         return {**members, "rates": rates, "ratesLeftOut": left_out}
 
 
-def stats_summary(figures: Figures, step: str, top: int) -> StatsSummary:
+def stats_summary(figures: StatsFrames, step: str, top: int) -> StatsSummary:
     """Bring it to the driver: *top* rows of each."""
     from pyspark.sql import functions as sql
 

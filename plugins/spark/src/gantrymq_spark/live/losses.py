@@ -16,7 +16,7 @@ from gantrymq.errors import GantryError
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.report.texts import counted
 
-__all__ = ["DataLost", "Loss", "LossKind", "settle"]
+__all__ = ["DataLost", "Loss", "LossKind", "report_losses"]
 
 logger = logging.getLogger(__name__)
 _MOST_LINES = 20  # of a report
@@ -26,9 +26,9 @@ class LossKind(enum.Enum):
     """Why. Values are what the report says."""
 
     EXPIRED = "are no longer in the queue; the broker has deleted them (fileReservedTime)"
-    MADE_ANEW = "were read, or were to be, of a topic that was deleted; a topic of that name was made since"
-    CUT_OFF = "are not in the queue, which ends before them; the broker has lost the end of its log"
-    GONE = "and later ones cannot be read, as the queue is no longer there (topic deleted, or fewer read queues)"
+    RECREATED = "were read, or were to be, of a topic that was deleted; a topic of that name was made since"
+    TRUNCATED = "are not in the queue, which ends before them; the broker has lost the end of its log"
+    QUEUE_GONE = "and later ones cannot be read, as the queue is no longer there (topic deleted, or fewer read queues)"
 
 
 class DataLost(GantryError):
@@ -51,7 +51,7 @@ class Loss:
         return f"{queue}: {offsets} {self.kind.value}"
 
 
-def settle(losses: Sequence[Loss], *, fail: bool) -> None:
+def report_losses(losses: Sequence[Loss], *, fail: bool) -> None:
     """Log a report of *losses*, or fail with it.
 
     Raises:

@@ -19,13 +19,13 @@ import attrs
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["Offsets", "QueueRange", "Reached", "ranges_between"]
+__all__ = ["Offsets", "QueuePosition", "QueueRange", "ranges_between"]
 
 VERSION = 1
 
 
 @attrs.frozen
-class Reached:
+class QueuePosition:
     """How far one queue was read."""
 
     next: int
@@ -51,7 +51,7 @@ class QueueRange:
 class Offsets:
     """How far each queue was read."""
 
-    queues: Mapping[MessageQueue, Reached] = attrs.Factory(dict)
+    queues: Mapping[MessageQueue, QueuePosition] = attrs.Factory(dict)
 
     def to_json(self) -> dict[str, Any]:
         """Members for Spark; equal offsets give equal texts."""
@@ -78,13 +78,13 @@ class Offsets:
                 f"the checkpoint's offsets have version {data.get('version')}, this gantrymq-spark reads {VERSION}; "
                 "use the one that wrote them, or a new checkpoint"
             )
-        found: dict[MessageQueue, Reached] = {}
+        found: dict[MessageQueue, QueuePosition] = {}
         try:
             for topic, brokers in data["queues"].items():
                 for broker, queues in brokers.items():
                     for queue_id, members in queues.items():
                         begin = members.get("begin")
-                        found[MessageQueue(topic, broker, int(queue_id))] = Reached(
+                        found[MessageQueue(topic, broker, int(queue_id))] = QueuePosition(
                             int(members["next"]), int(members["storedMs"]), None if begin is None else int(begin)
                         )
         except (AttributeError, KeyError, TypeError, ValueError) as problem:

@@ -18,11 +18,19 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, SQL92, TAG, Subscription
 from gantrymq_filter_sql92.parser import parse
 from gantrymq_spark.columns import selected
-from gantrymq_spark.live.starts import EARLIEST, LATEST, Places, queue_tree, read_offsets, read_time, read_times
+from gantrymq_spark.live.starting_offsets import (
+    EARLIEST,
+    LATEST,
+    StartingOffsets,
+    queue_tree,
+    read_offsets,
+    read_time,
+    read_times,
+)
 from gantrymq_spark.live.times import duration_ms
 from gantrymq_spark.store_options import read_body_problems
 
-__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "Wanted", "read_columns", "read_options"]
+__all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "QueueSelection", "read_columns", "read_options"]
 
 DEFAULT_GROUP = "GANTRYMQ_SPARK"
 NAMESRV_VARIABLE = "NAMESRV_ADDR"
@@ -59,7 +67,7 @@ _WANTED = ("subscribe", "subscribePattern", "assign")
 
 
 @attrs.frozen
-class Wanted:
+class QueueSelection:
     """Which queues: of topics by name, of topics whose whole name a pattern matches, or these; one of the three."""
 
     topics: tuple[str, ...] = ()
@@ -72,9 +80,9 @@ class LiveOptions:
     """All options, read; goes to executors."""
 
     namesrv: str
-    wanted: Wanted
-    starting: Places
-    ending: Places
+    wanted: QueueSelection
+    starting: StartingOffsets
+    ending: StartingOffsets
     tls: bool | None = None
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
@@ -120,8 +128,8 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     wait = texts.get("brokerWait")
     return LiveOptions(
         namesrv=_namesrv(texts, environ),
-        wanted=_wanted(texts),
-        starting=_places(texts, "starting", Places("startingOffsets", LATEST if streaming else EARLIEST)),
+        wanted=_selection(texts),
+        starting=_places(texts, "starting", StartingOffsets("startingOffsets", LATEST if streaming else EARLIEST)),
         ending=_ending(texts),
         tls=_flag(texts, "tls"),
         fail_on_data_loss=_flag(texts, "failOnDataLoss") is not False,
@@ -164,7 +172,7 @@ def _namesrv(texts: Mapping[str, str], environ: Mapping[str, str]) -> str:
     return found
 
 
-def _wanted(texts: Mapping[str, str]) -> Wanted:
+def _selection(texts: Mapping[str, str]) -> QueueSelection:
     given = [name for name in _WANTED if name in texts]
     if len(given) != 1:
         said = f"there are {' and '.join(given)}" if given else "there is none of them"
@@ -177,18 +185,18 @@ def _wanted(texts: Mapping[str, str]) -> Wanted:
             raise ConfigError(f"option subscribePattern: {text!r} is no regular expression: {problem}") from None
         if not text:
             raise ConfigError("option subscribePattern is empty; write a regular expression for whole topic names")
-        return Wanted(pattern=text)
+        return QueueSelection(pattern=text)
     if given[0] == "assign":
         queues = frozenset(queue_tree("assign", text))
         for topic in sorted({queue.topic for queue in queues}):
             _check_topic("assign", topic)
-        return Wanted(queues=queues)
+        return QueueSelection(queues=queues)
     topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
     if not topics:
         raise ConfigError("option subscribe names no topic; write one, or several with commas between them")
     for topic in topics:
         _check_topic("subscribe", topic)
-    return Wanted(topics=topics)
+    return QueueSelection(topics=topics)
 
 
 def _check_topic(option: str, topic: str) -> None:
@@ -198,7 +206,7 @@ def _check_topic(option: str, topic: str) -> None:
         raise ConfigError(f"option {option}: {problem}") from None
 
 
-def _places(texts: Mapping[str, str], end: str, default: Places) -> Places:
+def _places(texts: Mapping[str, str], end: str, default: StartingOffsets) -> StartingOffsets:
     """The one of three options that says it."""
     offsets, moment, moments = f"{end}Offsets", f"{end}Timestamp", f"{end}OffsetsByTimestamp"
     given = [name for name in (offsets, moment, moments) if name in texts]
@@ -210,8 +218,8 @@ def _places(texts: Mapping[str, str], end: str, default: Places) -> Places:
     return reader(given[0], texts[given[0]])
 
 
-def _ending(texts: Mapping[str, str]) -> Places:
-    found = _places(texts, "ending", Places("endingOffsets", LATEST))
+def _ending(texts: Mapping[str, str]) -> StartingOffsets:
+    found = _places(texts, "ending", StartingOffsets("endingOffsets", LATEST))
     if EARLIEST in (found.everywhere, *found.by_queue.values()):
         raise ConfigError("option endingOffsets cannot be earliest (-2), that is nothing; write latest or an offset")
     return found

@@ -5,12 +5,12 @@
     up to 70           offsets 20 to 90                         70
     nothing            offsets 20 to 90 (a new queue)           20
     up to 70           offsets 80 to 90                         80                             EXPIRED 70 to 79
-    up to 70           offsets 0 to 90, first one stored        0                              MADE_ANEW
+    up to 70           offsets 0 to 90, first one stored        0                              RECREATED
                        after all that was seen of the queue
-    up to 70           nothing, ends at 0                       0                              MADE_ANEW
-    up to 70           offsets 20 to 60, the same topic         60                             CUT_OFF 60 to 69
+    up to 70           nothing, ends at 0                       0                              RECREATED
+    up to 70           offsets 20 to 60, the same topic         60                             TRUNCATED 60 to 69
     up to 70           broker away                              (waits)
-    up to 70           no such queue                            (forgotten)                    GONE
+    up to 70           no such queue                            (forgotten)                    QUEUE_GONE
 
 Limits: at most *max_offsets* in all, shared out by backlog with something for every queue in turn; fewer than
 *min_offsets* wait until there are enough, or *max_delay_ms* passed since the last micro-batch. A query that reads what
@@ -27,15 +27,15 @@ import attrs
 
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.losses import Loss, LossKind
-from gantrymq_spark.live.offsets import Offsets, Reached
-from gantrymq_spark.live.sharing import shared_out
-from gantrymq_spark.live.snapshot import QueueNow, Snapshot
+from gantrymq_spark.live.offsets import Offsets, QueuePosition
+from gantrymq_spark.live.read_limit import divide_limit
+from gantrymq_spark.live.snapshot import QueueState, Snapshot
 
-__all__ = ["Planned", "Planner", "begin_of", "made_anew"]
+__all__ = ["PlannedBatch", "Planner", "begin_of", "was_recreated"]
 
 
 @attrs.frozen
-class Planned:
+class PlannedBatch:
     """Where the next micro-batch ends, and what it cannot have."""
 
     offsets: Offsets
@@ -64,7 +64,7 @@ class Planner:
         *,
         max_offsets: int | None = None,
         min_offsets: int | None = None,
-    ) -> Planned:
+    ) -> PlannedBatch:
         """Plan one micro-batch.
 
         Args:
@@ -81,23 +81,23 @@ class Planner:
             begins[queue], loss = begin_of(queue, read.queues.get(queue), there)
             losses += [loss] if loss else []
         gone = [queue for queue in sorted(read.queues) if queue not in queues and queue not in kept]
-        losses += [Loss(LossKind.GONE, queue, read.queues[queue].next) for queue in gone]
+        losses += [Loss(LossKind.QUEUE_GONE, queue, read.queues[queue].next) for queue in gone]
 
         backlogs = [queues[queue].end - begin for queue, begin in begins.items()]
         if self._waits(sum(backlogs), min_offsets, time_ms):
-            return Planned(read, tuple(losses))
-        shares = backlogs if max_offsets is None else shared_out(backlogs, max_offsets, self._turn)
+            return PlannedBatch(read, tuple(losses))
+        shares = backlogs if max_offsets is None else divide_limit(backlogs, max_offsets, self._turn)
         moved = [q for q, begin in begins.items() if q in read.queues and begin != read.queues[q].next]
         if not (any(shares) or moved or gone):
-            return Planned(read, tuple(losses))
+            return PlannedBatch(read, tuple(losses))
         self._turn += sum(share > 0 for share in shares)
         reached = {queue: attrs.evolve(read.queues[queue], begin=None) for queue in kept if queue in read.queues}
         for (queue, begin), share in zip(begins.items(), shares, strict=True):
             before = read.queues.get(queue)
             jumps = before is None or before.next != begin
             stored_ms = max(queues[queue].stored_ms, before.stored_ms if before is not None and not jumps else 0)
-            reached[queue] = Reached(begin + share, stored_ms, begin if jumps else None)
-        return Planned(Offsets(reached), tuple(losses))
+            reached[queue] = QueuePosition(begin + share, stored_ms, begin if jumps else None)
+        return PlannedBatch(Offsets(reached), tuple(losses))
 
     def _waits(self, backlog: int, min_offsets: int | None, time_ms: int) -> bool:
         """Whether more is to be waited for."""
@@ -109,7 +109,7 @@ class Planner:
 
     def _in_view(
         self, read: Offsets, now: Snapshot, losses: list[Loss]
-    ) -> tuple[Mapping[MessageQueue, QueueNow], set[MessageQueue]]:
+    ) -> tuple[Mapping[MessageQueue, QueueState], set[MessageQueue]]:
         """Queues to plan with, and those to leave as they are."""
         target = self._target
         if target is None:
@@ -117,13 +117,13 @@ class Planner:
         away = now.away | target.away
         unseen = now.queues.keys() - target.queues.keys()  # their broker was away at the first look
         kept = {queue for queue in read.queues if queue.broker_name in away or queue in unseen}
-        found: dict[MessageQueue, QueueNow] = {}
+        found: dict[MessageQueue, QueueState] = {}
         for queue, aimed in target.queues.items():
             there = now.queues.get(queue)
             if there is None or queue in kept:
                 continue
-            if there.end < aimed.end or made_anew(Reached(aimed.end, aimed.stored_ms), there):
-                losses.append(Loss(LossKind.MADE_ANEW, queue, aimed.first))
+            if there.end < aimed.end or was_recreated(QueuePosition(aimed.end, aimed.stored_ms), there):
+                losses.append(Loss(LossKind.RECREATED, queue, aimed.first))
                 kept.add(queue)
                 continue
             first = max(aimed.first, there.first)
@@ -133,20 +133,20 @@ class Planner:
         return found, kept
 
 
-def begin_of(queue: MessageQueue, before: Reached | None, there: QueueNow) -> tuple[int, Loss | None]:
+def begin_of(queue: MessageQueue, before: QueuePosition | None, there: QueueState) -> tuple[int, Loss | None]:
     """Where to go on in a queue that was read up to *before*, None for a new one; what is lost by that."""
     if before is None:
         return there.first, None
-    if made_anew(before, there):
-        return there.first, Loss(LossKind.MADE_ANEW, queue, before.next)
+    if was_recreated(before, there):
+        return there.first, Loss(LossKind.RECREATED, queue, before.next)
     if there.end < before.next:
-        return there.end, Loss(LossKind.CUT_OFF, queue, there.end, before.next)
+        return there.end, Loss(LossKind.TRUNCATED, queue, there.end, before.next)
     if there.first > before.next:
         return there.first, Loss(LossKind.EXPIRED, queue, before.next, there.first)
     return before.next, None
 
 
-def made_anew(before: Reached, there: QueueNow) -> bool:
+def was_recreated(before: QueuePosition, there: QueueState) -> bool:
     """Whether the queue is another one of the same name: what comes before its place was stored after all it had."""
     if there.end == 0:
         return before.next > 0

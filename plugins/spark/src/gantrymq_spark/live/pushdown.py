@@ -19,7 +19,7 @@ import attrs
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL
 
-__all__ = ["Pushed", "narrowed"]
+__all__ = ["PushedFilters", "push_filters"]
 
 _KINDS = {
     "EqualTo": "=",
@@ -30,7 +30,7 @@ _KINDS = {
     "LessThan": "<",
     "LessThanOrEqual": "<=",
 }
-_QUEUE_COLUMNS: dict[str, tuple[str, type]] = {  # column: field of Pushed, type
+_QUEUE_COLUMNS: dict[str, tuple[str, type]] = {  # column: field of PushedFilters, type
     "topic": ("topics", str),
     "brokerName": ("brokers", str),
     "queueId": ("queue_ids", int),
@@ -38,7 +38,7 @@ _QUEUE_COLUMNS: dict[str, tuple[str, type]] = {  # column: field of Pushed, type
 
 
 @attrs.frozen
-class Pushed:
+class PushedFilters:
     """What is left of a scan; ends are without the offset or time they name."""
 
     topics: frozenset[Any] | None = None
@@ -56,9 +56,9 @@ class Pushed:
         return all(wanted is None or value in wanted for wanted, value in pairs)
 
 
-def narrowed(filters: Iterable[Any]) -> Pushed:
+def push_filters(filters: Iterable[Any]) -> PushedFilters:
     """What *filters* (pyspark's, all of which hold) leave to be read."""
-    found = Pushed()
+    found = PushedFilters()
     for each in filters:
         kind = _KINDS.get(type(each).__name__)
         column: tuple[str, ...] = getattr(each, "attribute", ())
@@ -81,7 +81,7 @@ def narrowed(filters: Iterable[Any]) -> Pushed:
     return found
 
 
-def _offsets(found: Pushed, kind: str, value: int) -> Pushed:
+def _offsets(found: PushedFilters, kind: str, value: int) -> PushedFilters:
     first, end = found.first_offset, found.end_offset
     if kind in ("=", ">", ">="):
         first = max(first, value + (kind == ">"))
@@ -91,7 +91,7 @@ def _offsets(found: Pushed, kind: str, value: int) -> Pushed:
     return attrs.evolve(found, first_offset=first, end_offset=end)
 
 
-def _times(found: Pushed, kind: str, moment: datetime) -> Pushed:
+def _times(found: PushedFilters, kind: str, moment: datetime) -> PushedFilters:
     """Milliseconds; a moment between two of them is rounded so that no row is missed."""
     micros = _micros(moment)
     first, end = found.first_ms, found.end_ms

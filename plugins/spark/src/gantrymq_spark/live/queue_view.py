@@ -23,9 +23,9 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.offsets import GetEarliestMsgStoretimeRequest
 from gantrymq_spark.live.losses import Loss, LossKind
 from gantrymq_spark.live.offsets import Offsets
-from gantrymq_spark.live.options import Wanted
-from gantrymq_spark.live.snapshot import QueueNow, Snapshot
-from gantrymq_spark.live.starts import Place, PlaceKind, Places
+from gantrymq_spark.live.options import QueueSelection
+from gantrymq_spark.live.snapshot import QueueState, Snapshot
+from gantrymq_spark.live.starting_offsets import OffsetKind, StartingOffset, StartingOffsets
 
 __all__ = ["QueueView"]
 
@@ -36,15 +36,17 @@ _AT_ONCE = 16  # questions under way
 class QueueView:
     """Of the queues that one query wants."""
 
-    def __init__(self, admin: Admin, consumer: Reader, wanted: Wanted) -> None:
+    def __init__(self, admin: Admin, consumer: Reader, wanted: QueueSelection) -> None:
         """Both clients are started."""
         self._admin = admin
         self._consumer = consumer
-        self._wanted = wanted
+        self._selection = wanted
         self._asking = asyncio.Semaphore(_AT_ONCE)
-        self._dated: dict[MessageQueue, QueueNow] = {}  # queues whose first message's time was asked, as they were then
+        self._dated: dict[
+            MessageQueue, QueueState
+        ] = {}  # queues whose first message's time was asked, as they were then
 
-    async def look_first(self) -> Snapshot:
+    async def first_snapshot(self) -> Snapshot:
         """The queues when a query begins: every topic and queue that was named is there, every broker answers.
 
         Raises:
@@ -60,13 +62,13 @@ class QueueView:
                 f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows those there are"
             )
         if not routes:
-            raise ConfigError(f"option subscribePattern: no topic's whole name matches {self._wanted.pattern!r}")
+            raise ConfigError(f"option subscribePattern: no topic's whole name matches {self._selection.pattern!r}")
         found = await self._snapshot(routes, Offsets())
         if found.away:
             raise ConnectFailed(
                 f"broker {min(found.away)} of the topics that are read does not answer; a query begins when all do"
             )
-        unknown = sorted(self._wanted.queues - found.queues.keys())
+        unknown = sorted(self._selection.queues - found.queues.keys())
         if unknown:
             raise ConfigError(
                 f"option assign: {unknown[0].topic} has no queue {unknown[0].queue_id} at {unknown[0].broker_name}; "
@@ -88,7 +90,7 @@ class QueueView:
         return await self._snapshot(await self._routes(), read)
 
     async def resolve(
-        self, places: Places, snapshot: Snapshot, now_ms: int
+        self, places: StartingOffsets, snapshot: Snapshot, now_ms: int
     ) -> tuple[dict[MessageQueue, int], list[Loss]]:
         """Queue offsets of *places* in every queue of *snapshot*; one whose message expired is moved on and told.
 
@@ -107,44 +109,44 @@ class QueueView:
         for queue, there in sorted(snapshot.queues.items()):
             place = places.of(queue)
             found[queue] = await self._offset(place, queue, there, now_ms)
-            if place.kind is PlaceKind.OFFSET and place.number > there.end:
+            if place.kind is OffsetKind.OFFSET and place.number > there.end:
                 raise ConfigError(
                     f"option {places.option}: offset {place.number} of {queue.topic}, {queue.broker_name}, queue "
                     f"{queue.queue_id} is after its end; it has {there.first} to {there.end}"
                 )
-            if place.kind is PlaceKind.OFFSET and place.number < there.first:
+            if place.kind is OffsetKind.OFFSET and place.number < there.first:
                 losses.append(Loss(LossKind.EXPIRED, queue, place.number, there.first))
         return found, losses
 
-    async def offset_at(self, queue: MessageQueue, there: QueueNow, time_ms: int) -> int:
+    async def offset_at(self, queue: MessageQueue, there: QueueState, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; the queue's end if there is none."""
         if there.first == there.end or there.stored_ms < time_ms:
             return there.end
         return max(there.first, min(await self._consumer.offset_for_timestamp(queue, time_ms), there.end))
 
-    async def _offset(self, place: Place, queue: MessageQueue, there: QueueNow, now_ms: int) -> int:
+    async def _offset(self, place: StartingOffset, queue: MessageQueue, there: QueueState, now_ms: int) -> int:
         match place.kind:
-            case PlaceKind.EARLIEST:
+            case OffsetKind.EARLIEST:
                 return there.first
-            case PlaceKind.LATEST:
+            case OffsetKind.LATEST:
                 return there.end
-            case PlaceKind.OFFSET:
+            case OffsetKind.OFFSET:
                 return max(there.first, min(place.number, there.end))
-            case PlaceKind.TIME:
+            case OffsetKind.TIME:
                 return await self.offset_at(queue, there, place.number)
-            case PlaceKind.AGO:
+            case OffsetKind.AGO:
                 return await self.offset_at(queue, there, now_ms - place.number)
 
     # --- brokers ----------------------------------------------------------------------------------------------------
 
     async def _routes(self) -> dict[str, TopicRoute | None]:
         """By topic; None for one that has none."""
-        if self._wanted.pattern is not None:
-            pattern = re.compile(self._wanted.pattern)
+        if self._selection.pattern is not None:
+            pattern = re.compile(self._selection.pattern)
             every = await self._admin.topics()
             topics = [topic for topic in every if pattern.fullmatch(topic) and not _is_internal(topic)]
         else:
-            topics = sorted({*self._wanted.topics, *(queue.topic for queue in self._wanted.queues)})
+            topics = sorted({*self._selection.topics, *(queue.topic for queue in self._selection.queues)})
         return dict(zip(topics, await asyncio.gather(*map(self._route, topics)), strict=True))
 
     async def _route(self, topic: str) -> TopicRoute | None:
@@ -163,15 +165,15 @@ class QueueView:
             if grant.perm & PERM_READ and (broker := route.broker(grant.broker_name)) is not None
         ]
         answers = await asyncio.gather(*(self._ask(*each, read) for each in grants))
-        queues: dict[MessageQueue, QueueNow] = {}
+        queues: dict[MessageQueue, QueueState] = {}
         away: set[str] = set()
         for (_, grant, _), found in zip(grants, answers, strict=True):
             if found is None:
                 away.add(grant.broker_name)
             else:
                 queues.update(found)
-        if self._wanted.queues:
-            queues = {queue: there for queue, there in queues.items() if queue in self._wanted.queues}
+        if self._selection.queues:
+            queues = {queue: there for queue, there in queues.items() if queue in self._selection.queues}
         granted = {
             (topic, grant.broker_name)
             for topic, route in routes.items()
@@ -194,7 +196,7 @@ class QueueView:
 
     async def _ask(
         self, topic: str, grant: QueueGrant, address: str | None, read: Offsets
-    ) -> dict[MessageQueue, QueueNow] | None:
+    ) -> dict[MessageQueue, QueueState] | None:
         """The queues of a topic at one broker; None if it does not answer."""
         stats = await self._stats(topic, address)
         if stats is None or address is None:
@@ -203,7 +205,7 @@ class QueueView:
         for queue, each in stats.items():
             if queue.queue_id >= grant.read_queues:
                 continue
-            there = QueueNow(max(0, each.min_offset), max(0, each.max_offset), max(0, each.updated_ms))
+            there = QueueState(max(0, each.min_offset), max(0, each.max_offset), max(0, each.updated_ms))
             before = read.queues.get(queue)
             if before is not None and there.first < there.end and not 0 < there.stored_ms <= before.stored_ms:
                 dated = self._dated.get(queue)

@@ -22,12 +22,12 @@ from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
-from gantrymq_spark.live.losses import Loss, LossKind, settle
+from gantrymq_spark.live.losses import Loss, LossKind, report_losses
 from gantrymq_spark.live.offsets import QueueRange
 from gantrymq_spark.positions import record_positions
-from gantrymq_spark.record_fields import gathered
+from gantrymq_spark.record_fields import gather
 
-__all__ = ["RangeRead", "read_range"]
+__all__ = ["RangeReadOptions", "read_range"]
 
 BATCH_BYTES = 4 * 1024 * 1024  # of records, about
 BATCH_ROWS = 8192
@@ -36,7 +36,7 @@ _QUEUE_OFFSET_AT = 20  # in a record
 
 
 @attrs.frozen
-class RangeRead:
+class RangeReadOptions:
     """What is read of a range, and how."""
 
     columns: tuple[str, ...]
@@ -59,7 +59,7 @@ class RangeRead:
 
 
 async def read_range(
-    consumer: Reader, clock: Clock, wanted: QueueRange, how: RangeRead
+    consumer: Reader, clock: Clock, wanted: QueueRange, how: RangeReadOptions
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """Yield the messages of *wanted*, in order; no batch is empty.
 
@@ -68,7 +68,7 @@ async def read_range(
         ClientError: the broker refuses, or has not answered for the time it may.
         FormatError: a record that cannot be read; or as `batch_of`.
     """
-    held = _Held(wanted, how)
+    held = _PendingBatch(wanted, how)
     at, silent_since = wanted.first, clock.monotonic()
     while at < wanted.end:
         try:
@@ -81,20 +81,20 @@ async def read_range(
         begun, at = at, _next(found, at)
         if at > begun:
             silent_since = clock.monotonic()
-            _tell_passed(found, wanted, begun, at, how)
+            _report_skipped(found, wanted, begun, at, how)
             held.add(found)
             if held.full and (batch := held.batch()).num_rows:
                 yield batch
         elif (clock.monotonic() - silent_since) * 1000 < how.wait_ms:
             await clock.sleep(AGAIN_S)
         else:
-            settle([Loss(LossKind.CUT_OFF, wanted.queue, at, wanted.end)], fail=how.fail_on_data_loss)
+            report_losses([Loss(LossKind.TRUNCATED, wanted.queue, at, wanted.end)], fail=how.fail_on_data_loss)
             break
     if held.rows and (batch := held.batch()).num_rows:
         yield batch
 
 
-async def _pull(consumer: Reader, wanted: QueueRange, at: int, how: RangeRead) -> PulledRecords:
+async def _pull(consumer: Reader, wanted: QueueRange, at: int, how: RangeReadOptions) -> PulledRecords:
     return await consumer.pull_records(
         wanted.queue,
         at,
@@ -111,18 +111,18 @@ def _next(found: PulledRecords, at: int) -> int:
     return max(at, found.next_offset)
 
 
-def _tell_passed(found: PulledRecords, wanted: QueueRange, begun: int, at: int, how: RangeRead) -> None:
+def _report_skipped(found: PulledRecords, wanted: QueueRange, begun: int, at: int, how: RangeReadOptions) -> None:
     """Offsets that a broker passes over without a filter are gone."""
     gone = found.status is PullStatus.OFFSET_ILLEGAL or (found.status is PullStatus.NO_MATCHED_MSG and how.everything)
     if gone:
-        settle([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
+        report_losses([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
 
 
-class _Held:
+class _PendingBatch:
     """Records that wait to be a batch."""
 
-    def __init__(self, wanted: QueueRange, how: RangeRead) -> None:
-        self._wanted = wanted
+    def __init__(self, wanted: QueueRange, how: RangeReadOptions) -> None:
+        self._selection = wanted
         self._how = how
         self._names = how.columns if not how.tags or "tags" in how.columns else (*how.columns, "tags")
         self._parts: list[Any] = []
@@ -142,9 +142,9 @@ class _Held:
             return
         self._delta = found.offset_delta
         data, starts = unwrapped(found.records, record_positions(found.records))
-        offsets = gathered(np.frombuffer(data, dtype=np.uint8), starts + _QUEUE_OFFSET_AT, 8).view(">i8")
+        offsets = gather(np.frombuffer(data, dtype=np.uint8), starts + _QUEUE_OFFSET_AT, 8).view(">i8")
         offsets = offsets + found.offset_delta
-        starts = starts[(offsets >= self._wanted.first) & (offsets < self._wanted.end)]
+        starts = starts[(offsets >= self._selection.first) & (offsets < self._selection.end)]
         self._parts.append(data)
         self._starts.append(starts + self._bytes)
         self._bytes += len(data)
@@ -158,7 +158,7 @@ class _Held:
             b"".join(parts),
             np.concatenate(starts),
             NO_LOG,
-            self._wanted.queue.broker_name,
+            self._selection.queue.broker_name,
             columns=self._names,
             stored_bodies=self._how.stored_bodies,
             queue_offset_delta=self._delta,

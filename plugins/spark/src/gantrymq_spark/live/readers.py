@@ -28,16 +28,16 @@ from gantrymq.model.subscription import ALL
 from gantrymq.world.real import real_world
 from gantrymq_spark.live.offsets import Offsets, QueueRange
 from gantrymq_spark.live.options import LiveOptions
-from gantrymq_spark.live.pushdown import Pushed, narrowed
-from gantrymq_spark.live.range_reader import RangeRead, read_range
-from gantrymq_spark.live.session import Session, consumer_of, how_to_read
+from gantrymq_spark.live.pushdown import PushedFilters, push_filters
+from gantrymq_spark.live.range_reader import RangeReadOptions, read_range
+from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
 
 __all__ = ["BatchReader", "FilteringReader", "StreamReader"]
 
 _LOG = logging.getLogger(__name__)
 
 
-class RangePartition(InputPartition):
+class QueuePartition(InputPartition):
     """What one task reads."""
 
     def __init__(self, task: QueueRange) -> None:
@@ -49,11 +49,11 @@ class RangePartition(InputPartition):
         return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.first, self.end)
 
 
-def _batches(options: LiveOptions, task: QueueRange, how: RangeRead) -> Iterator[pa.RecordBatch]:
+def _batches(options: LiveOptions, task: QueueRange, how: RangeReadOptions) -> Iterator[pa.RecordBatch]:
     """Read a range, in the process of a task."""
     world = real_world()
     with asyncio.Runner() as runner:
-        consumer = consumer_of(options, world)
+        consumer = new_consumer(options, world)
         batches = read_range(consumer, world.clock, task, how)
         runner.run(consumer.start())
         try:
@@ -74,22 +74,22 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: LiveOptions, columns: Sequence[str]) -> None:
         self._options = options
         self._columns = tuple(columns)
-        self._pushed = Pushed()
+        self._pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
         """Ranges for tasks."""
 
         async def plan() -> list[QueueRange]:
-            async with Session(self._options, real_world()) as session:
+            async with LiveSession(self._options, real_world()) as session:
                 return await session.batch_tasks(self._pushed)
 
-        return [RangePartition(task) for task in asyncio.run(plan())]
+        return [QueuePartition(task) for task in asyncio.run(plan())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of one task."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+        if not isinstance(partition, QueuePartition):  # Spark's own, where there is nothing to read
             return iter(())
-        return _batches(self._options, partition.range(), how_to_read(self._options, self._columns))
+        return _batches(self._options, partition.range(), range_read_options(self._options, self._columns))
 
 
 class FilteringReader(BatchReader):
@@ -101,7 +101,7 @@ class FilteringReader(BatchReader):
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Narrow what is read; Spark applies all of them all the same."""
-        self._pushed = narrowed(filters)
+        self._pushed = push_filters(filters)
         if self._options.expression == ALL and self._pushed.expression != ALL:
             self._options = attrs.evolve(self._options, expression=self._pushed.expression)
         return filters
@@ -114,7 +114,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._columns = tuple(columns)
         self._runner: asyncio.Runner | None = None
-        self._session: Session | None = None
+        self._session: LiveSession | None = None
         self._committed: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is read else found.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit of the options, of which Spark knows one kind at a time; `Session.latest` knows both."""
+        """The limit of the options, of which Spark knows one kind at a time; `LiveSession.latest` knows both."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
@@ -151,13 +151,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Ranges for tasks."""
         tasks = self._run(self._opened().tasks(Offsets.from_json(start), Offsets.from_json(end)))
-        return [RangePartition(task) for task in tasks]
+        return [QueuePartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Batches of one task."""
-        if not isinstance(partition, RangePartition):  # Spark's own, where there is nothing to read
+        if not isinstance(partition, QueuePartition):  # Spark's own, where there is nothing to read
             return iter(())
-        return _batches(self._options, partition.range(), how_to_read(self._options, self._columns))
+        return _batches(self._options, partition.range(), range_read_options(self._options, self._columns))
 
     def commit(self, end: dict[str, Any]) -> None:
         """Store progress at the brokers, if the user named a group; everything before *end* is done."""
@@ -178,9 +178,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 runner.run(session.__aexit__())
             runner.close()
 
-    def _opened(self) -> Session:
+    def _opened(self) -> LiveSession:
         if self._session is None:
-            session = Session(self._options, real_world())
+            session = LiveSession(self._options, real_world())
             self._run(session.__aenter__())
             self._session = session
         return self._session

@@ -9,27 +9,27 @@ from gantrymq.client.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World
-from gantrymq_spark.live.losses import Loss, settle
-from gantrymq_spark.live.offsets import Offsets, QueueRange, Reached, ranges_between
+from gantrymq_spark.live.losses import Loss, report_losses
+from gantrymq_spark.live.offsets import Offsets, QueuePosition, QueueRange, ranges_between
 from gantrymq_spark.live.options import LiveOptions
 from gantrymq_spark.live.planner import Planner
-from gantrymq_spark.live.pushdown import Pushed
+from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.queue_view import QueueView
-from gantrymq_spark.live.range_reader import RangeRead
+from gantrymq_spark.live.range_reader import RangeReadOptions
 from gantrymq_spark.live.snapshot import Snapshot
 from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
 
-__all__ = ["Session", "consumer_of", "how_to_read"]
+__all__ = ["LiveSession", "new_consumer", "range_read_options"]
 
 
-def consumer_of(options: LiveOptions, world: World | None = None) -> Reader:
+def new_consumer(options: LiveOptions, world: World | None = None) -> Reader:
     """A consumer of the query's group, not started."""
     return Reader(namesrv=options.namesrv, group=options.group, world=world, tls=options.tls)
 
 
-def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
+def range_read_options(options: LiveOptions, columns: Sequence[str]) -> RangeReadOptions:
     """What tasks need to know."""
-    return RangeRead(
+    return RangeReadOptions(
         columns=tuple(columns),
         expression=options.expression,
         expression_type=options.expression_type,
@@ -40,7 +40,7 @@ def how_to_read(options: LiveOptions, columns: Sequence[str]) -> RangeRead:
     )
 
 
-class Session:
+class LiveSession:
     """Of one query, in the driver; used as ``async with``."""
 
     def __init__(self, options: LiveOptions, world: World) -> None:
@@ -48,12 +48,12 @@ class Session:
         self._options = options
         self._clock = world.clock
         self._admin = Admin(options.namesrv, world=world, tls=options.tls)
-        self._consumer = consumer_of(options, world)
+        self._consumer = new_consumer(options, world)
         self._view = QueueView(self._admin, self._consumer, options.wanted)
         self._planner = Planner(options.max_delay_ms)
         self._told: set[Loss] = set()
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> LiveSession:
         await self._admin.start()
         await self._consumer.start()
         return self
@@ -64,13 +64,13 @@ class Session:
 
     # --- batch ------------------------------------------------------------------------------------------------------
 
-    async def batch_tasks(self, pushed: Pushed) -> list[QueueRange]:
+    async def batch_tasks(self, pushed: PushedFilters) -> list[QueueRange]:
         """What the tasks of a batch query read.
 
         Raises:
             DataLost, ConfigError, ClientError: as `QueueView` has it.
         """
-        snapshot = await self._view.look_first()
+        snapshot = await self._view.first_snapshot()
         now_ms = self._clock.now_ms()
         starts, losses = await self._view.resolve(self._options.starting, snapshot, now_ms)
         ends, more = await self._view.resolve(self._options.ending, snapshot, now_ms)
@@ -92,17 +92,17 @@ class Session:
 
     async def bounds(self) -> dict[MessageQueue, tuple[int, int]]:
         """Of every queue, the first queue offset that is there and the one behind the last. Raises as `batch_tasks`."""
-        snapshot = await self._view.look_first()
+        snapshot = await self._view.first_snapshot()
         return {queue: (there.first, there.end) for queue, there in snapshot.queues.items()}
 
     # --- streaming --------------------------------------------------------------------------------------------------
 
     async def initial(self) -> Offsets:
         """Where a stream begins. Raises as `batch_tasks`."""
-        snapshot = await self._view.look_first()
+        snapshot = await self._view.first_snapshot()
         starts, losses = await self._view.resolve(self._options.starting, snapshot, self._clock.now_ms())
         self._settle(losses)
-        return Offsets({queue: Reached(at, snapshot.queues[queue].stored_ms) for queue, at in starts.items()})
+        return Offsets({queue: QueuePosition(at, snapshot.queues[queue].stored_ms) for queue, at in starts.items()})
 
     async def aim(self) -> None:
         """Read up to what is there now, and no further."""
@@ -178,5 +178,5 @@ class Session:
 
     def _settle(self, losses: Sequence[Loss]) -> None:
         """Each loss is told once."""
-        settle([loss for loss in losses if loss not in self._told], fail=self._options.fail_on_data_loss)
+        report_losses([loss for loss in losses if loss not in self._told], fail=self._options.fail_on_data_loss)
         self._told.update(losses)

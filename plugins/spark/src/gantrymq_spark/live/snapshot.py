@@ -8,11 +8,11 @@ import attrs
 
 from gantrymq.model.queue import MessageQueue
 
-__all__ = ["QueueNow", "Snapshot"]
+__all__ = ["QueueState", "Snapshot"]
 
 
 @attrs.frozen
-class QueueNow:
+class QueueState:
     """One queue: queue offsets from *first* to *end*, *end* being what the next message will get."""
 
     first: int
@@ -28,5 +28,5 @@ class Snapshot:
     Queues of a broker that is away are not among *queues*; nothing is known of them, so that they are not lost either.
     """
 
-    queues: Mapping[MessageQueue, QueueNow]
+    queues: Mapping[MessageQueue, QueueState]
     away: frozenset[str] = frozenset()  # names of brokers that do not answer or are not registered

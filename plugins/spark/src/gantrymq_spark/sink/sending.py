@@ -24,7 +24,7 @@ from gantrymq.world import Clock
 from gantrymq_spark.sink.options import SinkOptions
 from gantrymq_spark.sink.rows import Outbound, Source
 
-__all__ = ["Sender", "chosen_queue", "requests"]
+__all__ = ["Sender", "choose_queue", "requests"]
 
 FIRST_PAUSE_S: Final = 0.2
 LONGEST_PAUSE_S: Final = 5.0
@@ -60,7 +60,7 @@ class Sender:
             if each.order is None:
                 free.setdefault(topic, []).append(each)
             else:
-                ordered.setdefault(chosen_queue(each.order, queues[topic]), []).append(each)
+                ordered.setdefault(choose_queue(each.order, queues[topic]), []).append(each)
         work = [self._one(request) for line in free.values() for request in requests(line, self._options)]
         work += [self._line(queue, line) for queue, line in ordered.items()]
         tasks = [asyncio.ensure_future(each) for each in work]
@@ -104,7 +104,7 @@ def _away(problem: Exception) -> bool:
     return isinstance(cause, _AWAY) or (isinstance(cause, BrokerRefused) and cause.response_code in NOT_READY)
 
 
-def chosen_queue(order: str | Source, queues: Sequence[MessageQueue]) -> MessageQueue:
+def choose_queue(order: str | Source, queues: Sequence[MessageQueue]) -> MessageQueue:
     """The queue of a sharding key, as Java's SelectMessageQueueByHash has it; of a source queue the one of its broker
     and number, else one of its number, else one by the hash of its name.
 

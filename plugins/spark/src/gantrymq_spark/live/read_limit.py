@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["shared_out"]
+__all__ = ["divide_limit"]
 
 
-def shared_out(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
+def divide_limit(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
     """How many offsets each queue gets.
 
     Args:

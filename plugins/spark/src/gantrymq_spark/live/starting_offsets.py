@@ -1,4 +1,4 @@
-"""Places in queues as options give them: where to begin, and where a batch ends.
+"""StartingOffsets in queues as options give them: where to begin, and where a batch ends.
 
 earliest, latest, -10 minutes                                 for all queues
 {"TopicTest":{"broker-a":{"0":23,"1":-1}}}                    queue by queue: offsets, -1 latest, -2 earliest
@@ -21,9 +21,9 @@ from gantrymq_spark.live.times import relative_ms, time_ms
 __all__ = [
     "EARLIEST",
     "LATEST",
-    "Place",
-    "PlaceKind",
-    "Places",
+    "OffsetKind",
+    "StartingOffset",
+    "StartingOffsets",
     "queue_tree",
     "read_offsets",
     "read_time",
@@ -33,7 +33,7 @@ __all__ = [
 LATEST_NUMBER, EARLIEST_NUMBER = -1, -2
 
 
-class PlaceKind(enum.Enum):
+class OffsetKind(enum.Enum):
     """What the number of a place means."""
 
     EARLIEST = "earliest"
@@ -44,25 +44,25 @@ class PlaceKind(enum.Enum):
 
 
 @attrs.frozen
-class Place:
+class StartingOffset:
     """One place in a queue."""
 
-    kind: PlaceKind
+    kind: OffsetKind
     number: int = 0
 
 
-EARLIEST, LATEST = Place(PlaceKind.EARLIEST), Place(PlaceKind.LATEST)
+EARLIEST, LATEST = StartingOffset(OffsetKind.EARLIEST), StartingOffset(OffsetKind.LATEST)
 
 
 @attrs.frozen
-class Places:
+class StartingOffsets:
     """One place for all queues, or places queue by queue."""
 
     option: str  # that gave them, for errors
-    everywhere: Place | None = None
-    by_queue: Mapping[MessageQueue, Place] = attrs.Factory(dict)
+    everywhere: StartingOffset | None = None
+    by_queue: Mapping[MessageQueue, StartingOffset] = attrs.Factory(dict)
 
-    def of(self, queue: MessageQueue) -> Place:
+    def of(self, queue: MessageQueue) -> StartingOffset:
         """The place in *queue*. Raises ConfigError: queue by queue, and this one is not named."""
         found = self.everywhere or self.by_queue.get(queue)
         if found is None:
@@ -73,15 +73,15 @@ class Places:
         return found
 
 
-def read_offsets(option: str, text: str) -> Places:
+def read_offsets(option: str, text: str) -> StartingOffsets:
     """An option with offsets. Raises ConfigError: it cannot be read."""
     word = text.strip().lower()
     plain = {"earliest": EARLIEST, "-2": EARLIEST, "latest": LATEST, "-1": LATEST}.get(word)
     if plain is not None:
-        return Places(option, plain)
+        return StartingOffsets(option, plain)
     ago = relative_ms(option, text)
     if ago is not None:
-        return Places(option, Place(PlaceKind.AGO, ago))
+        return StartingOffsets(option, StartingOffset(OffsetKind.AGO, ago))
     if not word.startswith("{"):
         raise ConfigError(
             f"option {option}: {text!r} is no place; write earliest, latest, -10 minutes or "
@@ -95,19 +95,19 @@ def read_offsets(option: str, text: str) -> Places:
                 f"{queue.queue_id}; write a number from 0, -1 for latest or -2 for earliest"
             )
         named = {LATEST_NUMBER: LATEST, EARLIEST_NUMBER: EARLIEST}
-        found[queue] = named.get(number) or Place(PlaceKind.OFFSET, number)
-    return Places(option, by_queue=found)
+        found[queue] = named.get(number) or StartingOffset(OffsetKind.OFFSET, number)
+    return StartingOffsets(option, by_queue=found)
 
 
-def read_time(option: str, text: str) -> Places:
+def read_time(option: str, text: str) -> StartingOffsets:
     """An option with one time for all queues. Raises ConfigError: it cannot be read."""
     ago = relative_ms(option, text)
     if ago is not None:
-        return Places(option, Place(PlaceKind.AGO, ago))
-    return Places(option, Place(PlaceKind.TIME, time_ms(option, text)))
+        return StartingOffsets(option, StartingOffset(OffsetKind.AGO, ago))
+    return StartingOffsets(option, StartingOffset(OffsetKind.TIME, time_ms(option, text)))
 
 
-def read_times(option: str, text: str) -> Places:
+def read_times(option: str, text: str) -> StartingOffsets:
     """An option with times queue by queue, in ms. Raises ConfigError: it cannot be read."""
     found = {}
     for queue, number in queue_tree(option, text).items():
@@ -116,8 +116,8 @@ def read_times(option: str, text: str) -> Places:
                 f"option {option}: {json.dumps(number)} is no time of {queue.topic}, {queue.broker_name}, queue "
                 f"{queue.queue_id}; write milliseconds since 1970"
             )
-        found[queue] = Place(PlaceKind.TIME, number)
-    return Places(option, by_queue=found)
+        found[queue] = StartingOffset(OffsetKind.TIME, number)
+    return StartingOffsets(option, by_queue=found)
 
 
 def queue_tree(option: str, text: str) -> dict[MessageQueue, Any]:

@@ -16,19 +16,19 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
-from gantrymq_spark.record_fields import HEAD_BYTES, gathered
+from gantrymq_spark.record_fields import HEAD_BYTES, gather
 from gantrymq_spark.records import Records
 from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
 
-__all__ = ["sound_stretch", "whole_records"]
+__all__ = ["sound_run", "whole_records"]
 
 _START = struct.Struct(">iI")
 _LONGEST_HEAD = max(HEAD_BYTES)
 _FILLER = FILLER_TOPIC.encode()
 
 
-def sound_stretch(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
+def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
     """The sound records at the start of *view*; None where the first is none, or one for the walk.
 
     Args:
@@ -143,7 +143,7 @@ def _usable_properties(records: Records) -> int:
 def _own_check_sums(view: memoryview, records: Records) -> int:
     fields = records.fields
     ends = fields.ends()
-    marked = gathered(fields.data, ends - CRC_TAIL_BYTES, len(CRC_TAIL_START)) == np.void(CRC_TAIL_START)
+    marked = gather(fields.data, ends - CRC_TAIL_BYTES, len(CRC_TAIL_START)) == np.void(CRC_TAIL_START)
     for row in np.flatnonzero(marked).tolist():
         if record_crc_matches(view[fields.at[row] : ends[row]]) is False:
             return row

@@ -16,14 +16,14 @@ from gantrymq.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
-__all__ = ["quietly_started"]
+__all__ = ["quiet_startup"]
 
 KEPT_LINES = 50
 _EXCEPTION = re.compile(r"Exception in thread \"[^\"]*\" (?:[\w.$]+(?:Exception|Error): )?(.+)")
 
 
 @contextmanager
-def quietly_started(conf: SparkConf) -> Iterator[None]:
+def quiet_startup(conf: SparkConf) -> Iterator[None]:
     """Start Java for a session that is opened in the body; nothing where there is one already.
 
     Until the body is done its stderr is kept back; what comes later is passed on.
