@@ -37,12 +37,14 @@ class Marking:
             raise MessageIllegal("refused")
         if own.get("KEYS") == "bug":
             raise KeyError("bug in an interceptor")
+        if own.get("KEYS") == "cancelled":
+            raise asyncio.CancelledError
         own["MARKS"] = own.get("MARKS", "") + "x"
         message.properties = props.encode(own)
         return message
 
 
-@pytest.mark.parametrize(("keys", "code"), [("refused", 13), ("bug", 1)])
+@pytest.mark.parametrize(("keys", "code"), [("refused", 13), ("bug", 1), ("cancelled", 1)])
 def test_what_one_fails_on_leaves_those_beside_it_as_they_were(keys, code):
     async def main(desk, service):
         halves = [await half(desk, number, more=more) for number, more in enumerate(("", f"KEYS\x01{keys}\x02", ""))]

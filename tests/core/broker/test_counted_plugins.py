@@ -8,7 +8,14 @@ from types import SimpleNamespace
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.counted_plugins import CountedGate, counted_handler, name_of
+from gantrymq.broker.counted_plugins import (
+    CountedGate,
+    CountedInterceptor,
+    counted,
+    counted_handler,
+    counted_listener,
+    name_of,
+)
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.errors import RefusedWith, StoreError
 from gantrymq.plugins import Plugins
@@ -133,6 +140,23 @@ def test_an_interceptor_that_raises(run):
         assert errors(desk) == {("interceptor", f"{__name__}.Interceptor"): 1}
 
     run(main, interceptors=(Interceptor(),))
+
+
+def test_a_plain_function_that_raises_cancelled_error_has_failed():
+    def cancelled(*given):
+        raise asyncio.CancelledError
+
+    stats, failures = Stats(), []
+    for call, given in (
+        (CountedInterceptor(cancelled, stats), 1),
+        (counted(cancelled, lambda: failures.append("guard")), 4),
+        (counted_handler(7777, cancelled, stats), 2),
+        (counted_listener(cancelled, stats), 2),
+    ):
+        with pytest.raises(RuntimeError, match="cancelled raised CancelledError") as failed:
+            call(*[None] * given)
+        assert isinstance(failed.value.__cause__, asyncio.CancelledError)
+    assert failures == ["guard"]
 
 
 def test_a_handler_that_raises_at_once_or_later(run):

@@ -2,10 +2,14 @@
 
 A `GantryError` is how an interceptor or handler refuses, so it counts for gates only, whose errors fail the senders.
 Filters are counted where they are rejected (`gantrymq.broker.consuming.filters`), dispatchers where they are parked.
+
+A CancelledError that a plain function raises cancels nobody: it is the function's failure, and goes on as RuntimeError.
+Else it would pass every ``except Exception`` behind it, and those who wait for an answer would wait for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
@@ -44,6 +48,9 @@ class CountedInterceptor:
             return self._inner(message)
         except GantryError:
             raise
+        except asyncio.CancelledError as error:
+            self._stats.plugin_failed("interceptor", name_of(self._inner))
+            raise _cancelled(self._inner) from error
         except Exception:
             self._stats.plugin_failed("interceptor", name_of(self._inner))
             raise
@@ -101,6 +108,9 @@ def counted(inner: Callable[..., Any], failed: Callable[[], object]) -> Callable
             return inner(*given)
         except GantryError:
             raise
+        except asyncio.CancelledError as error:
+            failed()
+            raise _cancelled(inner) from error
         except Exception:
             failed()
             raise
@@ -125,6 +135,9 @@ def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., A
     def hear(*what: Any) -> None:
         try:
             inner(*what)
+        except asyncio.CancelledError as error:
+            stats.plugin_failed("listener", name_of(inner))
+            raise _cancelled(inner) from error
         except Exception:
             stats.plugin_failed("listener", name_of(inner))
             raise
@@ -136,3 +149,7 @@ def name_of(registered: object) -> str:
     """Where a function, or the class of an object, was defined."""
     named = registered if hasattr(registered, "__qualname__") else type(registered)
     return f"{named.__module__}.{named.__qualname__}"
+
+
+def _cancelled(registered: object) -> RuntimeError:
+    return RuntimeError(f"{name_of(registered)} raised CancelledError")
