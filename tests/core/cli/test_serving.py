@@ -1,7 +1,9 @@
 """What a ready line says, and when a broker's address misleads."""
 
 import asyncio
+import os
 
+import attrs
 import pytest
 
 from gantrymq.cli.exposure import exposure_notes
@@ -15,7 +17,7 @@ from gantrymq.world.real import real_world
 def world(monkeypatch):
     for key in ("NAMESRV_ADDR", "listenPort", "brokerName"):
         monkeypatch.delenv(key, raising=False)
-    return real_world()
+    return attrs.evolve(real_world(), environ=dict(os.environ))
 
 
 def broker(world, **asked):

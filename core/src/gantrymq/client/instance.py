@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine
 from functools import cache
 from typing import Any
@@ -42,8 +43,8 @@ logger = logging.getLogger(__name__)
 
 REFRESH_S = 30.0
 
-_Key = tuple[asyncio.AbstractEventLoop, int, str, "SharedSettings"]
-_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id and how it connects; in use
+_Key = tuple[asyncio.AbstractEventLoop, int, str, tuple[str, ...] | AddressServer, "SharedSettings"]
+_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id, name servers and how it connects; in use
 
 
 @attrs.frozen
@@ -69,7 +70,7 @@ async def join(options: ConnectionConfig) -> ClientInstance:
         InvalidParameter: the namespace is not legal.
         ConnectFailed, CallTimeout, AnswerUnreadable: the address server does not say which name servers there are.
     """
-    world = options.world or _real_world()
+    world = options.world or _real_world(os.getpid())
     page = address_server(given_namesrv(options.namesrv, world.environ), options.unit_name)
     with client_errors():
         shared = _shared_settings(options, world)
@@ -78,7 +79,7 @@ async def join(options: ConnectionConfig) -> ClientInstance:
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
     for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
         del _shared[gone]
-    key = (asyncio.get_running_loop(), id(world), known_as, shared)
+    key = (asyncio.get_running_loop(), id(world), known_as, page or tuple(sorted(servers)), shared)
     found = _shared.get(key)
     if found is None:
         with client_errors():
@@ -101,7 +102,8 @@ def _shared_settings(options: ConnectionConfig, world: World) -> SharedSettings:
 
 
 @cache
-def _real_world() -> World:
+def _real_world(process_id: int) -> World:
+    """Return the world of this process. A forked process has its own: process id, random numbers, worker threads."""
     from gantrymq.world.real import real_world
 
     return real_world()

@@ -9,6 +9,7 @@ repeats byte for byte, and a test can stop the process at every single call of `
 
 from __future__ import annotations
 
+import collections.abc
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -65,7 +66,7 @@ class World:
     random: random.Random
     process_id: int
     host_name: str
-    environ: dict[str, str] = attrs.field(factory=dict)
+    environ: collections.abc.Mapping[str, str] = attrs.field(factory=dict)  # may change at any time
     processors: Callable[[], float] = _one  # that this process may use at once; reads files
     descriptors: Callable[[], int] = _many  # files and sockets that this process may have open at once
     give_way: Callable[[], object] = _nothing  # to whoever waits for this thread's processor
