@@ -1,7 +1,7 @@
 """The client library: asyncio, pure Python, for our servers and for Java ones.
 
-A name is loaded when it is first used, so that a program that only sends does not wait for the rest. What is exported
-stands twice here: by the module that has it, for Python, and as imports, for type checkers.
+Names are imported on first use, so that a program that only sends does not pay for the rest. Each export is listed
+twice: in a table of modules for Python, and as imports for type checkers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ if TYPE_CHECKING:
     from gantrymq.model.queue import MessageQueue as MessageQueue
     from gantrymq.model.topic import TopicConfig as TopicConfig
     from gantrymq.remoting.tls_contexts import TlsClient as TlsClient
-else:  # type checkers would take no name from the first, and every name from the second
+else:  # type checkers cannot read a computed __all__, and __getattr__ would accept any name
     __all__ = sorted(_HOMES)
 
     def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
     GET /rocketmq/nsaddr[-<unit>?nofix=1]      ->      200, "10.0.0.1:9876;10.0.0.2:9876"       first line of the body
 
-It is asked when a client starts, and every two minutes from then on.
+The page is fetched when a client starts and every two minutes afterwards.
 
 Source: apache/rocketmq common/.../namesrv/DefaultTopAddressing.java, client/.../impl/factory/MQClientInstance.java
 (startScheduledTask). Java's client finds its address by the properties rocketmq.namesrv.domain and
@@ -34,7 +34,7 @@ _STATUS: Final = re.compile(rb"HTTP/\d\.\d (\d{3})")
 
 
 def address_server(given: str, unit: str) -> AddressServer | None:
-    """The address server that *given* names for a client of *unit*; None where *given* lists name servers itself.
+    """Return the address server that *given* names for a client of *unit*, or None if *given* lists name servers.
 
     ``http://host:port`` and ``http://anything/host:port`` are name servers, as in Java's client.
     """
@@ -47,7 +47,7 @@ def address_server(given: str, unit: str) -> AddressServer | None:
 
 @attrs.frozen
 class AddressServer:
-    """One page of one server."""
+    """The page of an address server."""
 
     host: str
     port: int
@@ -57,13 +57,13 @@ class AddressServer:
         return f"http://{format_address(self.host, self.port)}{self.path}"
 
     async def fetch(self, world: World) -> tuple[str, ...]:
-        """The name servers that it lists.
+        """Fetch the list of name servers.
 
         Raises:
-            ConnectFailed: it cannot be reached.
-            CallTimeout: there is no whole answer after 3 s.
-            AnswerUnreadable: the answer is not 200.
-            OptionUnusable: what it lists are no addresses.
+            ConnectFailed: the server cannot be reached.
+            CallTimeout: no complete response within 3 s.
+            AnswerUnreadable: the HTTP status is not 200.
+            OptionUnusable: the list contains an invalid address.
         """
         try:
             page = await within(world.clock, TIMEOUT_S, self._page(world))
@@ -92,7 +92,7 @@ class AddressServer:
 
 
 class _Reading(asyncio.Protocol):
-    """Sends a request and keeps what comes until the end, or until it is more than an answer can have."""
+    """Sends the request and collects the response until the connection closes or the size limit is exceeded."""
 
     def __init__(self, request: bytes) -> None:
         self._request = request
@@ -100,17 +100,17 @@ class _Reading(asyncio.Protocol):
         self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask."""
-        transport.write(self._request)  # type: ignore[attr-defined]  # uvloop's is none by class
+        """Send the request."""
+        transport.write(self._request)  # type: ignore[attr-defined]  # uvloop's transport does not subclass WriteTransport
 
     def data_received(self, data: bytes) -> None:
-        """Keep it."""
+        """Collect response data."""
         self._found += data
         if len(self._found) > MOST_BYTES:
             self._end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The answer is whole, or will never be."""
+        """Complete the response, or fail it."""
         self._end(exc)
 
     def _end(self, error: Exception | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Allocation strategies that the installed plugins offer, for whoever shares out queues as consumers do."""
+"""Allocation strategies of the installed plugins, for code that assigns queues the way consumers do."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["allocation_strategy"]
 
 
 def allocation_strategy(name: str, settings: dict[str, str], tell: Callable[[str], object]) -> AllocationStrategy:
-    """The strategy *name* with its *settings*.
+    """Return the strategy *name*, built with its *settings*.
 
     Args:
-        name: as plugins register it, such as "AVG".
-        settings: the strategy's own.
-        tell: is given a sentence for each plugin that is broken.
+        name: as registered by plugins, such as "AVG".
+        settings: the strategy's own settings.
+        tell: called with a sentence for each broken plugin.
 
     Raises:
-        PluginAbsent: no plugin offers it; says which there are, or what to install.
-        OptionUnusable: the strategy does not take its settings.
+        PluginAbsent: no plugin provides it; the message lists the available strategies or the package to install.
+        OptionUnusable: the strategy rejects its settings.
     """
     with client_errors():
         loaded = load_plugins(strict=False, only_hooks=("gantry_register_allocations",))

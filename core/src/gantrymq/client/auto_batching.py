@@ -1,18 +1,18 @@
-"""Automatic batching: messages that are sent one by one, gathered into batches.
+"""Automatic batching: single sends are collected into batches.
 
-    send, send_soon, send_async  ->  a group: topic, queue or way of balancing, wait_stored, time, kind of send, and
-                                     with batch queues the tag
-    group  ->  one request, once it holds ``max_bytes`` or ``max_messages``, or its first message waited ``max_wait_ms``
-    answer  ->  a result, or the error, for each message
+    send, send_soon, send_async  ->  a batch key: topic, queue or balancing, wait_stored, timeout, kind of send, and
+                                     the tag on batch queues
+    batch  ->  one request, once it holds ``max_bytes`` or ``max_messages``, or its first message waited ``max_wait_ms``
+    response  ->  a result, or the error, for each message
 
-A message goes by itself that could not be in a batch (delayed, of a transaction, to a retry topic, anything with system
-properties), or would lose by it (long enough to be compressed, or to fill a batch); what was gathered for its topic
-before is sent first. A batch that its broker refuses as illegal is sent again message by message, so that the refusal
-reaches the one that it is meant for. A send that is cancelled while it is gathered is not sent; later that changes
-nothing for the others, nor for what is stored.
+A message is sent on its own if it cannot be part of a batch (delayed, transactional, to a retry topic, with system
+properties) or would not benefit (large enough to be compressed or to fill a batch). The messages already collected for
+its topic are sent first. If the broker rejects a batch as illegal, its messages are sent one by one, so that only the
+offending one fails. Cancelling a send while its message is being collected withdraws the message; cancelling it later
+affects neither the other messages nor what is stored.
 
-Sources: apache/rocketmq client/.../producer/ProduceAccumulator.java,
-DefaultMQProducer.java (canBatch, sendByAccumulator).
+Sources: apache/rocketmq client/.../producer/ProduceAccumulator.java, DefaultMQProducer.java (canBatch,
+sendByAccumulator).
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ _ALLOWED: Final = frozenset({UNIQ_KEY})  # hooks give a message its id before it
 
 
 class BatchKey(NamedTuple):
-    """What messages of one batch have in common."""
+    """Common properties of the messages of one batch."""
 
     topic: str
     queue: MessageQueue | None
     balancing: Balancing
     wait_stored: bool
     timeout_s: float
-    is_async: bool  # by `send_async`, which has retries of its own
+    is_async: bool  # sent by `send_async`, which has its own retry policy
     inner: bool  # the topic has batch queues
-    tag: str | None  # with them
+    tag: str | None  # on batch queues
 
 
 class _PendingBatch:
-    """Messages of a group that is not sent yet."""
+    """Messages of a batch that is not sent yet."""
 
     __slots__ = ("parts", "timer", "waiters")
 
@@ -66,16 +66,16 @@ class _PendingBatch:
 
 
 class _PendingTopic:
-    """Messages of a topic of which route and kind are not known yet, in the order of the calls."""
+    """Messages of a topic whose route and queue type are not known yet, in the order of the calls."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self.waiting = 0
-        self.is_flushed = False  # once the last of them is gathered
+        self.is_flushed = False  # flush once the last of them is collected
 
 
 class BatchAccumulator:
-    """Belongs to one producer, from its start to its end."""
+    """Collects the messages of one producer, from its start to its close."""
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class BatchAccumulator:
         send: Callable[[Submission, BatchKey], Coroutine[Any, Any, SendResult]],
         begin: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        """Nothing is gathered yet.
+        """Create an empty accumulator.
 
         Args:
             instance: of the producer.
-            sending: of the producer; tells what is known of topics.
+            sending: of the producer; knows routes and queue types.
             settings: of the producer, with ``batching``.
-            send: sends a batch, or a single message.
-            begin: makes a task for which the producer's close waits.
+            send: sends a batch or a single message.
+            begin: creates a task that the producer's close waits for.
         """
         self._clock = instance.world.clock
         self._next_id = instance.ids.next
@@ -106,7 +106,7 @@ class BatchAccumulator:
         self._ended = False
 
     def takes(self, message: Message) -> bool:
-        """Whether *message* may be part of a batch."""
+        """Return whether *message* may be part of a batch."""
         return not (
             not message.system_properties.keys() <= _ALLOWED
             or len(message.body) >= self._short_bytes
@@ -117,9 +117,11 @@ class BatchAccumulator:
     def gather(
         self, message: Message, where: Destination, timeout_s: float, *, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        """Gather *message*, which `takes` takes, at once, or when what is returned is awaited as a new topic must be.
+        """Add *message*, for which `takes` is true, to a batch.
 
-        Cancelling what is returned gives the message up.
+        Returns:
+            A future, or for a new topic a coroutine that adds the message when awaited. Cancelling it withdraws the
+            message.
         """
         topic = message.topic
         queues, inner = self._sending.queues_known(topic), self._sending.batch_queues.known(topic)
@@ -127,7 +129,7 @@ class BatchAccumulator:
             return self._gathered_later(message, where, timeout_s, is_async=is_async)
         try:
             queue, balancing = resolve_destination(where, queues, message)
-        except Exception as error:  # as where nothing is gathered: the send fails, and not the call
+        except Exception as error:  # as without batching: the send fails, not the call
             failed: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
             return failed
@@ -178,7 +180,7 @@ class BatchAccumulator:
         return waiter
 
     def flush(self, topic: str | None = None) -> bool:
-        """Send what is gathered, for *topic* or at all; False where that is nothing."""
+        """Send the collected messages of *topic*, or of all topics. Return False if there are none."""
         for each, first in self._first.items():
             first.is_flushed |= topic in (None, each)
         groups = [group for group in self._groups if topic is None or group.topic == topic]
@@ -187,7 +189,7 @@ class BatchAccumulator:
         return bool(groups)
 
     def end(self) -> None:
-        """Send what is gathered, and gather no more."""
+        """Send the collected messages and collect no more."""
         self._ended = True
         self.flush()
 
@@ -195,7 +197,7 @@ class BatchAccumulator:
         gathered = self._groups.pop(group)
         gathered.timer.cancel()
         waiters, parts = gathered.waiters, gathered.parts
-        if any(waiter.done() for waiter in waiters):  # given up before it was sent
+        if any(waiter.done() for waiter in waiters):  # cancelled before it was sent
             kept = [number for number, waiter in enumerate(waiters) if not waiter.done()]
             waiters, parts = [waiters[number] for number in kept], parts.subset(kept)
         if waiters:
@@ -226,7 +228,7 @@ class BatchAccumulator:
     async def _one_by_one(
         self, group: BatchKey, parts: BatchBuilder, waiters: list[asyncio.Future[SendResult]]
     ) -> None:
-        """Nothing of the batch was stored: each message has an attempt of its own, in their order."""
+        """Send each message on its own, in order: nothing of the batch was stored."""
         for number, waiter in enumerate(waiters):
             await self._sent(group, parts.subset([number]), [waiter])
 

@@ -1,6 +1,6 @@
-"""What producers, consumers and admin tools have in common: they join a client instance and leave it again.
+"""Common base of producers, consumers and admin clients: start joins a client instance, close leaves it.
 
-Used as ``async with``; between `start` and `close` the instance is there, otherwise a call says what is missing.
+Used as ``async with``. Outside of `start` and `close`, calls raise an error that names the missing step.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ READY_AGAIN_S: Final = 0.5
 
 
 class BaseClient:
-    """Joins an instance at start, leaves it at close; what is registered with it is the subclass's affair."""
+    """Joins a client instance at start and leaves it at close; subclasses register their group with it."""
 
     def __init__(self, namesrv: str | None, **connect: Unpack[ConnectOptions]) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Raises:
-            InvalidParameter: there is no option of a name given.
+            InvalidParameter: unknown option.
         """
         self._connection_config = ConnectionConfig.of(type(self), namesrv, **connect)
         self._instance: ClientInstance | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None  # that it was started in
-        self._starting: asyncio.Task[None] | None = None  # while `start` is under way
-        self._closing = False  # while `close` waits for what is under way
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop it was started in
+        self._starting: asyncio.Task[None] | None = None  # while `start` is running
+        self._closing = False  # while `close` waits for pending work
         self._ending: asyncio.Task[None] | None = None
-        self._closers = set[asyncio.Task[Any] | None]()  # who called `close`
+        self._closers = set[asyncio.Task[Any] | None]()  # tasks that called `close`
 
     async def start(self) -> None:
-        """Join (or make) the client's instance and begin heartbeats; harmless when repeated.
+        """Join (or create) the client's instance and start heartbeats; may be called repeatedly.
 
         Raises:
-            OptionUnusable: a name server's address is not host:port, a setting of TLS cannot be used, or the
-                environment has half of an account.
+            OptionUnusable: a name server's address is not host:port, a TLS setting cannot be used, or the environment
+                holds only one of access key and secret key.
             ClientError: the group is already in use by the same instance, the client was started in another event loop
                 and not closed there, or it was closed, or is being closed, meanwhile.
         """
@@ -69,7 +69,7 @@ class BaseClient:
             if is_first:
                 starting.cancel()
                 await asyncio.wait((starting,))
-                if self.is_started:  # it had just succeeded, which the caller will not know
+                if self.is_started:  # it just succeeded, but the caller was cancelled
                     self._leave(math.inf)
             raise
         if not starting.cancelled():
@@ -78,7 +78,7 @@ class BaseClient:
             raise ClientError(f"this {type(self).__name__} was closed while it was being started")
 
     async def _joined(self) -> None:
-        if self._instance is not None:  # by another task, while this one waited
+        if self._instance is not None:  # started by another task while this one waited
             return
         instance = await join(self._connection_config)
         try:
@@ -89,10 +89,10 @@ class BaseClient:
         self._instance, self._loop = instance, asyncio.get_running_loop()
 
     def start_in(self, root: BaseClient) -> None:
-        """As `start`, but in the instance of *root*, which is started, and with its `ConnectOptions`.
+        """Start in the instance of *root*, with its `ConnectOptions`.
 
         Raises:
-            ClientError: the group is already in use by the instance, or *root* is not started, or is being closed.
+            ClientError: the group is already in use by the instance, or *root* is not started or is being closed.
         """
         instance, self._connection_config = root._started(), root._connection_config
         root._check_not_closing()
@@ -102,31 +102,31 @@ class BaseClient:
 
     @property
     def is_started(self) -> bool:
-        """Whether it is between `start` and `close`."""
+        """Whether the client is started and not closed."""
         return self._instance is not None
 
     @property
     def _usable(self) -> bool:
-        """Whether it is started and not being closed."""
+        """Whether the client is started and not being closed."""
         return self.is_started and not self._closing
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Addresses of the name servers that are asked. Raises ClientError: it is not started."""
+        """Addresses of the name servers in use. Raises ClientError if the client is not started."""
         return self._started().servers.addresses
 
     def set_name_servers(self, namesrv: str) -> None:
-        """Ask other name servers from now on, such as when a cluster moves.
+        """Use other name servers from now on, such as when a cluster moves.
 
-        Clients that share the connections, those of one `Client` among them, ask them as well. Brokers and queues that
-        are known stay so until the next refresh, within 30 s.
+        Clients that share the connections, such as those of one `Client`, switch as well. Known brokers and queues
+        remain in use until the next refresh, within 30 s.
 
         Args:
             namesrv: ``host:port;host:port``.
 
         Raises:
             OptionUnusable: a name server's address is not host:port, or there is none.
-            ClientError: it is not started.
+            ClientError: the client is not started.
         """
         with client_errors():
             addresses = parse_namesrv(namesrv, "the name server address")
@@ -134,12 +134,12 @@ class BaseClient:
         self._connection_config = attrs.evolve(self._connection_config, namesrv=namesrv)
 
     async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
+        """Wait until a name server answers and, with *topic*, knows its brokers.
 
-        `start` needs neither of them to be there.
+        `start` does not require either.
 
         Raises:
-            CallTimeout: that is not so after *timeout_s* seconds; says what was missing last.
+            CallTimeout: not ready after *timeout_s* seconds; the message names the last problem.
         """
         instance = self._started()
         clock = instance.world.clock
@@ -155,14 +155,14 @@ class BaseClient:
             await clock.sleep(min(left_s, READY_AGAIN_S))
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Finish what is under way, tell the brokers, close what nobody else uses; harmless when repeated.
+        """Finish pending work, unregister from the brokers and close unshared connections; may be called repeatedly.
 
-        A `start` that is under way is given up, and raises ClientError. When `close` is cancelled, what is under way is
-        given up, and the rest is done in the background.
+        A concurrent `start` is cancelled and raises ClientError. If `close` is cancelled, pending work is abandoned and
+        the rest is done in the background.
 
         Args:
-            timeout_s: seconds that this may take; what is under way then is given up, and brokers that have not
-                answered are left. None to wait for what is under way, and then 3 s at most for the brokers.
+            timeout_s: limit in seconds; pending work and brokers that have not answered by then are abandoned. None
+                waits for pending work without a limit, then at most 3 s for the brokers.
 
         Raises:
             ClientError: the client was started in another event loop.
@@ -186,7 +186,9 @@ class BaseClient:
         await asyncio.shield(self._leave(deadline))
 
     def _leave(self, deadline: float) -> asyncio.Task[None]:
-        """Give the instance up; the task tells the brokers and goes on even where who closes is cancelled."""
+        """Give up the instance. The returned task unregisters from the brokers and continues if the closing task is
+        cancelled.
+        """
         instance, self._instance = self._instance, None
         self._closing = False
         self._closers.clear()
@@ -217,35 +219,35 @@ class BaseClient:
         await self.close()
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
-        """`close` is called for *task*, whose own work is not waited for."""
+        """Note that `close` is called by *task*; close does not wait for that task's own work."""
         self._closers.add(task)
 
     def _register(self, instance: ClientInstance) -> None:
-        """Make the client's group known to *instance*. Raises ClientError: it is in use there already."""
+        """Register the client's group with *instance*. Raises ClientError if the group is already in use there."""
 
     async def _finish_within(self, clock: Clock, seconds: float) -> None:
-        """`_finish`, for *seconds* at most, ``math.inf`` for as long as it takes."""
+        """Run `_finish` for at most *seconds*; ``math.inf`` for no limit."""
         await within(clock, seconds, self._finish())
 
     async def _finish(self) -> None:
-        """Wait for what is under way."""
+        """Wait for pending work."""
 
     async def _unregister(self, instance: ClientInstance) -> None:
-        """Tell the brokers that the client leaves its group."""
+        """Unregister the client's group from the brokers."""
 
     def _check_not_closing(self) -> None:
-        """Raises ClientError: `close` was called, and still waits for what is under way."""
+        """Raise ClientError if `close` was called and still waits for pending work."""
         if self._closing:
             raise ClientError(f"this {type(self).__name__} is being closed")
 
     @staticmethod
     def _in_this_loop(task: asyncio.Task[None] | None) -> asyncio.Task[None] | None:
-        """*task*, if it is under way in the running event loop."""
+        """Return *task* if it is running in the current event loop, else None."""
         under_way = task is not None and not task.done() and task.get_loop() is asyncio.get_running_loop()
         return task if under_way else None
 
     def _started(self) -> ClientInstance:
-        """The instance. Raises ClientError: `start` was not called here, or `close` was."""
+        """Return the instance. Raises ClientError if the client is not started in this loop."""
         if self._instance is None:
             name = type(self).__name__
             raise ClientError(f"this {name} is not started; use 'async with {name}(...)' or start()")

@@ -1,6 +1,6 @@
-"""What brokers ask a client, given to whom it concerns.
+"""Handles requests that brokers send to a client.
 
-    code   what                                   whom
+    code   request                                handled by
     40     the members of a group changed         every consumer (oneway)
     39     is this transaction committed?         the producers of its group (oneway)
     326    a reply to a request                   the producer that waits for it
@@ -31,24 +31,24 @@ __all__ = ["BrokerRequests", "Check", "ConsumerRequestHandler"]
 
 logger = logging.getLogger("gantrymq.client")
 
-Check = Callable[[ReceivedMessage, Command, str], Awaitable[None]]  # of a half message, the request, its address
+Check = Callable[[ReceivedMessage, Command, str], Awaitable[None]]  # arguments: half message, request, broker address
 
 
 class ConsumerRequestHandler(Protocol):
-    """What a consumer of a group does for brokers."""
+    """Handles broker requests for a consumer of a group."""
 
     def members_changed(self) -> None:
-        """Queues are to be shared out again."""
+        """Rebalance: the members of the group changed."""
 
     async def answer(self, asked: Command) -> Command:
-        """Answer one of the requests that name the group. Raises GantryError: the sentence is the answer."""
+        """Answer a request that names the group. A GantryError becomes an error response with its message."""
 
 
 class BrokerRequests:
-    """The handler of a client's connections, see `gantrymq.remoting.request_queue.Requests`."""
+    """The request handler of a client's connections, see `gantrymq.remoting.request_queue.Requests`."""
 
     def __init__(self, namespace: Namespace | None = None) -> None:
-        """*namespace* is taken off what brokers ask, and put on the answers."""
+        """*namespace* is removed from names in requests and added to names in responses."""
         self._namespace = namespace
         self.consumers: dict[str, ConsumerRequestHandler] = {}  # by group
         self.checks: dict[str, Check] = {}  # by producer group
@@ -56,7 +56,7 @@ class BrokerRequests:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """Answer requests, each in a task of its own."""
+        """Answer each request in its own task."""
         for asked in commands:
             if self._namespace is not None:
                 self._namespace.asked(asked)
@@ -69,7 +69,7 @@ class BrokerRequests:
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Give up what is being answered."""
+        """Cancel pending requests."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

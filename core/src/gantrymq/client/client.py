@@ -1,4 +1,4 @@
-"""The client: one set of connections for all that a program sends, consumes and looks up.
+"""The client: one set of connections for sending, consuming and administration.
 
     async with Client("127.0.0.1:9876") as client:
         producer = client.producer("shop")
@@ -6,7 +6,7 @@
         async for message in client.consumer("billing", "Orders", consume_from="first"):
             print(message.body)
 
-What a client makes is started, and closed with the client if not before.
+The objects that a client creates are started, and are closed with the client if not earlier.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ Options = TypeVar("Options", bound=Mapping[str, object])
 
 
 class Client(BaseClient):
-    """One set of connections, and what it makes; used as ``async with``, or between `start` and `close`.
+    """One set of connections and the producers, consumers and readers that use it.
 
-    What it made is closed with it, before the connections.
+    Used as ``async with``, or between `start` and `close`. Closing it closes everything it created, before the
+    connections.
     """
 
     def __init__(
@@ -53,16 +54,16 @@ class Client(BaseClient):
         trace: bool | MessageTrace = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            hooks: of all its producers and consumers, besides their own; see `gantrymq.client.tracing.hooks`.
-            trace: of all its producers and consumers that are not told otherwise; see `MessageTrace`.
+            hooks: for all its producers and consumers, in addition to their own; see `gantrymq.client.tracing.hooks`.
+            trace: default for all its producers and consumers; see `MessageTrace`.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: there is no option of a name given, or one of *hooks* is none.
+            InvalidParameter: unknown option, or one of *hooks* is not a hook.
         """
         super().__init__(namesrv, **connect)
         instrumentation = Instrumentation(hooks, trace)
@@ -73,12 +74,14 @@ class Client(BaseClient):
         self._admin: Admin | None = None
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
-        """The started producer of *group*: made by the first call, and the same one for each later call until it is
-        closed, so that ``await client.producer("shop").send(...)`` may stand in a loop.
+        """Return the started producer of *group*.
+
+        The first call creates it; later calls return the same one until it is closed, so ``await
+        client.producer("shop").send(...)`` may be used in a loop.
 
         Args:
             group: producer group, named after the application.
-            options: as `gantrymq.client.Producer` has them; a later call gives the same ones, or none.
+            options: see `gantrymq.client.Producer`; later calls pass the same options or none.
 
         Raises:
             InvalidParameter, OptionUnusable: a name or option is not legal.
@@ -91,9 +94,9 @@ class Client(BaseClient):
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
     ) -> TransactionProducer:
-        """The started producer with transactions of *group*, one as `producer` says.
+        """Return the started transaction producer of *group*; later calls return the same one, as with `producer`.
 
-        A later call gives the same *check*. Arguments as `TransactionProducer` has them. Raises as `producer`.
+        Later calls pass the same *check*. Arguments as for `TransactionProducer`. Raises as `producer`.
         """
         from gantrymq.client.transactions import TransactionProducer
 
@@ -103,7 +106,7 @@ class Client(BaseClient):
         )
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
-        """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
+        """Return a started member of the consumer group *group*; arguments as for `gantrymq.client.Consumer`.
 
         Raises:
             InvalidParameter: a name or option is not legal.
@@ -116,7 +119,7 @@ class Client(BaseClient):
     def lite_pull(
         self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
     ) -> LitePullConsumer:
-        """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
+        """Return a started lite pull consumer of *group*; arguments as for `gantrymq.client.LitePullConsumer`.
 
         Raises as `consumer`.
         """
@@ -125,7 +128,7 @@ class Client(BaseClient):
         return self._begun(LitePullConsumer(group, topics, **self._watched(options)))
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
-        """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
+        """Return a started pop consumer of *group*; *options* as for `gantrymq.client.PopConsumer`.
 
         Raises:
             InvalidParameter: a name or option is not legal.
@@ -136,7 +139,7 @@ class Client(BaseClient):
         return self._begun(PopConsumer(group, topic, **self._watched(options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
-        """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
+        """Return a new started reader of *topic*; *options* as for `gantrymq.client.Reader`.
 
         Raises:
             InvalidParameter: a name or option is not legal.
@@ -148,7 +151,7 @@ class Client(BaseClient):
 
     @property
     def admin(self) -> Admin:
-        """What is asked and set about topics and groups. Raises ClientError: the client is not started."""
+        """The admin client of this connection. Raises ClientError if the client is not started."""
         if self._admin is None or not self._admin.is_started:
             from gantrymq.client.admin import Admin
 
@@ -156,7 +159,7 @@ class Client(BaseClient):
         return self._admin
 
     def _only(self, kind: type[Made], group: str, given: dict[str, Any], make: Callable[[], Made]) -> Made:
-        """The started producer of *group*, made by *make* if there is none. *given* are its options."""
+        """Return the started producer of *group*, created by *make* if there is none. *given* are its options."""
         self._started()
         found, options = self._producers.get(group, (None, {}))
         if found is None or not found._usable:
@@ -172,7 +175,7 @@ class Client(BaseClient):
         return found
 
     def _watched(self, options: Options) -> Options:
-        """As `_own`, with the hooks and the trace of this client."""
+        """Return *options* with the hooks and the trace of this client added."""
         own: dict[str, Any] = dict(self._own(options))
         own["hooks"] = (*self._hooks, *own.get("hooks", ()))
         if own.get("trace") is None:
@@ -180,7 +183,7 @@ class Client(BaseClient):
         return cast(Options, own)
 
     def _own(self, options: Options) -> Options:
-        """*options*, none of which says how to connect. Raises InvalidParameter: one does."""
+        """Return *options*. Raises InvalidParameter if one of them is a connection option."""
         for name in CONNECT_OPTIONS:
             if name in options:
                 raise InvalidParameter(f"{name} is said once, where the Client is made: Client(..., {name}=...)")
@@ -193,13 +196,13 @@ class Client(BaseClient):
         return part
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
-        """As promised, of all that the client made too."""
+        """Note the closing task for this client and everything it created."""
         super().closed_by(task)
         for part in self._parts:
             part.closed_by(task)
 
     async def _finish_within(self, clock: Clock, seconds: float) -> None:
-        """Close what the client made; each part takes the time for all that it has to do."""
+        """Close everything the client created, within *seconds*."""
         parts, self._parts, self._admin = self._parts, [], None
         self._producers.clear()
         await asyncio.gather(*(part.close(seconds) for part in parts))

@@ -1,4 +1,4 @@
-"""Bodies made shorter before they are sent, in the formats that `gantrymq.formats.compression` reads.
+"""Compression of message bodies, in the formats that `gantrymq.formats.compression` reads.
 
 Source: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (tryToCompressMessage).
 """
@@ -19,17 +19,17 @@ _FLAGS = {"zlib": COMPRESSION_ZLIB, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_
 
 
 class Compressor:
-    """One of the formats, at one level."""
+    """Compresses in one format, at one level."""
 
     def __init__(self, kind: str = "zlib", level: int = 5) -> None:
-        """Load what the format needs.
+        """Load the package of the format.
 
         Args:
             kind: zlib, which every client reads, lz4 or zstd.
-            level: 0 (fastest) to 9 (smallest), as Java has it; LZ4 has none.
+            level: 0 (fastest) to 9 (smallest), as in Java; ignored for LZ4.
 
         Raises:
-            OptionUnusable: the kind or level is none of these, or its package is not installed.
+            OptionUnusable: unknown kind or level, or the package is not installed.
         """
         if kind not in _FLAGS:
             raise OptionUnusable(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
@@ -39,7 +39,9 @@ class Compressor:
         self._pack = _packer(kind, level)
 
     def pack(self, body: bytes) -> tuple[bytes, int]:
-        """The body to send and its bits of sysFlag: compressed, or as it is with none where that is no longer."""
+        """Return the body to send and its sysFlag bits: compressed, or unchanged with 0 if compression does not shorten
+        it.
+        """
         packed = self._pack(body)
         return (packed, self.flags) if len(packed) < len(body) else (body, 0)
 
@@ -54,4 +56,4 @@ def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
         zstandard = package("zstandard", "zstandard", "Zstandard")
     except ClientError as problem:
         raise OptionUnusable(f"compression {kind}: {problem}") from None
-    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # one for each thread
+    return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # not thread-safe, so one per call

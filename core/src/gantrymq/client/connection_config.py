@@ -1,4 +1,4 @@
-"""How a client connects: the options that every kind of client takes, stated once.
+"""Connection options, which every kind of client accepts.
 
 class Producer(BaseClient):
     def __init__(self, group: str, namesrv: str | None = None, *, retries: int = 2,
@@ -26,41 +26,43 @@ __all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "split_optio
 
 
 class ConnectOptions(TypedDict, total=False):
-    """Options of `Client` and of whatever it makes, made by itself; each may be left out.
+    """Options of `Client` and of producers, consumers and readers created without one; each may be omitted.
 
-    What a `Client` makes has those of the client.
+    Objects that a `Client` creates use the options of the client.
     """
 
     namespace: str
-    """Keeps the program's topics and groups apart from others' in one cluster: ``Orders`` is ``NS%Orders`` there, and
-    comes back as ``Orders``. See docs/client-connecting.md."""
+    """Separates the program's topics and groups from others in the same cluster: ``Orders`` is ``NS%Orders`` on the
+    servers and ``Orders`` again in received messages. See docs/client-connecting.md.
+    """
 
     namespace_v2: str
-    """Namespace of RocketMQ 5 brokers that are asked for it in every request; names stay as they are."""
+    """Namespace of RocketMQ 5 brokers, sent as a field of every request; names are not changed."""
 
     credentials: Credentials | None
-    """Account at a cluster with access control; None for the one that $GANTRYMQ_ACCESS_KEY and $GANTRYMQ_SECRET_KEY
-    say, if they are set."""
+    """Account at a cluster with access control; None for $GANTRYMQ_ACCESS_KEY and $GANTRYMQ_SECRET_KEY, if set."""
 
     vip_channel: bool
-    """Whether sends, and most of what else brokers are asked, go to the port two below the broker's."""
+    """Whether sends, and most other requests to brokers, use the port two below the broker's."""
 
     world: World | None
-    """None for the real one; tests give a simulated one."""
+    """None for the real one; tests pass a simulated one."""
 
     instance_name: str
-    """Name in the client's id, and of the file of offsets of broadcasting consumers; clients that share a name share
-    connections. By default none do."""
+    """Name in the client id, and in the file of offsets of broadcasting consumers. Clients with the same name share
+    connections; by default the name is unique.
+    """
 
     unit_name: str
-    """Unit of a cluster divided into units."""
+    """Unit name, for a cluster divided into units."""
 
     client_ip: str | None
-    """IP address to be known by; None for the address that leads to the name servers."""
+    """IP address in the client id; None for the local address of the connection to the name servers."""
 
     tls: bool | TlsClient | None
-    """True for TLS with the settings ``tls.client.*`` of environment and ``tls.config.file``, or a `TlsClient`; None
-    for what ``tls.enable`` says there. By default any certificate of a server is believed, as in RocketMQ."""
+    """True for TLS with the ``tls.client.*`` settings of the environment and of ``tls.config.file``, or a `TlsClient`;
+    None to follow ``tls.enable`` there. By default any server certificate is accepted, as in RocketMQ.
+    """
 
 
 CONNECT_OPTIONS: Final = tuple(ConnectOptions.__annotations__)
@@ -83,7 +85,7 @@ class ConnectionConfig:
 
     @classmethod
     def of(cls, owner: type, namesrv: str | None, **options: Unpack[ConnectOptions]) -> Self:
-        """Those of a client of the class *owner*. Raises InvalidParameter: there is no option of a name given."""
+        """Return the configuration of a client of class *owner*. Raises InvalidParameter: unknown option."""
         for name in options:
             if name not in CONNECT_OPTIONS:
                 raise unknown_option(owner, name)
@@ -93,10 +95,10 @@ class ConnectionConfig:
 def split_options(
     owner: type, options: Mapping[str, Any], settings: Collection[str]
 ) -> tuple[dict[str, Any], ConnectOptions]:
-    """Options given to a class *owner*: those named in *settings*, and those that say how to connect.
+    """Split the options of class *owner* into those named in *settings* and the connection options.
 
     Raises:
-        InvalidParameter: there is no option of a name given.
+        InvalidParameter: unknown option.
     """
     given = dict(options)
     connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
@@ -107,8 +109,8 @@ def split_options(
 
 
 def unknown_option(owner: type, name: str, *more: str) -> InvalidParameter:
-    """The sentence for an option *name* that class *owner* has not; *more* are options that its signature lacks."""
-    init: Any = owner.__init__  # type: ignore[misc]  # of a class that is looked at, not made
+    """Return the error for an unknown option *name* of *owner*; *more* are options missing from its signature."""
+    init: Any = owner.__init__  # type: ignore[misc]  # the class is inspected, not instantiated
     named = [each.name for each in inspect.signature(init).parameters.values() if each.kind is each.KEYWORD_ONLY]
     known = dict.fromkeys((*named, *more, *CONNECT_OPTIONS))
     return InvalidParameter(f"a {owner.__name__} has no option {name}; it has {', '.join(known)}")

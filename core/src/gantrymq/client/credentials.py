@@ -1,10 +1,10 @@
-"""Who a client is to clusters with access control: an access key, and a signature of every request.
+"""Credentials for clusters with access control: an access key and a signature of every request.
 
     extFields   AccessKey, SecurityToken (if there is one), Signature
     Signature   base64(HMAC-SHA1(secret key, the values of all other fields in the order of their names + the body))
 
-Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on) check the
-same bytes. Answers are not signed, ours to brokers neither.
+Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on) verify the same bytes. Responses are
+not signed in either direction.
 
 Sources: apache/rocketmq client/.../acl/common/AclClientRPCHook.java, SessionCredentials.java, AclUtils.java.
 """
@@ -41,7 +41,7 @@ def _filled(_: object, field: attrs.Attribute[str], value: object) -> None:
 
 @attrs.frozen
 class Credentials:
-    """An account at a cluster. Only the access key is shown by `repr`. Raises InvalidParameter: a key is empty."""
+    """An account at a cluster. `repr` shows only the access key. Raises InvalidParameter if a key is empty."""
 
     access_key: str = attrs.field(validator=_filled)
     secret_key: str = attrs.field(validator=_filled, repr=False)
@@ -49,15 +49,15 @@ class Credentials:
 
 
 class Signer:
-    """Signs requests with one account's keys."""
+    """Signs requests with the keys of one account."""
 
     def __init__(self, credentials: Credentials) -> None:
-        """Keeps the key in the form in which it is used."""
+        """Prepare the HMAC of the secret key."""
         self._credentials = credentials
         self._keyed = hmac.new(credentials.secret_key.encode(), digestmod="sha1")
 
     def sign(self, request: Command) -> None:
-        """Add the account and the signature; what is changed afterwards breaks it."""
+        """Add the account and the signature to *request*; changing the request afterwards invalidates the signature."""
         ext = request.ext
         if ext is None:
             ext = request.ext = {}
@@ -73,7 +73,7 @@ class Signer:
 
 
 class AccessDenied(BrokerRefused, NoPermission):
-    """The cluster's access control turned the client away; another attempt with the same credentials will not help."""
+    """Raised when the cluster's access control rejects the client; retrying with the same credentials does not help."""
 
     def __init__(self, remark: str, address: str) -> None:
         super().__init__(ResponseCode.NO_PERMISSION, remark, address)
@@ -84,7 +84,7 @@ class AccessDenied(BrokerRefused, NoPermission):
 
 
 def access_denied(code: int, remark: str, address: str) -> AccessDenied | None:
-    """The error where an answer comes from access control, None where it is another refusal."""
+    """Return the error if a response comes from access control, or None for any other refusal."""
     if code == ResponseCode.SYSTEM_ERROR and remark.startswith(_ACL_ERROR):
         return AccessDenied(_JAVA_PLACE.sub("", remark[len(_ACL_ERROR) :]), address)
     if code == ResponseCode.NO_PERMISSION and _ABOUT_ACCOUNTS.search(remark):
@@ -93,10 +93,10 @@ def access_denied(code: int, remark: str, address: str) -> AccessDenied | None:
 
 
 def resolve_credentials(given: Credentials | None, environ: Mapping[str, str]) -> Credentials | None:
-    """Those *given*, else those of the environment, if any.
+    """Return *given*, else the credentials of the environment, if any.
 
     Raises:
-        ConfigError: the environment has an access key without its secret, or the other way round.
+        ConfigError: the environment has an access key without its secret, or a secret without its access key.
     """
     access, secret, token = (environ.get(name, "").strip() for name in ENVIRONMENT)
     if given is not None or not (access or secret):

@@ -1,13 +1,13 @@
-"""From the records of a pull reply to messages. Whatever a record holds, readers get past it:
+"""Decoding of the records in a pull response. Readers get past any record:
 
-    record                                             what is received
+    record                                             decoded as
     --------------------------------------------------------------------------------------------------------------
-    whole                                              the message, decompressed
-    an inner batch (topics with queue.type=BatchCQ)    its messages; queue offsets count on from the batch's
-    a body that cannot be decompressed or taken apart  the message with the stored body, `body_problem` says why
-    one that is not what was stored (where asked for)  the same
-    no whole record                                    its bytes as a body without topic, `body_problem` says why;
-                                                       places are -1 where the bytes do not tell them
+    complete                                           the message, decompressed
+    an inner batch (topics with queue.type=BatchCQ)    its messages; queue offsets count up from the batch's offset
+    a body that cannot be decompressed or split        the message with the stored body; `body_problem` has the reason
+    a body with a wrong check sum (if checked)         the same
+    an incomplete or corrupt record                    its bytes as a body without topic; `body_problem` has the reason;
+                                                       offsets are -1 if the bytes do not contain them
 
 Sources: apache/rocketmq common/.../message/MessageDecoder.java (decode, decodeMessage), client/.../impl/consumer/
 PullAPIWrapper.java (processPullResult).
@@ -54,10 +54,10 @@ _FLAGS_AT = calcsize(">" + "".join(letters for _, letters in HEAD_FIELDS[: _PLAC
 
 
 def parse_tags(expression: str) -> frozenset[str]:
-    """The tags of ``TagA || TagB``; empty for ``*`` and for nothing at all, which mean every message.
+    """Return the tags of ``TagA || TagB``; empty for ``*`` and for an empty expression, which match every message.
 
     Raises:
-        ClientError: bars without any tag.
+        ClientError: separators without any tag.
     """
     if expression.strip() in ("", "*"):
         return frozenset()
@@ -77,18 +77,18 @@ def decode_messages(
     *,
     check_crcs: bool = False,
 ) -> Iterator[ReceivedMessage]:
-    """Messages of a pull reply's body, in order, inner batches taken apart; the table above says of what kinds.
+    """Decode the body of a pull response in order, splitting inner batches; see the table above.
 
-    The broker compares hashes of tags, so with *tags* a message is kept only if its tag's text is among them.
+    The broker compares hashes of tags only, so with *tags* a message is kept only if its tag is among them.
 
     Args:
-        body: records back to back.
-        broker_name: of the broker that sent them.
-        tags: texts wanted; empty for all.
+        body: consecutive records.
+        broker_name: broker that sent them.
+        tags: tags to keep; empty for all.
         offset_delta: added to every queue offset (static topics).
-        first_offset: what was asked for; messages of an inner batch before it are left out.
-        unwrap: takes the client's namespace off a topic, see `namespaces`; None without one.
-        check_crcs: whether each stored body is compared with the check sum in its record.
+        first_offset: requested offset; earlier messages of an inner batch are dropped.
+        unwrap: removes the client's namespace from a topic, see `namespaces`; None without one.
+        check_crcs: whether to compare each stored body with the check sum in its record.
     """
     found = _decode_messages(body, broker_name, tags, offset_delta, first_offset, check_crcs)
     return found if unwrap is None else _unwrapped(found, unwrap)
@@ -132,9 +132,9 @@ def _decode_messages(
 
 
 def unique_ids(message: ReceivedMessage) -> tuple[str, str]:
-    """The unique id that the message got when it was sent, and the one that it shows; "" for one that it has not.
+    """Return the unique id that a message got when it was sent, and the visible one; "" for a missing one.
 
-    They differ for messages of a client's batch: brokers append the batch's properties to theirs, and the last wins.
+    They differ for messages of a client's batch: brokers append the batch's properties, and the last value wins.
     """
     shown = message.properties.get(property_text.UNIQ_KEY, "")
     rest: bytes = getattr(message, "_rest", b"")
@@ -154,18 +154,18 @@ def _plain_messages(
     offset_delta: int,
     found: list[ReceivedMessage],
 ) -> int:
-    """The messages of plain records, those that are whole and whose body is stored as it was sent.
+    """Decode records that are complete and whose body is stored uncompressed and unbatched.
 
-    Only that is read by which a message is found; the rest when it is asked for.
+    Only the fields needed to find a message are decoded; the rest is decoded on first use.
 
     Args:
-        records: back to back.
-        position: where the first record begins.
-        broker_name: as for `decode_messages`, and the two behind it.
-        found: gets the messages.
+        records: consecutive records.
+        position: start of the first record.
+        broker_name: see `decode_messages`, also for the next two.
+        found: receives the messages.
 
     Returns:
-        Where the first record begins that is not plain; the end of *records* if all are.
+        The position of the first record that is not plain, or the end of *records*.
     """
     source = memoryview(records)
     while position < len(source):
@@ -196,11 +196,11 @@ def _plain_messages(
 
 
 def _read_rest(rest: bytes, name: str) -> object:
-    """The field *name* of a message that was plain.
+    """Decode the field *name* of a plain message.
 
     Args:
-        rest: the record's head, and behind it its property text.
-        name: one that `_plain_messages` does not read.
+        rest: head of the record, followed by its properties.
+        name: a field that `_plain_messages` does not decode.
     """
     layout = _layout(_FLAGS.unpack_from(rest, _FLAGS_AT)[0])
     if name == "properties":
@@ -227,13 +227,13 @@ plain_messages = (
 
 
 def _crc_problem(stored: Buffer, crc: int) -> str:
-    """Why a stored body is not what the broker got; empty where it is."""
+    """Return an error if the check sum of a stored body is wrong, else an empty string."""
     found = body_crc(stored)
     return "" if found == crc else f"the check sum of the stored body is {found:08x}, its record says {crc:08x}"
 
 
 def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc: bool) -> ReceivedMessage:
-    """The record as one message; its body is copied out and decompressed."""
+    """Return the record as one message, with its body copied and decompressed."""
     body, problem = bytes(record.body), _crc_problem(record.body, record.body_crc) if check_crc else ""
     if not problem:
         body, problem = readable(record.body, record.sys_flag)
@@ -261,7 +261,9 @@ def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc
 
 
 def _split_batch(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
-    """The messages of an inner batch, with consecutive queue offsets; the batch itself where it cannot be read."""
+    """Return the messages of an inner batch, with consecutive queue offsets, or the batch itself if it cannot be
+    decoded.
+    """
     if batch.body_problem:
         yield batch
         return
@@ -281,7 +283,7 @@ def _split_batch(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
 
 
 def _unreadable(rest: memoryview, problem: str, broker_name: str, offset_delta: int) -> ReceivedMessage:
-    """What stands where a record should: as many bytes as it says that it has, or all of *rest*."""
+    """Return a corrupt record as a message: as many bytes as the record claims, or all of *rest*."""
     size, queue_id, queue_offset, log_offset = len(rest), -1, -1, -1
     if len(rest) >= MIN_RECORD_BYTES:
         head = HEAD_V4.unpack_from(rest)

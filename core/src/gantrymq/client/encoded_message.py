@@ -1,10 +1,11 @@
-"""Messages made ready to send: unique id, properties, compression, batches. No I/O.
+"""Messages encoded for sending: unique id, properties, compression, batches. No I/O.
 
-The envelope of a batch has WAIT; brokers add the envelope's text to every message. That of an inner batch (see
-`batch_queues`) has a UNIQ_KEY of its own, and the tag and keys of its messages, by which the one record is found.
+The envelope of a batch has the property WAIT; brokers add the envelope's properties to every message. The envelope of
+an inner batch (see `batch_queues`) also has its own UNIQ_KEY and the tag and keys of its messages, by which the record
+is found.
 
-Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl),
-DefaultMQProducer.java (batch).
+Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendKernelImpl), DefaultMQProducer.java
+(batch).
 """
 
 from __future__ import annotations
@@ -31,31 +32,31 @@ __all__ = [
     "prepare_batch",
 ]
 
-_MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; brokers add properties of their own
+_MOST_KEYS_BYTES = property_text.MAX_BYTES // 2  # of an inner batch; leaves room for properties that brokers add
 _ENTRY_BYTES = (
     MIN_ENTRY_BYTES + len("UNIQ_KEY") + 2 + 56
-)  # of a message in a batch beside body and properties, with its id
+)  # of a message in a batch in addition to body and properties, including its id
 
 
-@attrs.define  # and not frozen, which takes three times as long to make
+@attrs.define  # not frozen, which would triple the construction time
 class EncodedMessage:
-    """One message, or one batch, in the form in which every attempt sends it; nobody changes it."""
+    """A message or batch as every attempt sends it. Do not modify."""
 
     topic: str
-    body: bytes  # compressed where sysFlag says so
+    body: bytes  # compressed if sys_flag says so
     properties: dict[str, str]
     flag: int
     sys_flag: int
-    unique_ids: tuple[str, ...]  # of a batch those of its messages
+    unique_ids: tuple[str, ...]  # of each message of a batch
     batch: bool = False
 
 
 def prepare(message: Message, next_id: Callable[[], str]) -> EncodedMessage:
-    """Make one checked message ready, not compressed; the message itself is not changed.
+    """Encode one validated message without compression; the message itself is not modified.
 
     Args:
-        message: to send; a UNIQ_KEY among its properties is kept.
-        next_id: makes a unique id.
+        message: to send; an existing UNIQ_KEY property is kept.
+        next_id: generates a unique id.
     """
     properties = message.all_properties()
     unique_id = properties.setdefault(property_text.UNIQ_KEY, "") or next_id()
@@ -65,28 +66,28 @@ def prepare(message: Message, next_id: Callable[[], str]) -> EncodedMessage:
 
 
 def compressed(encoded: EncodedMessage, compressor: Compressor) -> EncodedMessage:
-    """The same with its body compressed, where that makes it shorter."""
+    """Return *encoded* with its body compressed, if that makes it shorter."""
     body, flags = compressor.pack(encoded.body)
     return attrs.evolve(encoded, body=body, sys_flag=encoded.sys_flag | flags)
 
 
 def entry_of(single: EncodedMessage) -> BatchEntry:
-    """A message made ready, as part of a batch."""
+    """Return an encoded message as an entry of a batch."""
     return BatchEntry(single.flag, single.body, property_text.encode(single.properties))
 
 
 def entry_bytes(entry: BatchEntry) -> int:
-    """How long it is in the body of a batch."""
+    """Return the size of *entry* in the body of a batch."""
     return MIN_ENTRY_BYTES + len(entry.body) + len(entry.properties)
 
 
 class BatchBuilder:
-    """Messages of one topic and one ``wait_stored``, on their way into a batch.
+    """Collects messages of one topic and one ``wait_stored`` for a batch.
 
     Attributes:
-        messages: as they were given.
-        singles: the same made ready, each as it would go by itself.
-        size: bytes of the body that they make together.
+        messages: the original messages.
+        singles: the encoded messages.
+        size: bytes of the batch body.
     """
 
     __slots__ = ("_entries", "messages", "singles", "size")
@@ -98,26 +99,26 @@ class BatchBuilder:
         self._entries: list[BatchEntry] = []
 
     def add(self, message: Message, single: EncodedMessage, entry: BatchEntry) -> None:
-        """One more, with its `entry_of`."""
+        """Add a message with its encoded form and `entry_of` that."""
         self.messages.append(message)
         self.singles.append(single)
         self._entries.append(entry)
         self.size += entry_bytes(entry)
 
     def subset(self, numbers: Iterable[int]) -> BatchBuilder:
-        """Those with *numbers*."""
+        """Return a builder with the messages at the positions *numbers*."""
         found = BatchBuilder()
         for number in numbers:
             found.add(self.messages[number], self.singles[number], self._entries[number])
         return found
 
     def build(self, next_id: Callable[[], str], *, inner: bool = False) -> EncodedMessage:
-        """The batch.
+        """Return the batch.
 
         Args:
-            next_id: makes a unique id.
-            inner: the topic has batch queues. Messages with different tags, or with more keys than fit, are an ordinary
-                batch there too: brokers filter and index an inner batch as one.
+            next_id: generates a unique id.
+            inner: the topic has batch queues. Messages with different tags, or with more keys than fit, become an
+                ordinary batch even then, because brokers filter and index an inner batch as one message.
         """
         first = self.messages[0]
         envelope = {property_text.WAIT: "true" if first.wait_stored else "false"}
@@ -130,10 +131,10 @@ class BatchBuilder:
 def prepare_batch(
     messages: Sequence[Message], next_id: Callable[[], str], max_bytes: int, *, inner: bool = False
 ) -> EncodedMessage:
-    """Join checked messages into one body; every message gets a unique id. Arguments as `BatchBuilder.build`.
+    """Encode validated messages as one batch; every message gets a unique id. Arguments as for `BatchBuilder.build`.
 
     Raises:
-        MessageIllegal: the joined body is longer than *max_bytes*.
+        MessageIllegal: the batch body is longer than *max_bytes*.
     """
     parts = BatchBuilder()
     for message in messages:
@@ -148,7 +149,7 @@ def prepare_batch(
 
 
 def _found_by(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:
-    """What makes an inner batch of *messages*; nothing where they cannot be one."""
+    """Return the extra envelope properties of an inner batch; empty if *messages* cannot be one."""
     tag = messages[0].tags
     keys = " ".join(dict.fromkeys(key for message in messages for key in _keys(message)))
     if any(message.tags != tag for message in messages) or len(keys.encode()) > _MOST_KEYS_BYTES:
@@ -162,7 +163,7 @@ def _keys(message: Message) -> Sequence[str]:
 
 
 def in_batches(messages: Sequence[Message], max_bytes: int) -> Iterator[list[Message]]:
-    """Consecutive *messages* of one topic that fit into *max_bytes* together; a message by itself always does."""
+    """Split *messages* into runs of one topic that fit into *max_bytes*; a single message is always accepted."""
     batch: list[Message] = []
     size = 0
     for message in messages:

@@ -1,12 +1,12 @@
-"""Errors of the floors below, as a client raises them: each is a `ClientError` as well.
+"""Client versions of the errors of lower layers; each is also a `ClientError`.
 
-below                                    of the client
+lower layer                              client
 --------------------------------------------------------------------------------------------------------
-ConfigError                              OptionUnusable        at the start, or where a client is made
+ConfigError                              OptionUnusable        at start, or when a client is created
 PluginError                              PluginAbsent
 LocalProtocolError                       RequestMalformed      nothing was sent
-RemoteProtocolError, FormatError         AnswerUnreadable      of what a server answered
-FilterFailed                             FilterRaised          a filter that runs here, see `subscription`
+RemoteProtocolError, FormatError         AnswerUnreadable      a response cannot be decoded
+FilterFailed                             FilterRaised          a filter that runs in the client, see `subscription`
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ __all__ = [
 
 
 class OptionUnusable(ClientError, ConfigError):
-    """An option, a variable of the environment or a file that it names cannot be used."""
+    """Raised for an invalid option, environment variable or file that one of them names."""
 
 
 class PluginAbsent(ClientError, PluginError):
-    """No installed plugin offers what was named, or it does not work."""
+    """Raised if no installed plugin provides the requested feature, or the plugin is broken."""
 
 
 class RequestMalformed(ClientError, LocalProtocolError):
-    """What was given cannot be written as a request; nothing was sent."""
+    """Raised if the arguments cannot be encoded as a request; nothing was sent."""
 
 
 class NoNameServer(ConnectFailed):
-    """None of the name servers answers."""
+    """Raised if none of the name servers answers."""
 
 
 class NotANameServer(BrokerRefused):
-    """A broker was asked for what name servers do. Its code is 3."""
+    """Raised if a name server request reaches a broker. Its code is 3."""
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
@@ -70,15 +70,15 @@ class NotANameServer(BrokerRefused):
 
 
 class AnswerUnreadable(ClientError, FormatError, RemoteProtocolError):
-    """A server answered, or a message of a server's holds, what is not what it should be."""
+    """Raised if a response, or a message, cannot be decoded."""
 
 
 class FilterRaised(ClientError, FilterFailed):
-    """The filter of a subscription raised for a message."""
+    """Raised if the filter of a subscription fails for a message."""
 
 
 def shown_request(code: int) -> str:
-    """The name of a request and its code."""
+    """Return the name of a request with its code."""
     name = request_name(code)
     return name if name.startswith("request ") else f"{name} ({int(code)})"
 
@@ -94,7 +94,7 @@ _OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (
 
 
 def client_error(problem: GantryError) -> GantryError:
-    """*problem* as a client raises it, by the table above; itself where it is of none of these kinds."""
+    """Return *problem* converted by the table above, or unchanged if the table does not list its class."""
     if not isinstance(problem, ClientError):
         for below, own in _OF_THE_CLIENT:
             if isinstance(problem, below):
@@ -104,7 +104,7 @@ def client_error(problem: GantryError) -> GantryError:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Raise what the block raises as `client_error` has it."""
+    """Convert errors raised in the block with `client_error`."""
     try:
         yield
     except GantryError as problem:

@@ -1,4 +1,4 @@
-"""Asks brokers that are not reachable whether they are there again; the rules stand in `latency_faults`.
+"""Probes unreachable brokers until they answer again; the rules are in `latency_faults`.
 
 Source: apache/rocketmq client/.../latency/LatencyFaultToleranceImpl.java (detectByOneRound),
 client/.../impl/producer/DefaultMQProducerImpl.java (initTopicRoute, ServiceDetector).
@@ -21,7 +21,7 @@ logger = logging.getLogger("gantrymq.client")
 
 
 class FaultDetector:
-    """Belongs to one producer, from its start to its end."""
+    """Probes brokers for one producer, from its start to its close."""
 
     def __init__(self, instance: ClientInstance, faults: LatencyFaults) -> None:
         self._instance = instance
@@ -29,7 +29,7 @@ class FaultDetector:
         self._job = instance.job(self._run())
 
     def end(self) -> None:
-        """Ask no more."""
+        """Stop probing."""
         self._job.cancel()
 
     async def _run(self) -> None:
@@ -39,7 +39,7 @@ class FaultDetector:
             await asyncio.gather(*map(self._detect, self._faults.to_detect(clock.monotonic() * 1000)))
 
     async def _detect(self, broker: str) -> None:
-        """Ask for the end of queue 0 of any topic of *broker*."""
+        """Request the max offset of queue 0 of any topic of *broker*."""
         routes = self._instance.routes
         address, topic = routes.master(broker), routes.any_topic_of(broker)
         if address is None or topic is None:

@@ -1,4 +1,4 @@
-"""Offsets of one group, asked of brokers and stored there.
+"""Offsets of one group, queried from and committed to brokers.
 
 Sources: apache/rocketmq client/.../impl/MQAdminImpl.java (minOffset, maxOffset, searchOffset),
 client/.../consumer/store/RemoteBrokerOffsetStore.java.
@@ -30,27 +30,30 @@ Ask = Callable[[str, RequestCode, Header], Awaitable[Command]]
 
 
 class GroupOffsets:
-    """Asks and tells brokers. Every method raises `NoRoute` where the queue's broker is not known, `BrokerRefused` with
-    its code, and ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
+    """Queries and commits offsets of one group.
+
+    Every method raises `NoRoute` if the queue's broker is not known, `BrokerRefused` with its code, and ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     def __init__(self, instance: ClientInstance, group: str, ask: Ask | None = None) -> None:
-        """For *group*, over the connections of *instance*; *ask* in place of asking for 5 s at the most."""
+        """For *group*, over the connections of *instance*; *ask* replaces the default request with its 5 s timeout."""
         self._instance = instance
         self._group = group
         self._ask_one = ask or self._ask_for_a_while
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has; 0 for an empty one."""
+        """Return the first offset still in the queue; 0 for an empty queue."""
         header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the queue's next message will get."""
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
         header = SearchOffsetByTimestampRequest(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -61,10 +64,10 @@ class GroupOffsets:
         return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
 
     async def committed(self, queue: MessageQueue, *, or_zero: bool = True) -> int | None:
-        """The group's offset, None when it has none.
+        """Return the group's committed offset, or None without one.
 
-        For a group without one, a broker answers 0 while the queue's first message is still in memory; without
-        *or_zero* only one of 4.9 does.
+        For a group without an offset, a broker answers 0 while the queue's first message is still in memory; without
+        *or_zero* only brokers of version 4.9 do.
         """
         header = QueryConsumerOffsetRequest(
             consumer_group=self._group,
@@ -81,7 +84,7 @@ class GroupOffsets:
             raise
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's offset; done when the broker has it. It is not looked at."""
+        """Store the group's offset; return once the broker has confirmed it. The offset is not validated."""
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._group,
             topic=queue.topic,

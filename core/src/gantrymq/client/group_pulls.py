@@ -1,4 +1,4 @@
-"""Pulls of one group, from the replica that a broker suggested last.
+"""Pull requests of one group, to the replica that the broker suggested last.
 
 Source: apache/rocketmq client/.../impl/consumer/PullAPIWrapper.java.
 """
@@ -17,20 +17,20 @@ from gantrymq.remoting.headers.pull import PullMessageRequest
 
 __all__ = ["PULL_TIMEOUT_S", "GroupPulls"]
 
-PULL_TIMEOUT_S = 10.0  # beyond the time that the broker may hold a pull
+PULL_TIMEOUT_S = 10.0  # in addition to the time that the broker may hold a pull
 _MAX_BYTES = 0x7FFFFFFF
 _MOST_ACCEPTED = 1024
 
 
 class GroupPulls:
-    """Sends pulls; what is in the replies is the caller's affair."""
+    """Sends pull requests; the caller decodes the responses."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         """For *group*, over the connections of *instance*."""
         self._instance = instance
         self._group = group
         self._suggested: dict[MessageQueue, int] = {}  # broker id to ask next
-        self._accepted: set[tuple[str, Subscription]] = set()  # as `check` notes them
+        self._accepted: set[tuple[str, Subscription]] = set()  # broker address and expression, set by `check`
 
     async def pull(
         self,
@@ -42,20 +42,20 @@ class GroupPulls:
         suspend_ms: int = 0,
         commit: int = 0,
     ) -> tuple[Command, str]:
-        """The reply and who gave it.
+        """Send a pull request; return the response and the broker's address.
 
         Args:
-            queue: whose messages.
-            offset: queue offset of the first.
+            queue: queue to pull from.
+            offset: queue offset of the first message.
             wanted: subscription to its topic.
-            max_count: messages, at most; the broker has a limit of its own.
+            max_count: maximum number of messages; the broker has its own limit.
             suspend_ms: how long the broker may hold the pull.
-            commit: offset that the group has reached, for a master to keep; 0 to keep nothing.
+            commit: offset to commit for the group, if the broker is a master; 0 for none.
 
         Raises:
             NoRoute: no replica of the queue's broker is known.
-            BrokerRefused: the broker cannot read the expression.
-            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+            BrokerRefused: the broker cannot parse the expression.
+            ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
         instance = self._instance
         broker_id = self._suggested.get(queue, 0)
@@ -85,11 +85,11 @@ class GroupPulls:
         return await instance.rpc.exchange(address, RequestCode.PULL_MESSAGE, header, timeout_s=timeout_s), address
 
     def note(self, queue: MessageQueue, found: PullResult | PulledRecords) -> None:
-        """Ask next whom the broker suggested."""
+        """Remember the replica that the broker suggested for the next pull."""
         self._suggested[queue] = found.suggested_broker_id
 
     async def check(self, address: str, wanted: Subscription) -> None:
-        """Ask a broker once whether it can read an expression. Raises BrokerRefused with its reason."""
+        """Ask a broker, once per expression, whether it can parse it. Raises BrokerRefused with its reason."""
         key = (address, wanted)
         if key in self._accepted:
             return

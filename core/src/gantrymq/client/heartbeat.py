@@ -1,4 +1,4 @@
-"""What a client tells brokers about itself every 30 s. No I/O.
+"""Heartbeat bodies, which describe a client to brokers every 30 s. No I/O.
 
     {"clientID":"10.0.0.1@1234#99","consumerDataSet":[{"consumeFromWhere":"..","consumeType":"CONSUME_ACTIVELY",
      "groupName":"CG","messageModel":"CLUSTERING","subscriptionDataSet":[..],"unitMode":false}],
@@ -23,17 +23,17 @@ __all__ = ["ConsumerInfo", "heartbeat_body"]
 
 @attrs.frozen
 class ConsumerInfo:
-    """One consumer group of a client; the names are RocketMQ's enumerations."""
+    """One consumer group of a client; strings are constants of RocketMQ's enumerations."""
 
     group: str
     consume_type: str  # CONSUME_ACTIVELY for a pull consumer, CONSUME_PASSIVELY for a push consumer
     message_model: str  # CLUSTERING or BROADCASTING
     consume_from: str  # CONSUME_FROM_LAST_OFFSET, ...
-    subscriptions: Callable[[], Sequence[Subscription]]  # as they are when a heartbeat leaves
+    subscriptions: Callable[[], Sequence[Subscription]]  # evaluated for each heartbeat
     unit_mode: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes."""
+        """Return the JSON members that RocketMQ writes."""
         return {
             "consumeFromWhere": self.consume_from,
             "consumeType": self.consume_type,
@@ -45,7 +45,7 @@ class ConsumerInfo:
 
 
 def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable[ConsumerInfo]) -> bytes:
-    """The body of request 34.
+    """Return the body of request 34.
 
     Args:
         client_id: of this client.

@@ -1,4 +1,4 @@
-"""Who a client is: its id towards brokers and the unique ids of its messages.
+"""Identity of a client: its client id and the unique ids of its messages.
 
     client id = ip@instance[@unit][@STREAM]      instance = <pid>#<number> unless the application names it
 
@@ -33,19 +33,20 @@ __all__ = [
 DEFAULT_INSTANCE = "DEFAULT"
 _LOOPBACK = "127.0.0.1"
 _PROBE_S = 1.0  # per name server
-_PARTS = struct.Struct(">HIIH")  # of a unique id, behind the address; see `gantrymq.model.ids`
+_PARTS = struct.Struct(">HIIH")  # of a unique id, after the address; see `gantrymq.model.ids`
 
 
 async def local_address(world: World, servers: Sequence[str]) -> str:
-    """The IP address that connections to the first reachable name server leave from; 127.0.0.1 where none is.
+    """Return the local IP address of a connection to the first reachable name server, or 127.0.0.1 if none is
+    reachable.
 
-    Java takes the first address of the network interfaces that is not internal; on a machine with several, ours is the
-    one the cluster sees.
+    Java takes the first address of the network interfaces that is not internal. On a host with several interfaces, ours
+    is the one that the cluster sees.
     """
     for server in servers:
         opened = None
         opening = world.network.connect(*parse_address(server), asyncio.Protocol)
-        with contextlib.suppress(Exception):  # nobody listens there, or there is no such host
+        with contextlib.suppress(Exception):  # connection refused, or unknown host
             opened = await within(world.clock, _PROBE_S, opening)
         if opened is None:
             continue
@@ -57,25 +58,25 @@ async def local_address(world: World, servers: Sequence[str]) -> str:
 
 
 def instance_name(world: World, given: str = DEFAULT_INSTANCE) -> str:
-    """*given*, or where that is DEFAULT a name of this process that no second client of it has."""
+    """Return *given*, or if it is DEFAULT, a name that is unique to this process and client."""
     if given != DEFAULT_INSTANCE:
         return given
     return f"{world.process_id}#{world.random.getrandbits(48)}"
 
 
 def client_id(address: str, instance: str, unit: str = "") -> str:
-    """The id of a client.
+    """Return the id of a client.
 
     Args:
         address: its IP address, without a zone.
-        instance: from `instance_name`; clients of one process that share it share their connections.
-        unit: name of the unit, where clusters are divided into units.
+        instance: from `instance_name`; clients of one process with the same instance name share connections.
+        unit: unit name, for clusters divided into units.
     """
     return f"{address}@{instance}@{unit}" if unit else f"{address}@{instance}"
 
 
 def unique_ids(world: World, address: str) -> UniqueIds:
-    """A source of message ids: 32 characters where *address* is IPv4, 56 where it is IPv6."""
+    """Return a generator of message ids: 32 characters if *address* is IPv4, 56 if it is IPv6."""
     return UniqueIds(
         ipaddress.ip_address(address.partition("%")[0]).packed,
         world.process_id,
@@ -90,15 +91,15 @@ class UniqueId(NamedTuple):
     host: str  # of the client
     process_id: int  # its lower 16 bits
     loader: int
-    month_ms: int  # since the month began where the client was
+    month_ms: int  # since the start of the month in the client's local time
     counter: int
 
     def time_ms(self, now_ms: int, utc_offset_ms: int) -> int:
-        """When it was made: in this month, or in the one before where that would lie ahead.
+        """Return when the id was created: this month, or the previous month if that would be in the future.
 
         Args:
             now_ms: wall time.
-            utc_offset_ms: what the client's local time is ahead of UTC; this host's is the best guess there is.
+            utc_offset_ms: offset of the client's local time from UTC; this host's offset is the best guess available.
         """
         start, _ = month_around(now_ms, utc_offset_ms)
         if start + self.month_ms >= now_ms:
@@ -107,10 +108,10 @@ class UniqueId(NamedTuple):
 
 
 def parse_unique_id(text: str) -> UniqueId:
-    """The parts of a client's unique id.
+    """Parse a client's unique id.
 
     Raises:
-        ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; keys of other makers need not be.
+        ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; other clients may use other formats.
     """
     if len(text) not in (32, 56):
         raise ValueError(f"{text!r} has {len(text)} characters; a unique id has 32 (IPv4) or 56 (IPv6)")

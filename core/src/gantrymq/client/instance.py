@@ -1,4 +1,4 @@
-"""What the producers and consumers of one client id share: connections, routes, heartbeats.
+"""Client instance: connections, routes and heartbeats shared by the producers and consumers of one client id.
 
 Heartbeats are sent by `registration`; routes are refreshed every 30 s. Closing the last producer or consumer closes the
 instance. A group is registered once per instance.
@@ -44,12 +44,13 @@ logger = logging.getLogger(__name__)
 REFRESH_S = 30.0
 
 _Key = tuple[asyncio.AbstractEventLoop, int, str, tuple[str, ...] | AddressServer, "SharedSettings"]
-_shared: dict[_Key, ClientInstance] = {}  # by loop, world, client id, name servers and how it connects; in use
+# instances in use, by loop, world, client id, name servers and connection settings
+_shared: dict[_Key, ClientInstance] = {}
 
 
 @attrs.frozen
 class SharedSettings:
-    """How a client connects: what clients that share an instance have in common."""
+    """Connection settings that are equal for all clients of an instance."""
 
     tls: TlsClient | None = None
     namespace: str = ""
@@ -59,16 +60,15 @@ class SharedSettings:
 
 
 async def join(options: ConnectionConfig) -> ClientInstance:
-    """Return a started instance; the caller leaves it again with `ClientInstance.leave`.
+    """Return a started instance; the caller gives it up with `ClientInstance.leave`.
 
-    Clients that give the same name share one instance, if they connect in the same way; the default name is never
-    shared.
+    Clients with the same name and connection settings share one instance; the default name is never shared.
 
     Raises:
-        OptionUnusable: a name server's address is not host:port, a setting or file of TLS cannot be used, or the
-            environment has half of an account.
+        OptionUnusable: a name server's address is not host:port, a TLS setting or file cannot be used, or the
+            environment holds only one of access key and secret key.
         InvalidParameter: the namespace is not legal.
-        ConnectFailed, CallTimeout, AnswerUnreadable: the address server does not say which name servers there are.
+        ConnectFailed, CallTimeout, AnswerUnreadable: the address server does not return the name servers.
     """
     world = options.world or _real_world(os.getpid())
     page = address_server(given_namesrv(options.namesrv, world.environ), options.unit_name)
@@ -77,7 +77,7 @@ async def join(options: ConnectionConfig) -> ClientInstance:
         servers = resolve_namesrv(options.namesrv, world.environ) if page is None else await page.fetch(world)
     ip = options.client_ip or await local_address(world, servers)
     known_as = client_id(ip, instance_name(world, options.instance_name), options.unit_name)
-    for gone in [key for key in _shared if key[0].is_closed()]:  # its clients were never closed
+    for gone in [key for key in _shared if key[0].is_closed()]:  # the loop was closed before its clients
         del _shared[gone]
     key = (asyncio.get_running_loop(), id(world), known_as, page or tuple(sorted(servers)), shared)
     found = _shared.get(key)
@@ -110,7 +110,7 @@ def _real_world(process_id: int) -> World:
 
 
 class ClientInstance:
-    """One client id; made by `join`."""
+    """One client id; created by `join`."""
 
     def __init__(
         self,
@@ -130,8 +130,8 @@ class ClientInstance:
         self.ids = unique_ids(world, address)
         self.servers = NameServerList(servers, world.random)
         self._namespace = namespace = Namespace(shared.namespace) if shared.namespace else None
-        self.unwrap = None if namespace is None else namespace.unwrap  # takes the namespace off a name
-        self.broker_requests = BrokerRequests(namespace)  # what brokers ask
+        self.unwrap = None if namespace is None else namespace.unwrap  # removes the namespace from a name
+        self.broker_requests = BrokerRequests(namespace)  # handles requests from brokers
         self._remoting = RemotingClient(world, handler=self.broker_requests, tls=shared.tls)
         hooks = RpcHooks.needed(namespace, shared.namespace_v2, shared.credentials, shared.vip_channel)
         self.outages = Outages(world.clock)
@@ -146,9 +146,9 @@ class ClientInstance:
         self._page: AddressServer | None = None
 
     def set_name_servers(self, addresses: tuple[str, ...]) -> None:
-        """Ask *addresses* from now on; connections to others are closed, and what waits there asks the next one.
+        """Use *addresses* from now on; connections to others are closed, and pending requests go to the next one.
 
-        What an address server says does not count any more.
+        The address server, if any, is not queried any more.
         """
         self._page = None
         self._ask_others(addresses)
@@ -158,22 +158,22 @@ class ClientInstance:
             self.rpc.disconnect(gone)
 
     def wrapped(self, name: str) -> str:
-        """The name of a topic or group as servers know it, for what does not go through `rpc`."""
+        """Return the name of a topic or group as servers know it, for data that does not pass through `rpc`."""
         return name if self._namespace is None else self._namespace.wrap(name)
 
     def unwrapped(self, name: str | None) -> str:
-        """The name as the program knows it, for what does not come as an answer; empty for None."""
+        """Return the name as the program knows it, for data that is not part of a response; empty for None."""
         return (name or "") if self.unwrap is None else self.unwrap(name or "")
 
     def start(self, page: AddressServer | None = None) -> None:
-        """Begin heartbeats and route refreshes, and look at *page* for other name servers."""
+        """Start heartbeats and route refreshes, and poll *page* for other name servers."""
         self._page = page
         self._jobs = [self.job(self.registration.run()), self.job(self._refresh())]
         if page is not None:
             self._jobs.append(self.job(self._look_at(page)))
 
     async def leave(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """Give up one use of the instance; the last one closes it, writing for up to *grace_s* seconds."""
+        """Give up one use of the instance; the last one closes it, flushing for up to *grace_s* seconds."""
         self.users -= 1
         if self.users > 0:
             return
@@ -192,12 +192,12 @@ class ClientInstance:
             try:
                 addresses = await page.fetch(self.world)
             except ClientError as problem:
-                logger.warning("%s; the name servers stay as they are", problem)
+                logger.warning("%s; the name servers are not changed", problem)
                 continue
             if self._page is None:
                 return
             if set(addresses) != set(self.servers.addresses):
-                logger.info("name servers are %s from now on, says %s", ", ".join(addresses), page)
+                logger.info("using name servers %s from now on, as listed by %s", ", ".join(addresses), page)
                 self._ask_others(addresses)
 
     async def _refresh(self) -> None:
@@ -206,16 +206,16 @@ class ClientInstance:
             await self.routes.refresh_all()
 
     def job(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """A task for *work*, which ends by being cancelled; what it raises is logged as a bug."""
+        """Start a task for *work*, which runs until cancelled; an exception is logged as a bug."""
         job = asyncio.get_running_loop().create_task(work)
         job.add_done_callback(_report)
         return job
 
 
 def _report(job: asyncio.Task[None]) -> None:
-    """A job only ends by being cancelled; anything else is a bug and keeps its traceback."""
+    """Log a job that ended other than by cancellation, with its traceback."""
     if job.cancelled():
-        if not job.cancelling():  # a CancelledError that did not come from a cancellation of the job
+        if not job.cancelling():  # it raised CancelledError itself, without being cancelled
             logger.error("a background job of the client ended by a CancelledError: %r", job.get_coro())
     elif (error := job.exception()) is not None:
         logger.error("a background job of the client ended", exc_info=error)

@@ -1,4 +1,4 @@
-"""Messages as applications see them.
+"""Messages as applications send and receive them.
 
 Source: apache/rocketmq common/.../message/Message.java, MessageExt.java.
 """
@@ -20,33 +20,34 @@ _MOVED = (RETRY_PREFIX, DLQ_PREFIX)
 
 @attrs.define
 class Message:
-    """What an application sends."""
+    """A message to send."""
 
     topic: str
     body: bytes
     tags: str | None = None
-    keys: str | tuple[str, ...] | None = None  # several are joined with one blank
+    keys: str | tuple[str, ...] | None = None  # several keys are joined with a space
     flag: int = 0
     properties: dict[str, str] = attrs.field(factory=dict)  # the application's own
     wait_stored: bool = True  # False: the broker answers before a synchronous flush
     delay_level: int = 0  # of the broker's table: 1 for 1 s, 3 for 10 s, 18 for 2 h by default; 0 for none
-    delay_ms: int | None = None  # delivered so much later
-    deliver_at_ms: int | None = None  # delivered then, ms since 1970
-    system_properties: dict[str, str] = attrs.field(factory=dict)  # RocketMQ's that have no field here
+    delay_ms: int | None = None  # delivered after this delay
+    deliver_at_ms: int | None = None  # delivered at this time, ms since 1970
+    system_properties: dict[str, str] = attrs.field(factory=dict)  # RocketMQ's properties that have no field here
 
     @classmethod
     def from_received(cls, received: ReceivedMessage, topic: str | None = None) -> Message:
-        """A new message with what the application gave an old one: body, tags, keys, flag and its own properties.
+        """Return a new message with the body, tags, keys, flag and user properties of a received one.
 
-        What RocketMQ wrote on it is left out: the new one is another message with an id of its own, stored as safely
-        and delivered as soon as any.
+        Properties that RocketMQ added are left out: the new message gets its own id and default storage and delivery
+        settings.
 
         Args:
-            received: is not changed.
-            topic: where it goes; None for the topic that *received* was sent to, of a retry or dead letter the first.
+            received: is not modified.
+            topic: topic of the new message; None for the topic that *received* was sent to, which for a retry message
+                or dead letter is the original one.
 
         Raises:
-            ClientError: its body could not be read, and would be another one for its consumers.
+            ClientError: the body could not be decoded.
         """
         if received.body_problem:
             raise ClientError(f"a message cannot be sent on as it was not read whole: {received.body_problem}")
@@ -61,7 +62,7 @@ class Message:
         )
 
     def all_properties(self) -> dict[str, str]:
-        """User properties together with RocketMQ's, in the order they go on the wire."""
+        """Return user properties and RocketMQ's properties, in wire order."""
         found = {**self.properties, **self.system_properties}
         if self.delay_level:
             found[names.DELAY] = str(self.delay_level)
@@ -78,7 +79,7 @@ class Message:
 
 
 class _LeftUnread:
-    """Where a message keeps what nobody asked for yet: the head and the property text of its record."""
+    """Slots for the undecoded part of a message: the head and the properties of its record."""
 
     __slots__ = ("_read_rest", "_rest")
 
@@ -88,10 +89,10 @@ class _LeftUnread:
 
 @attrs.define
 class ReceivedMessage(_LeftUnread):
-    """What an application gets, with where and when it was stored."""
+    """A received message, with its queue, offsets and timestamps."""
 
     topic: str
-    body: bytes  # decompressed; as it is stored where `body_problem` says that it cannot be read
+    body: bytes  # decompressed; the stored bytes if `body_problem` is set
     properties: dict[str, str]
     flag: int
     queue_id: int
@@ -108,12 +109,12 @@ class ReceivedMessage(_LeftUnread):
     prepared_offset: int
     offset_id: str
     broker_name: str = ""
-    body_problem: str = ""  # why the body is not what was sent, and what would help; else empty
+    body_problem: str = ""  # why the body differs from what was sent, and how to fix it; else empty
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """A field that was left in its record, see `gantrymq.client.decoding`; most are never asked for."""
+            """Decode a field from the record on first use, see `gantrymq.client.decoding`."""
             if name not in _FIELDS:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             value = self._read_rest(self._rest, name)
@@ -121,7 +122,7 @@ class ReceivedMessage(_LeftUnread):
             return value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles have every field."""
+        """Pickle and copy with every field decoded."""
         return type(self), tuple(getattr(self, name) for name in _FIELDS)
 
     @property
@@ -131,23 +132,23 @@ class ReceivedMessage(_LeftUnread):
 
     @property
     def keys(self) -> str | None:
-        """Index keys separated by blanks, if any."""
+        """Index keys separated by spaces, if any."""
         return self.properties.get(names.KEYS)
 
     @property
     def user_properties(self) -> dict[str, str]:
-        """Those properties that the application gave it, without tags and keys."""
+        """Properties set by the application, without tags and keys."""
         return split_properties(self.properties)[0]
 
     @property
     def system_properties(self) -> dict[str, str]:
-        """Those that clients and brokers wrote, tags and keys among them."""
+        """Properties set by clients and brokers, including tags and keys."""
         return split_properties(self.properties)[1]
 
     @property
     def message_id(self) -> str:
-        """The client's unique id, or the offset id of a message without one."""
+        """The client's unique id, or the offset id if the message has none."""
         return self.properties.get(names.UNIQ_KEY) or self.offset_id
 
 
-_FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage)}  # in order
+_FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage)}  # in field order

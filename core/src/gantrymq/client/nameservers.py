@@ -1,7 +1,7 @@
-"""Name servers: reading their list, and which one to ask next. No I/O.
+"""Name servers: parsing of their list, and selection of the next one. No I/O.
 
-One server is asked per call. It stays the chosen one until a call to it fails; the next call goes to the one after it.
-The list is shuffled once per client, so that many clients spread over all servers.
+Each request goes to one server. A server stays selected until a request to it fails; the next request goes to the next
+server in the list. The list is shuffled once per client, so that many clients spread over all servers.
 
 Sources: apache/rocketmq remoting/.../netty/NettyRemotingClient.java (updateNameServerAddressList,
 getAndCreateNameserverChannel), common/.../utils/NameServerAddressUtils.java.
@@ -22,12 +22,12 @@ ENVIRONMENT = "NAMESRV_ADDR"
 
 
 def given_namesrv(given: str | None, environ: Mapping[str, str]) -> str:
-    """What says the name servers: *given*, else $NAMESRV_ADDR; empty where neither does."""
+    """Return *given*, else $NAMESRV_ADDR, else an empty string."""
     return (given or "").strip() or environ.get(ENVIRONMENT, "").strip()
 
 
 def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """The addresses in force: those given, else those of $NAMESRV_ADDR, else 127.0.0.1:9876.
+    """Return the addresses in *given*, else in $NAMESRV_ADDR, else 127.0.0.1:9876.
 
     Raises:
         ConfigError: an address is not host:port.
@@ -40,10 +40,10 @@ def resolve_namesrv(given: str | None, environ: Mapping[str, str]) -> tuple[str,
 
 
 def parse_namesrv(text: str, where: str) -> tuple[str, ...]:
-    """Split ``host:port;host:port``; commas separate as well, and ``http://`` up to the last slash is cut off.
+    """Split ``host:port;host:port``; commas separate as well, and ``http://`` up to the last slash is removed.
 
     Raises:
-        ConfigError: empty, or a part that is not host:port; *where* stands in front of the sentence.
+        ConfigError: empty, or a part is not host:port; *where* is the prefix of the message.
     """
     found: list[str] = []
     for part in text.replace(",", ";").split(";"):
@@ -64,10 +64,10 @@ def parse_namesrv(text: str, where: str) -> tuple[str, ...]:
 
 
 class NameServerList:
-    """Remembers which server is asked."""
+    """The list of name servers and the selected one."""
 
     def __init__(self, addresses: tuple[str, ...], chance: random.Random) -> None:
-        """*addresses*: at least one; *chance* shuffles them and draws where to begin."""
+        """*addresses*: at least one; *chance* shuffles them and selects the first."""
         self.addresses = addresses
         self._chance = chance
         self._shuffled = list(addresses)
@@ -79,9 +79,10 @@ class NameServerList:
         return len(self.addresses)
 
     def update(self, addresses: tuple[str, ...]) -> tuple[str, ...]:
-        """Ask *addresses* from now on; returns those that are asked no more. The chosen one stays if it is among them.
+        """Replace the list by *addresses*; return the removed ones. The selected server stays selected if it is still
+        listed.
 
-        The same servers in another order are no change.
+        A different order of the same servers is not a change.
         """
         gone = tuple(address for address in self.addresses if address not in addresses)
         if set(addresses) != set(self.addresses):
@@ -93,13 +94,13 @@ class NameServerList:
         return gone
 
     def choose(self) -> str:
-        """The server for the next call."""
+        """Return the server for the next request."""
         if self._chosen is None:
             self._index += 1
             self._chosen = self._shuffled[self._index % len(self._shuffled)]
         return self._chosen
 
     def failed(self, address: str) -> None:
-        """Forget *address* if it is the chosen one: the next call goes to the one after it."""
+        """Deselect *address* if it is selected: the next request goes to the next server."""
         if self._chosen == address:
             self._chosen = None

@@ -1,16 +1,16 @@
-"""Namespaces: several applications' topics and groups apart in one cluster. No I/O.
+"""Namespaces: separate topics and groups of several applications in one cluster. No I/O.
 
-    in the program        at the servers            left alone
+    in the program        on the servers            unchanged
     Orders                NS%Orders                 topics and groups that every broker has, CID_RMQ_SYS_*,
-    billing               NS%billing                <cluster>_REPLY_TOPIC, names that begin with NS% already
+    billing               NS%billing                <cluster>_REPLY_TOPIC, names that already begin with NS%
     %RETRY%billing        %RETRY%NS%billing
     %DLQ%billing          %DLQ%NS%billing
 
-The program sees its own names, servers see those with the namespace: they are put on when a request leaves and taken
-off when an answer, a message or a broker's request is read, so that nothing between knows of it. What an administrator
-lists of a whole cluster (topics, groups) keeps the names that the servers have.
+The program uses its own names, servers use names with the namespace. It is added when a request is sent and removed
+when a response, a message or a broker's request is read; no other code knows of it. Cluster-wide admin lists (topics,
+groups) keep the server names.
 
-Of namespaces v2 (`RpcHooks`) names stay as they are; every request says the namespace.
+With namespaces v2 (`RpcHooks`) names are unchanged; every request contains the namespace.
 
 Sources: apache/rocketmq remoting/.../protocol/NamespaceUtil.java, client/.../impl/producer/DefaultMQProducerImpl.java
 (sendKernelImpl: INSTANCE_ID), common/.../utils/NameServerAddressUtils.java.
@@ -34,14 +34,17 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ENDPOINT: Final = re.compile(r"(?:http://)?(MQ_INST_\w+_\w+)\.")
 _REPLY_SUFFIX: Final = "_REPLY_TOPIC"
 _PREFIXES: Final = (RETRY_PREFIX, DLQ_PREFIX)
-_PLACES: Final = 4096  # names whose translation is kept
+_PLACES: Final = 4096  # names per direction whose translation is cached
 
-# --- where names stand ------------------------------------------------------------------------------------------
+# --- fields and bodies that contain names -----------------------------------------------------------------------
 
 _NAMED: Final = ("topic", "originTopic", "group", "consumerGroup", "producerGroup", "srcGroup", "destGroup")
-_NAMED_V2: Final = ("a", "b", "c")  # producer group, topic, the topic after whose likeness it is made
+_NAMED_V2: Final = ("a", "b", "c")  # producer group, topic, template topic for a new topic
 _V2: Final = frozenset({RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2})
-_IN_PROPERTIES: Final = (properties.PRODUCER_GROUP, properties.RETRY_TOPIC)  # of messages, names of what servers know
+_IN_PROPERTIES: Final = (
+    properties.PRODUCER_GROUP,
+    properties.RETRY_TOPIC,
+)  # message properties whose values are server names
 _INSTANCE_ID: Final = "INSTANCE_ID"
 
 _JSON_NAME: Final = re.compile(rb'"(topic|group|groupName|consumerGroup|producerGroup)":"([^"\\]+)"')
@@ -58,7 +61,7 @@ _JSON_BODIES: Final = frozenset(
         RequestCode.BATCH_ACK_MESSAGE,
     }
 )
-_JSON_ANSWERS: Final = frozenset(  # those that tell of what the request named
+_JSON_ANSWERS: Final = frozenset(  # responses about the topic or group in the request
     {
         RequestCode.LOCK_BATCH_MQ,
         RequestCode.QUERY_ASSIGNMENT,
@@ -93,7 +96,7 @@ class Namespace:
         self.unwrap = lru_cache(_PLACES)(self._unwrap)
 
     def _wrap(self, name: str) -> str:
-        """The name of a topic or group as servers know it."""
+        """Return the name of a topic or group as servers know it."""
         prefix, own = _parted(name)
         if not own or own.startswith(self._mark) or is_system_topic(name):
             return name
@@ -102,12 +105,12 @@ class Namespace:
         return name if name.endswith(_REPLY_SUFFIX) else prefix + self._mark + own
 
     def _unwrap(self, name: str) -> str:
-        """The name of a topic or group as the program knows it; one of another namespace stays as it is."""
+        """Return the name of a topic or group as the program knows it; names of other namespaces are unchanged."""
         prefix, own = _parted(name)
         return prefix + own[len(self._mark) :] if own.startswith(self._mark) else name
 
     def leaving(self, request: Command) -> None:
-        """Put the namespace on the names in a request that is about to be sent."""
+        """Add the namespace to the names in an outgoing request."""
         ext = request.ext
         if ext:
             if request.code in _V2:
@@ -120,12 +123,12 @@ class Namespace:
             request.body = self._json_wrapped(request.payload, pattern)
 
     def answered(self, code: int, answer: Command) -> None:
-        """Take it off the names in the answer to a request *code*."""
+        """Remove the namespace from the names in the response to a request *code*."""
         if answer.body and code in _JSON_ANSWERS:
             answer.body = self._json_unwrapped(answer.payload)
 
     def asked(self, request: Command) -> None:
-        """Take it off the names in a broker's request; records in its body keep theirs."""
+        """Remove the namespace from the names in a broker's request; records in its body are unchanged."""
         ext = request.ext or {}
         for field in _NAMED:
             if field in ext:
@@ -134,7 +137,7 @@ class Namespace:
             request.body = self._json_unwrapped(request.payload)
 
     def answering(self, answer: Command) -> None:
-        """Put it on the names in our answer to a broker."""
+        """Add the namespace to the names in our response to a broker."""
         if answer.body:
             answer.body = self._json_wrapped(answer.payload)
 
@@ -162,7 +165,7 @@ class Namespace:
 
 
 def namespace_of_endpoint(namesrv: str | None) -> str | None:
-    """The namespace that an address of a cloud's instance says: ``MQ_INST_1_2.host:80`` has MQ_INST_1_2."""
+    """Return the namespace in the address of a cloud instance: MQ_INST_1_2 for ``MQ_INST_1_2.host:80``."""
     found = _ENDPOINT.match((namesrv or "").strip())
     return found[1] if found else None
 

@@ -1,23 +1,23 @@
-"""Spans of OpenTelemetry for what is sent and consumed; needs ``pip install opentelemetry-api``.
+"""OpenTelemetry spans for sent and consumed messages; needs ``pip install opentelemetry-api``.
 
     from gantrymq.client.opentelemetry import OpenTelemetry
 
     async with Client("127.0.0.1:9876", hooks=[OpenTelemetry()]) as client:
 
-    span                kind       parent                      when
-    send TOPIC          PRODUCER   the current span            a message is sent
-    create TOPIC        PRODUCER   the current span            for each message of a batch
-    send TOPIC          CLIENT     the current span            a batch is sent, or a message that belongs to a trace
-                                                               already; linked to what its messages carry
-    process TOPIC       CONSUMER   what the message carries    a message is in the application's hand
-    process TOPIC       CONSUMER   the current span            several at a time; linked to what they carry
+    span                kind       parent                      created for
+    send TOPIC          PRODUCER   the current span            a sent message
+    create TOPIC        PRODUCER   the current span            each message of a batch
+    send TOPIC          CLIENT     the current span            a sent batch, or a sent message that already belongs to
+                                                               a trace; linked to the contexts in its messages
+    process TOPIC       CONSUMER   the message's context       the processing of a message
+    process TOPIC       CONSUMER   the current span            the processing of several messages; linked to theirs
 
-What a message carries is written into its properties by the global propagator (``traceparent`` and ``tracestate`` of
-W3C by default), where clients in other languages find it. A message that carries some already, such as one that is sent
-on with `Message.from_received`, keeps it. While a message is processed its span is the current one: in the body of a
-loop, in an async handler, in the thread of a plain one. With ``auto_ack=False``, where many are in hand at a time, it
-is the current one within ``with consumer.processing(message)``; several messages there have a span of their own, linked
-to theirs.
+The global propagator writes the trace context into the properties of a message (``traceparent`` and ``tracestate`` of
+W3C by default), where clients in other languages find it. A message that already has a context, such as one that is
+forwarded with `Message.from_received`, keeps it. While a message is processed its span is current: in the body of a
+loop, in an async handler, in the thread of a plain one. With ``auto_ack=False``, where several messages are in flight
+at a time, it is current within ``with consumer.processing(message)``; several messages there share a span that is
+linked to theirs.
 
 Source: OpenTelemetry's semantic conventions for messaging and for RocketMQ (development), as of version 1.37.
 """
@@ -62,14 +62,14 @@ Attributes = dict[str, Any]
 
 
 class OpenTelemetry:
-    """A hook; one serves any number of producers and consumers."""
+    """A hook that creates spans; one instance serves any number of producers and consumers."""
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
-        """*tracer_provider* makes the spans; None for the global one."""
+        """*tracer_provider* creates the spans; None for the global one."""
         self._tracer = get_tracer("gantrymq.client", tracer_provider=tracer_provider)
 
     def before_send(self, context: SendContext) -> None:
-        """Begin the span; the messages carry it on."""
+        """Start the span and add its context to the messages."""
         common = _of_send(context)
         batch = context.kind == "batch"
         if batch:
@@ -92,7 +92,7 @@ class OpenTelemetry:
         context.notes[self] = span
 
     def after_send(self, context: SendContext) -> None:
-        """End it."""
+        """End the span."""
         span: Span | None = context.notes.pop(self, None)
         if span is None:
             return
@@ -106,7 +106,7 @@ class OpenTelemetry:
         span.end()
 
     def _created(self, context: SendContext, common: Attributes, message: Message) -> SpanContext:
-        """A span for one message of a batch, which carries it."""
+        """Create the span of one message of a batch and add its context to the message."""
         attributes = {**common, **_of_message(message, context.started_ms)}
         attributes |= {"messaging.operation.name": "create", "messaging.operation.type": "create"}
         span = self._tracer.start_span(f"create {context.topic}", kind=SpanKind.PRODUCER, attributes=attributes)
@@ -115,7 +115,7 @@ class OpenTelemetry:
         return span.get_span_context()
 
     def before_consume(self, context: ConsumeContext) -> None:
-        """Begin the span, and make it the current one where the messages are consumed in the same task."""
+        """Start the span; make it current if the messages are consumed in the same task."""
         first = context.messages[0]
         topic = _topic(context)
         attributes: Attributes = {
@@ -147,11 +147,11 @@ class OpenTelemetry:
             contexts.attach(context.notes[self, "current"])
 
     def after_consume(self, context: ConsumeContext) -> None:
-        """End it; what was the current context before is so again."""
+        """End the span and restore the previous context."""
         span, before = context.notes.pop(self, (None, None))
         if span is None:
             return
-        if context.in_task and get_current_span() is span:  # a loop that was left may be forgotten in another task
+        if context.in_task and get_current_span() is span:  # an abandoned loop may be finalized in another task
             contexts.attach(before)
         if context.error is not None:
             _failed(span, context.error)
@@ -161,7 +161,7 @@ class OpenTelemetry:
         span.end()
 
     def begin_processing(self, consumed: Sequence[ConsumeContext]) -> None:
-        """Make the span of the message the current one, or that of several messages."""
+        """Make the span of the message current, or a new span for several messages."""
         first, span = consumed[0], None
         current = first.notes[self, "current"]
         if len(consumed) > 1:
@@ -177,7 +177,7 @@ class OpenTelemetry:
         first.notes.setdefault((self, "processing"), []).append((span, contexts.attach(current)))
 
     def end_processing(self, consumed: Sequence[ConsumeContext]) -> None:
-        """What was the current context before is so again."""
+        """Restore the previous context."""
         span, token = consumed[0].notes[self, "processing"].pop()
         contexts.detach(token)
         if span is not None:
@@ -194,7 +194,7 @@ def _of_send(context: SendContext) -> Attributes:
 
 
 def _of_message(message: Message | ReceivedMessage, sent_ms: int) -> Attributes:
-    """What is said of one message; *sent_ms* is where its delay begins, ms since 1970."""
+    """Return the attributes of one message; *sent_ms* is the start of its delay, ms since 1970."""
     found = message.properties if isinstance(message, ReceivedMessage) else message.all_properties()
     attributes: Attributes = {
         "messaging.message.body.size": len(message.body),
@@ -230,20 +230,20 @@ def _delay(found: Mapping[str, str], sent_ms: int) -> Attributes:
 
 
 def _topic(context: ConsumeContext) -> str:
-    """Where the messages were sent to."""
+    """Return the topic that the messages were sent to."""
     if context.topic.startswith(RETRY_PREFIX):
         return context.messages[0].properties.get(names.RETRY_TOPIC) or context.topic
     return context.topic
 
 
 def _carried(properties: Mapping[str, str]) -> SpanContext | None:
-    """The span that a message belongs to; None where it carries none."""
+    """Return the span context in the properties of a message, if any."""
     found = get_current_span(propagate.extract(properties, contexts.Context())).get_span_context()
     return found if found.is_valid else None
 
 
 def _carry(span: Span, message: Message) -> None:
-    """Write *span* into the properties of *message*; nothing where nobody records it."""
+    """Write the context of *span* into the properties of *message*; writes nothing if the span is not recorded."""
     carrier: dict[str, str] = {}
     propagate.inject(carrier, set_span_in_context(span))
     message.properties.update((name, value) for name, value in carrier.items() if value)  # a property is never empty

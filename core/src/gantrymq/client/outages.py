@@ -1,8 +1,8 @@
-"""Warnings about servers that fail, at a rate that people can read.
+"""Rate-limited warnings about failing servers.
 
-All loops of a client (pulls, pops, heartbeats, routes, offsets, locks) report their failures here. A server that cannot
-be reached is one warning, whichever loop notices it first, and another one each minute while that lasts; it ends with
-one line when the server answers again. Any other failure is one warning a minute for the same kind of work.
+All loops of a client (pulls, pops, heartbeats, routes, offsets, locks) report their failures here. An unreachable
+server produces one warning, whichever loop notices it first, and another one each minute while the outage lasts; a
+final line reports that the server answers again. Any other failure produces one warning a minute per kind of work.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ __all__ = ["UNREACHABLE", "Outages"]
 logger = logging.getLogger("gantrymq.client")
 
 UNREACHABLE: Final = (ConnectFailed, ConnectionLost, CallTimeout)
-AGAIN_S: Final = 60.0  # between two warnings about the same
-_MOST: Final = 1000  # failures remembered; the oldest is forgotten first
+AGAIN_S: Final = 60.0  # between two warnings about the same failure
+_MOST: Final = 1000  # remembered failures; the oldest is removed first
 
 
 class Outages:
-    """Belongs to one client instance.
+    """Failure log of one client instance.
 
     Attributes:
-        away: addresses that cannot be connected to, with the time at which that was noticed (seconds of the clock).
+        away: unreachable addresses, with the time when that was noticed (monotonic seconds).
     """
 
     def __init__(self, clock: Clock, say: Callable[[str], object] = logger.warning) -> None:
-        """*say* is given the warnings."""
+        """*say* receives the warnings."""
         self._clock = clock
         self._say = say
-        self._told: dict[Hashable, float] = {}  # failures, and when each was logged last; oldest first
+        self._told: dict[Hashable, float] = {}  # last log time of each failure; oldest first
         self.away: dict[str, float] = {}
 
     def failed(self, doing: str, problem: GantryError) -> None:
-        """Log that *problem* ended an attempt, unless the same was logged less than a minute ago.
+        """Log the *problem* of a failed attempt, unless the same failure was logged less than a minute ago.
 
         Args:
-            doing: the kind of work, such as "pulling Orders for billing"; without what differs from try to try.
-            problem: what was raised.
+            doing: the kind of work, such as "pulling Orders for billing", without details that vary between attempts.
+            problem: the error.
         """
         now = self._clock.monotonic()
         address = getattr(problem, "address", "")
@@ -55,18 +55,18 @@ class Outages:
             if not isinstance(problem, CallTimeout):
                 self.away.setdefault(address, now)
         elif self.away and isinstance(problem, NoRoute):
-            key = next(iter(self.away))  # name servers have forgotten a broker that is away
+            key = next(iter(self.away))  # name servers dropped the unreachable broker from the route
         if now - self._told.get(key, -math.inf) < AGAIN_S:
             logger.debug("%s: %s", doing, problem)
             return
         self._told.pop(key, None)
-        self._told[key] = now  # the last one, so that the first one is the oldest
+        self._told[key] = now  # inserted last, so that the first key is the oldest
         if len(self._told) > _MOST:
             del self._told[next(iter(self._told))]
         self._say(f"{doing}: {problem} (repeated at most once a minute)")
 
     def answered(self, address: str) -> None:
-        """Note that the server at *address* answered; harmless for one that was not away."""
+        """Note that the server at *address* answered; a no-op unless it was unreachable."""
         since = self.away.pop(address, None)
         if since is not None:
             self._told.pop(address, None)

@@ -1,11 +1,11 @@
-"""Sending messages.
+"""Producers.
 
     async with Producer("orders", "127.0.0.1:9876") as producer:
         result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
 
-Any number of sends may be begun together: at each broker so many are under way, the others wait in a line
-(`send_window`), and the time of a send begins when its request is written. What happens to an attempt that fails, and
-what may be stored twice because of it, is said in `retries`.
+Any number of sends may be started concurrently: a limited number is in flight at each broker, the others wait
+(`send_window`), and the timeout of a send starts when its request is written. Retries, and when they may store a
+message twice, are described in `retries`.
 
 Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendDefaultImpl, sendKernelImpl),
 client/.../producer/DefaultMQProducer.java.
@@ -56,11 +56,11 @@ Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
 class OwnProducerOptions(ProducerOptions, InstrumentationOptions, total=False):
-    """What a producer of a `Client` takes besides its group."""
+    """Options of `Client.producer`."""
 
 
 class AllProducerOptions(OwnProducerOptions, ConnectOptions, total=False):
-    """What a `Producer` takes besides its group."""
+    """Options of `Producer`."""
 
 
 class Producer(BaseClient):
@@ -68,8 +68,8 @@ class Producer(BaseClient):
 
     Attributes:
         group: its name.
-        settings: what was given, and the defaults.
-        oneways_dropped: messages of `send_oneway` that were taken and then could not be written.
+        settings: the given options, with defaults for the others.
+        oneways_dropped: messages accepted by `send_oneway` that could not be written.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Producer(BaseClient):
         namesrv: str | None = None,
         **options: Unpack[AllProducerOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Args:
             group: producer group, named after the application.
@@ -87,7 +87,7 @@ class Producer(BaseClient):
                 `InstrumentationOptions` and of `ConnectOptions`.
 
         Raises:
-            InvalidParameter: the group's name or a setting is not legal, or there is no option of a name given.
+            InvalidParameter: the group's name or a setting is not legal, or an option is unknown.
             OptionUnusable: compression or its level is unknown, or its package is not installed.
         """
         validation.check_producer_group(group)
@@ -100,7 +100,7 @@ class Producer(BaseClient):
         self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
         self._modes: SendModes | None = None
         self.oneways_dropped = 0
-        self._under_way: dict[asyncio.Task[Any], None] = {}  # in the order in which they began
+        self._under_way: dict[asyncio.Task[Any], None] = {}  # in start order
 
     def _register(self, instance: ClientInstance) -> None:
         instance.registration.add_producer(self.group)
@@ -114,7 +114,7 @@ class Producer(BaseClient):
         if self._modes is not None:
             self._modes.gather_no_more()
         while under_way := [task for task in self._under_way if task not in self._closers]:
-            await asyncio.gather(*under_way, return_exceptions=True)  # the end of a send may begin its callback
+            await asyncio.gather(*under_way, return_exceptions=True)  # a finished send may start an async callback
         await self._instrumentation.flush()
 
     async def _unregister(self, instance: ClientInstance) -> None:
@@ -125,7 +125,7 @@ class Producer(BaseClient):
         await instance.registration.remove_producer(self.group)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues that messages of *topic* may be sent to, at least one.
+        """Return the queues that messages of *topic* may be sent to, at least one.
 
         Raises:
             NoRoute: there is none, and the topic cannot be created by sending.
@@ -137,25 +137,25 @@ class Producer(BaseClient):
     async def send(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> SendResult:
-        """Send one message and wait until it is stored; docs/client-producing.md says what is tried again.
+        """Send one message and wait until it is stored; docs/client-producing.md describes the retries.
 
-        However many tasks do so at once, each message has its turn; they are written in the order of the calls, but one
-        of 64 KiB and more only when a thread has compressed it. A send waits for its turn as long as the broker
-        finishes others, and *timeout_s* without one finished at most.
+        Concurrent sends are written in the order of the calls, except that a message of 64 KiB or more waits for a
+        thread to compress it. A send waits for room at its broker as long as the broker finishes other sends, and at
+        most *timeout_s* without progress.
 
         Args:
-            message: is not changed; nor may it be changed by others before the call is over.
-            queue: to send to, and to no other, or what chooses one (`by_key`); None for what the producer was made
-                with, by default the next in turn.
+            message: is not modified; do not modify it until the call returns.
+            queue: the only queue to send to, or a selector of one (`by_key`); None for the producer's selector, by
+                default round robin.
             timeout_s: seconds for all attempts together, pauses included, from when the first request is written; None
                 for ``default_timeout_s``.
 
         Raises:
-            MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent; nothing was.
+            MessageIllegal, InvalidParameter, NoPermission: the message is invalid; nothing was sent.
             NoRoute: the topic does not exist and cannot be created.
-            SendFailed: no attempt succeeded; says which brokers were tried. The message may be stored all the same
-                when an answer was lost.
-            BrokerRefused: with a code that another attempt would not help.
+            SendFailed: no attempt succeeded; names the brokers tried. The message may still be stored if a response was
+                lost.
+            BrokerRefused: refused with a code for which a retry does not help.
             ConnectFailed, ConnectionLost, CallTimeout: no name server answers, or the broker of *queue* does not.
             ClientError: the producer was closed meanwhile.
         """
@@ -170,9 +170,9 @@ class Producer(BaseClient):
     def send_soon(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> asyncio.Future[SendResult]:
-        """As `send`, begun now: a future with the result, for which `close` waits. Await it, or errors are only logged.
+        """Start a `send` and return a future of its result; `close` waits for it. Await it, or errors are only logged.
 
-        Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body.
+        Sends beyond ``max_under_way`` wait as in `send` and take memory, about 3 KB each plus the body.
         """
         modes = self._open()
         validation.check_message(message, self.settings.max_message_bytes)
@@ -185,24 +185,24 @@ class Producer(BaseClient):
         queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> asyncio.Future[SendResult]:
-        """Begin to send and return at once; `close` waits for it.
+        """Start a send and return at once; `close` waits for it.
 
-        Those beyond ``max_under_way`` wait in the line of `send` and take memory, some 3 KB each and the body: wait for
-        the results of a bunch before you begin the next. Unlike Java's, a further attempt names the queue that it goes
-        to, and not that of the first.
+        Sends beyond ``max_under_way`` wait as in `send` and take memory, about 3 KB each plus the body: wait for the
+        results of one group of sends before starting the next. Unlike in Java's client, a retry names the queue that it
+        goes to, not the queue of the first attempt.
 
         Args:
-            message: is not changed.
-            callback: called as ``callback(result, None)`` or ``callback(None, error)``; `close` waits for one that is
-                async. What it raises is logged.
-            queue: as in `send`.
-            timeout_s: as in `send`.
+            message: is not modified.
+            callback: called as ``callback(result, None)`` or ``callback(None, error)``; `close` waits for an async one.
+                Exceptions that it raises are logged.
+            queue: see `send`.
+            timeout_s: see `send`.
 
         Returns:
-            A future with the result; without a *callback* await it, or errors are only seen by the event loop.
+            A future of the result; without a *callback*, await it, or only the event loop reports errors.
 
         Raises:
-            MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
+            MessageIllegal, InvalidParameter, NoPermission: the message is invalid.
         """
         modes = self._open()
         validation.check_message(message, self.settings.max_message_bytes)
@@ -219,7 +219,7 @@ class Producer(BaseClient):
         timeout_s: float | None,
         is_async: bool = False,
     ) -> asyncio.Future[SendResult]:
-        """Begin to send *message* as it is now."""
+        """Start sending *message*; later changes to it have no effect."""
         if self._hooks is not None:
             return self._begun(
                 self._hooks.around(
@@ -235,23 +235,22 @@ class Producer(BaseClient):
     async def send_oneway(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> None:
-        """Send without an answer: done once the connection has taken the message, which may yet be lost.
+        """Send without a response: returns once the connection has accepted the message, which may still be lost.
 
-        Gives others their turn from time to time, and waits while more than 1 MiB is unwritten, in the order of the
-        calls. A message that could not be written because the connection was lost is counted in ``oneways_dropped``,
-        and one line of the log says how many there were; what the broker's system took and lost, nobody knows. There is
-        one attempt.
+        Yields to other tasks from time to time, and waits while more than 1 MiB is unwritten, in the order of the
+        calls. Messages that could not be written because the connection was lost are counted in ``oneways_dropped`` and
+        reported by one log line; loss after that point goes unnoticed. There is one attempt.
 
         Args:
-            message: is not changed; nor may it be changed by others before the call is over.
-            queue: as in `send`.
-            timeout_s: seconds that the broker may take nothing.
+            message: is not modified; do not modify it until the call returns.
+            queue: see `send`.
+            timeout_s: maximum seconds to wait while the connection accepts no data.
 
         Raises:
-            MessageIllegal, InvalidParameter, NoPermission: the message cannot be sent.
+            MessageIllegal, InvalidParameter, NoPermission: the message is invalid.
             NoRoute: the topic does not exist and cannot be created, or its broker is gone.
-            ConnectFailed: there is no connection to the broker or to any name server.
-            CallTimeout: the broker takes nothing; the message was not sent.
+            ConnectFailed: cannot connect to the broker or to any name server.
+            CallTimeout: the connection accepted no data; the message was not sent.
         """
         modes = self._open()
         validation.check_message(message, self.settings.max_message_bytes)
@@ -268,15 +267,15 @@ class Producer(BaseClient):
         queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> SendResult:
-        """Send messages of one topic as one request; they lie next to each other in one queue.
+        """Send messages of one topic as one request; they are stored consecutively in one queue.
 
         Returns:
-            One result for all: `SendResult.message_ids` and ``offset_ids`` in the order of the messages,
-            ``queue_offset`` that of the first; `SendResult.each` has one for each.
+            One result for all: `SendResult.message_ids` and ``offset_ids`` in the order of the messages, and the
+            ``queue_offset`` of the first; `SendResult.each` has one result for each message.
 
         Raises:
-            MessageIllegal: nothing to send, messages that cannot share a batch, or more than ``max_message_bytes``.
-            as `send`: everything else.
+            MessageIllegal: no messages, messages that cannot share a batch, or more than ``max_message_bytes``.
+            as `send`: all other errors.
         """
         validation.check_batch(messages)
         for message in messages:
@@ -294,17 +293,17 @@ class Producer(BaseClient):
         queue: Destination | None = None,
         timeout_s: float | None = None,
     ) -> tuple[SendResult, ...]:
-        """Send any number of messages as batches that are as long as they may be, one after the other.
+        """Send any number of messages as batches of maximum size, one after the other.
 
-        A batch ends where the topic or ``wait_stored`` changes, and where it would be too long.
+        A batch ends when the topic or ``wait_stored`` changes, or when it would be too long.
 
         Returns:
             The results, in the order of the messages.
 
         Raises:
-            as `send_batch`: of the first batch that failed; those before it are stored, those behind it not sent.
+            as `send_batch`: for the first batch that failed; earlier batches are stored, later ones are not sent.
         """
-        messages = tuple(messages)  # it is gone through twice
+        messages = tuple(messages)  # iterated twice
         for message in messages:
             validation.check_message(message, self.settings.max_message_bytes)
         return tuple(
@@ -315,13 +314,13 @@ class Producer(BaseClient):
         )
 
     async def flush(self) -> None:
-        """Send what is gathered, and wait until all that was begun before is over: by `send_soon`, or `send_async`.
+        """Send collected messages and wait for all sends started before by `send_soon` and `send_async`.
 
-        How it went, the sends say themselves.
+        Errors are reported by those sends, not by `flush`.
         """
         modes = self._open()
         if self.settings.batching:
-            await self._started().world.clock.sleep(0)  # what was begun is gathered
+            await self._started().world.clock.sleep(0)  # let the sends already started reach their batches
             modes.flush()
         if self._under_way:
             await asyncio.wait(tuple(self._under_way))
@@ -329,44 +328,44 @@ class Producer(BaseClient):
     async def request(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
-        """Send a question, and wait for the answer of whoever consumes it (`reply_to`).
+        """Send a request message and wait for its reply, which its consumer sends with `reply_to`.
 
         Args:
-            message: is not changed.
-            queue: as in `send`.
-            timeout_s: seconds for both.
+            message: is not modified.
+            queue: see `send`.
+            timeout_s: seconds for sending and waiting together.
 
         Raises:
-            CallTimeout: nobody answered.
-            as `send`: it was not sent.
+            CallTimeout: no reply.
+            as `send`: the request was not sent.
         """
         instance = self._started()
         validation.check_message(message, self.settings.max_message_bytes)
-        if not instance.routes.queues_known(message.topic):  # the broker finds us by our heartbeats
+        if not instance.routes.queues_known(message.topic):  # the broker needs our heartbeat to push the reply
             await self.queues(message.topic)
             await instance.registration.send_all()
         limit_s = self._open().limit_s(timeout_s)
         return await request_and_wait(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 
     async def recall(self, topic: str, handle: str) -> str:
-        """Take a timed message back before it is delivered.
+        """Cancel the delivery of a timed message.
 
         Args:
-            topic: that it was sent to.
+            topic: topic of the message.
             handle: `SendResult.recall_handle`.
 
         Returns:
-            Its message id.
+            The message id.
 
         Raises:
-            BrokerRefused: it was delivered, or the handle is none.
-            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: its broker gives no answer.
+            BrokerRefused: the message was already delivered, or the handle is invalid.
+            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: its broker does not respond.
         """
         return await recall(self._started(), self.group, topic, handle)
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with its counters; None without one."""
         return self._instrumentation.trace
 
     def _begun(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
@@ -390,7 +389,7 @@ class Producer(BaseClient):
         self.oneways_dropped += 1
 
     def _open(self) -> SendModes:
-        """What sends. Raises ClientError: `start` was not called, or `close` was."""
+        """Return the send modes. Raises ClientError if the producer is not started."""
         self._started()
         assert self._modes is not None
         return self._modes

@@ -34,86 +34,86 @@ def _at_least(least: float, most: float = math.inf) -> Any:
 
 @attrs.frozen(kw_only=True)
 class Batching:
-    """When messages that are gathered are sent; docs/client-producing.md says which are not.
+    """Limits of automatic batching; docs/client-producing.md lists the messages that are not batched.
 
     Raises:
         InvalidParameter: a value is out of bounds.
     """
 
     max_wait_ms: float = attrs.field(default=10, validator=_at_least(0, 30_000))
-    """Milliseconds that a message waits for others at most; 0 for those that are sent in the same turn of the loop."""
+    """Maximum milliseconds that a message waits for others; 0 batches only sends of the same turn of the event loop."""
 
     max_bytes: int = attrs.field(default=32 * 1024, validator=_at_least(1, 2 * 1024 * 1024))
-    """Of a batch's body. Longer messages go by themselves."""
+    """Maximum size of a batch's body. Longer messages are sent on their own."""
 
     max_messages: int = attrs.field(default=1024, validator=_at_least(1))
-    """Of a batch."""
+    """Maximum messages in a batch."""
 
 
 @attrs.frozen(kw_only=True)
 class ProducerSettings:
-    """How a producer works. Raises InvalidParameter for a value out of bounds."""
+    """Settings of a producer. Raises InvalidParameter if a value is out of bounds."""
 
     default_timeout_s: float = attrs.field(default=SEND_TIMEOUT_S, validator=_at_least(0))
-    """Seconds of a send that names none, all its attempts together."""
+    """Timeout in seconds of a send without its own, for all attempts together."""
 
     retries: int = attrs.field(default=2, validator=_at_least(0))
-    """Further attempts of `send`, `send_soon` and `send_batch`."""
+    """Additional attempts of `send`, `send_soon` and `send_batch`."""
 
     async_retries: int = attrs.field(default=2, validator=_at_least(0))
-    """Further attempts of `send_async`."""
+    """Additional attempts of `send_async`."""
 
     retry_not_stored: bool = False
-    """Try another broker as well when a message is stored less safely than promised."""
+    """Also retry at another broker if a message is stored less safely than promised."""
 
     attempt_timeout_s: float | None = attrs.field(default=None, validator=attrs.validators.optional(_at_least(0)))
-    """The longest one attempt may take while another is left; None for all the time there is."""
+    """Maximum duration of one attempt while more are left; None for all the remaining time."""
 
     selector: Selector | Balancing = Balancing.ROUND_ROBIN
-    """Where messages go whose send does not say, see `Selector` and `Balancing`."""
+    """Chooses the queue of sends that do not name one, see `Selector` and `Balancing`."""
 
     latency_fault_tolerance: bool = False
-    """Leave brokers alone for a while that failed or were slow, as docs/client-producing.md says."""
+    """Avoid slow or failed brokers for a while, see docs/client-producing.md."""
 
     detect_faults: bool = False
-    """With it: ask brokers that gave no answer whether they are there again."""
+    """With latency_fault_tolerance: probe brokers that did not answer until they do."""
 
     batching: Batching | bool = False
-    """Gather single sends into batches; true for RocketMQ's limits."""
+    """Collect single sends into batches; true for RocketMQ's limits."""
 
     default_topic: str = DEFAULT_TOPIC
-    """A topic that does not exist is created after its likeness, if brokers allow it."""
+    """Template for a topic that does not exist, if brokers create topics automatically."""
 
     default_topic_queues: int = attrs.field(default=4, validator=_at_least(1))
-    """Queues per broker of such a topic, at most."""
+    """Maximum queues per broker of an automatically created topic."""
 
     compress_over_bytes: int = attrs.field(default=4096, validator=_at_least(0))
-    """Bodies of so many bytes and more are compressed, where that makes them shorter."""
+    """Bodies of this size or larger are compressed, if that makes them shorter."""
 
     compression: str = "zlib"
-    """zlib, which every client reads, or lz4 or zstd, which those from 5.0 on do and which need their packages."""
+    """zlib, which every client reads, or lz4 or zstd, which need 5.0 clients and the codec's package."""
 
     compress_level: int = 5
-    """0 to 9; LZ4 has none."""
+    """0 to 9; ignored for LZ4."""
 
     max_message_bytes: int = attrs.field(default=MAX_MESSAGE_BYTES, validator=_at_least(1))
-    """The longest body, before compression, and the longest batch."""
+    """Maximum size of a body before compression, and of a batch."""
 
     max_under_way: int = attrs.field(default=MOST_SENDS, validator=_at_least(1))
-    """Sends to one broker whose answers are not there yet; further ones wait in a line."""
+    """Maximum unanswered sends to one broker; further sends wait in a queue."""
 
     max_under_way_bytes: int = attrs.field(default=MOST_BYTES, validator=_at_least(1))
-    """The same of their bodies before compression; a larger one goes by itself."""
+    """Maximum body bytes, before compression, of unanswered sends to one broker; a larger body is sent alone."""
 
     def __attrs_post_init__(self) -> None:
         if self.detect_faults and not self.latency_fault_tolerance:
-            raise InvalidParameter("detect_faults looks for what latency_fault_tolerance found; set that as well")
+            raise InvalidParameter("detect_faults needs latency_fault_tolerance; set that as well")
         if not isinstance(self.selector, Balancing):
             check_function(self.selector, "the selector", plain="it is not awaited")
 
 
 class ProducerOptions(TypedDict, total=False):
-    """`ProducerSettings` as keywords, each of which may be left out; meanings and bounds are said there."""
+    """`ProducerSettings` as keyword arguments, all optional; see there for meanings and bounds."""
 
     default_timeout_s: float
     retries: int

@@ -1,4 +1,4 @@
-"""What a pull returns.
+"""Results of pull requests.
 
 Source: apache/rocketmq client/.../consumer/PullResult.java, PullStatus.java, client/.../impl/MQClientAPIImpl.java
 (processPullResponse).
@@ -21,12 +21,12 @@ __all__ = ["PullResult", "PullStatus", "PulledRecords", "read_pull_reply", "read
 
 
 class PullStatus(enum.Enum):
-    """What a pull found. Values are response codes."""
+    """Status of a pull. Values are response codes."""
 
     FOUND = 0
     NO_NEW_MSG = 19  # the end of the queue
-    NO_MATCHED_MSG = 20  # messages, but none that the expression wants: go on at next_offset
-    OFFSET_ILLEGAL = 21  # outside the queue: go on at next_offset
+    NO_MATCHED_MSG = 20  # no message matches the expression: continue at next_offset
+    OFFSET_ILLEGAL = 21  # outside the queue: continue at next_offset
 
 
 _STATUS: Mapping[int, PullStatus] = {status.value: status for status in PullStatus}
@@ -34,19 +34,19 @@ _STATUS: Mapping[int, PullStatus] = {status.value: status for status in PullStat
 
 @attrs.frozen
 class PullResult:
-    """Messages, and where to go on; offsets are queue offsets."""
+    """Pulled messages, and the offset to continue at. Offsets are queue offsets."""
 
     status: PullStatus
     messages: tuple[ReceivedMessage, ...]  # empty unless FOUND
     next_offset: int
-    min_offset: int  # the first one that the queue still has
-    max_offset: int  # what its next message will get
-    suggested_broker_id: int = 0  # which replica to ask next
+    min_offset: int  # first offset still in the queue
+    max_offset: int  # offset that the next message will get
+    suggested_broker_id: int = 0  # replica to pull from next
 
 
 @attrs.frozen
 class PulledRecords:
-    """The same with the records as the broker sent them; offsets are queue offsets."""
+    """Pulled records as the broker sent them. Offsets are queue offsets."""
 
     status: PullStatus
     records: bytes  # back to back; empty unless FOUND
@@ -67,19 +67,19 @@ def read_pull_reply(
     *,
     check_crcs: bool = False,
 ) -> PullResult:
-    """Turn a broker's reply into a result.
+    """Decode a broker's response into messages.
 
     Args:
-        reply: to request 11.
+        reply: response to request 11.
         address: of the broker, for errors.
         broker_name: of the broker.
-        tags: texts wanted; empty for all. A reply of which no message is left is NO_MATCHED_MSG.
-        first_offset: what was asked for.
-        unwrap: as for `decode_messages`.
-        check_crcs: as for `decode_messages`.
+        tags: tags to keep; empty for all. If no message is left, the status is NO_MATCHED_MSG.
+        first_offset: requested offset.
+        unwrap: see `decode_messages`.
+        check_crcs: see `decode_messages`.
 
     Raises:
-        BrokerRefused: the code is none of a pull that was served.
+        BrokerRefused: the response has an error code.
         RemoteProtocolError: a header field is missing.
     """
     found = read_pulled_records(reply, address)
@@ -98,7 +98,7 @@ def read_pull_reply(
 
 
 def read_pulled_records(reply: Command, address: str) -> PulledRecords:
-    """As `read_pull_reply`, but no record is looked at: the broker compared hashes of tags alone."""
+    """Decode a broker's response without its records; the broker filtered them by tag hashes only."""
     status = _STATUS.get(reply.code)
     if status is None:
         raise refused(reply, address)

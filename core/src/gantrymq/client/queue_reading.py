@@ -1,4 +1,4 @@
-"""Whole queues as streams of messages, over `Reader`."""
+"""Iteration over single queues, for `Reader`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["AGAIN_S", "follow", "is_transient", "read"]
 
 HOLD_MS = 15_000  # how long a broker may hold a pull at the end of a queue, as Java's push consumer has it
-MOST = 256  # messages of one pull, at most
+MOST = 256  # maximum messages per pull
 AGAIN_S = 1.0  # pause after a pull that failed
 _PASSING_CODES = frozenset({1, 2, 14, 215})  # system error, busy, not available, flow control
 
@@ -33,10 +33,9 @@ async def read(
     expression: str = "*",
     expression_type: str = TAG,
 ) -> AsyncGenerator[ReceivedMessage, None]:
-    """Yield the messages of *queue* from queue offset *start* to its end; fewer where the start was cut off already.
+    """Yield the messages of *queue* from queue offset *start* to its end, or from the first one that still exists.
 
-    Those from offset *end* on are left out, so that a queue that grows meanwhile is not read for ever.
-    Errors as `Reader.pull`.
+    Stops before offset *end*, so that reading a growing queue terminates. Errors as `Reader.pull`.
     """
     at = start
     while end is None or at < end:
@@ -61,12 +60,12 @@ async def follow(
     expression: str = "*",
     expression_type: str = TAG,
 ) -> AsyncGenerator[ReceivedMessage, None]:
-    """Yield the messages of *queue* from queue offset *start* on, and those to come, for ever.
+    """Yield the messages of *queue* from queue offset *start*, then new ones, without end.
 
-    A broker that is away or busy is asked again every second, which *outages* hears of; *problem* hears of offsets that
-    are gone.
+    An unreachable or busy broker is retried every second and reported to *outages*; *problem* receives warnings about
+    deleted offsets.
 
-    Errors as `Reader.pull`, without those that pass.
+    Errors as `Reader.pull`, except transient ones.
     """
     at = start
     while True:
@@ -105,7 +104,7 @@ def _at_end(result: PullResult, asked: int) -> bool:
 
 
 def is_transient(error: ClientError) -> bool:
-    """Whether the same question may be answered later: the server is away, busy or restarting."""
+    """Return whether a retry of the request may succeed: the server is unreachable, busy or restarting."""
     if isinstance(error, BrokerRefused):
         return error.response_code in _PASSING_CODES
     return error.retriable or isinstance(error, NoRoute)

@@ -1,10 +1,10 @@
-"""Reading topics without a group's progress: the application says from where.
+"""Readers: consume topics without group membership, from positions that the application chooses.
 
     async for message in client.reader("Orders", start="first"):
         print(message.body)
 
-Brokers see pulls and nothing else of a reader: it sends no heartbeats, so it is no member of any group, and no queue of
-a group changes hands because of it. No offset moves by itself: `commit` stores one for the group that was given.
+A reader only sends pull requests. It sends no heartbeats, so it is not a member of any group and causes no rebalance.
+Offsets are committed only by `commit`, for the group given.
 
 Sources: apache/rocketmq client/.../impl/consumer/DefaultMQPullConsumerImpl.java, PullAPIWrapper.java,
 client/.../impl/MQAdminImpl.java (offsets), client/.../consumer/store/RemoteBrokerOffsetStore.java.
@@ -39,11 +39,11 @@ __all__ = ["Reader", "ReaderOptions"]
 
 logger = logging.getLogger("gantrymq.client")
 
-TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # every broker has it, and nobody shares queues in it
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # exists on every broker, and has no members to rebalance
 
 
 class ReaderOptions(TypedDict, total=False):
-    """What a `Reader` takes besides its topic and `ConnectOptions`; meanings and defaults are said there."""
+    """Options of `Client.reader`; see `Reader` for meanings and defaults."""
 
     start: Start
     follow: bool
@@ -54,7 +54,7 @@ class ReaderOptions(TypedDict, total=False):
 
 
 class Reader(BaseClient):
-    """Reads a topic, or queues by name; used as ``async with``, or between `start` and `close`."""
+    """Reads a topic, or single queues; used as ``async with``, or between `start` and `close`."""
 
     def __init__(
         self,
@@ -69,24 +69,25 @@ class Reader(BaseClient):
         check_crcs: bool = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Args:
-            topic: that a loop over the reader reads; None for a reader of which only the methods are used.
+            topic: topic for iteration over the reader; None if only the methods are used.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            start: where a loop begins: ``"first"``, ``"last"``, messages stored at so many ms since 1970 or later, or a
-                mapping of queues to offsets, such as `positions` of a reader before; queues that it does not name are
-                read from their first message.
-            follow: whether a loop goes on with the messages to come; else it ends where the queues ended when it began.
-            expression: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
+            start: where iteration starts: ``"first"``, ``"last"``, a store time in ms since 1970, or a mapping of
+                queues to offsets, such as `positions` of an earlier reader; queues missing from it are read from their
+                first message.
+            follow: whether iteration waits for new messages; otherwise it ends at the offsets where the queues ended
+                when it started.
+            expression: ``TagA || TagB``, ``*`` for all, or an expression of the filter type.
             expression_type: TAG or SQL92.
-            group: consumer group whose offsets `committed` and `commit` mean, and that brokers let read or not; None
-                for TOOLS_CONSUMER, which every broker has.
-            check_crcs: whether bodies are compared with the check sums of their records, see `body_problem`.
+            group: consumer group for `committed` and `commit`, and for the broker's read permission; None for
+                TOOLS_CONSUMER, which exists on every broker.
+            check_crcs: whether to compare bodies with the check sums of their records, see `body_problem`.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or *start* is not legal, or there is no option of a name given.
+            InvalidParameter: a name or *start* is not legal, or an option is unknown.
         """
         if topic is not None:
             names.check_topic(topic)
@@ -101,7 +102,7 @@ class Reader(BaseClient):
         self._expression_type = expression_type
         self._check_crcs = check_crcs
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
-        self._ends: dict[MessageQueue, int] = {}  # as pulls told it
+        self._ends: dict[MessageQueue, int] = {}  # max offsets returned by pulls
         self._places: dict[MessageQueue, int] = {}
         self._following: set[TopicFollower] = set()
 
@@ -110,13 +111,13 @@ class Reader(BaseClient):
             following.stop()
 
     def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
-        """The messages of the topic from ``start`` on; each loop begins there anew.
+        """Iterate over the messages of the topic from ``start``; each loop starts there again.
 
-        Those of one queue come in their order. Look at `body_problem` of each before you read its body.
+        Messages of one queue are in order. Check `body_problem` of each before you use its body.
 
         Raises:
             ClientError: the reader has no topic, or is not started.
-            as `pull`: everything else; a loop that follows asks a broker that is away again every second.
+            as `pull`: all other errors; with ``follow``, an unreachable broker is retried every second.
         """
         return self._messages()
 
@@ -136,7 +137,7 @@ class Reader(BaseClient):
             async with aclosing(stream) as messages:
                 async for message in messages:
                     queue = MessageQueue(topic, message.broker_name, message.queue_id)
-                    if message.queue_id >= 0:  # else its record could not be read
+                    if message.queue_id >= 0:  # -1 if its record could not be decoded
                         self._places[queue] = message.queue_offset + 1
                     yield message
         finally:
@@ -144,7 +145,7 @@ class Reader(BaseClient):
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
-        """By queue: the offset behind the last message that the last loop handed out; to be given as ``start``."""
+        """Next offset of each queue in the latest loop; may be passed as ``start``."""
         return dict(self._places)
 
     def read(
@@ -157,17 +158,17 @@ class Reader(BaseClient):
         expression: str | None = None,
         expression_type: str | None = None,
     ) -> AsyncGenerator[ReceivedMessage, None]:
-        """The messages of one queue.
+        """Iterate over the messages of one queue.
 
         Args:
             queue: of `queues`.
-            offset: of the first; where that is gone already, the first one that is left.
-            end: offset of the first message not wanted; None for all that there are.
-            follow: whether to go on with those to come.
-            expression: None for the reader's, with its type.
+            offset: first offset; if it no longer exists, the first one that does.
+            end: offset to stop before; None to read to the end.
+            follow: whether to wait for new messages.
+            expression: None for the reader's expression and type.
             expression_type: None for the reader's.
 
-        Errors as `pull`; with *follow* a broker that is away is asked again every second.
+        Errors as `pull`; with *follow*, an unreachable broker is retried every second.
         """
         instance = self._started()
         text, kind = self._filter(expression, expression_type)
@@ -187,7 +188,8 @@ class Reader(BaseClient):
         )
 
     async def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
-        """Readable queues of *topic*, sorted by broker and id, at least one; asked afresh at every call.
+        """Return the readable queues of *topic*, sorted by broker and id, at least one; queries a name server each
+        time.
 
         Args:
             topic: None for the reader's.
@@ -195,7 +197,7 @@ class Reader(BaseClient):
         Raises:
             ClientError: neither is given.
             InvalidParameter: the topic's name is not legal.
-            NoRoute: no name server knows the topic, or it cannot be read.
+            NoRoute: no name server knows the topic, or it is not readable.
             ConnectFailed: no name server answers.
         """
         instance, topic = self._started(), self._topic(topic)
@@ -212,21 +214,21 @@ class Reader(BaseClient):
         expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PullResult:
-        """Read messages of one queue from *offset* on. Look at `body_problem` of each before you read its body.
+        """Pull messages of one queue, starting at *offset*. Check `body_problem` of each before you use its body.
 
         Args:
             queue: of `queues`.
-            offset: queue offset, 0 and more.
-            max_count: messages, at most; the broker has a limit of its own (32 of recent ones).
-            expression: None for the reader's, with its type.
+            offset: queue offset, 0 or more.
+            max_count: maximum number of messages; the broker has its own limit (32 for recent messages).
+            expression: None for the reader's expression and type.
             expression_type: None for the reader's.
             suspend_ms: how long the broker may hold the pull until a message arrives; 0 to answer at once.
 
         Raises:
             NoRoute: no replica of the queue's broker is known.
-            BrokerRefused: the broker does not let the group read, or cannot read the expression; of one that is no
-                tags the broker is asked first, as a Java broker gives every message where it cannot read it.
-            ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, gives no answer.
+            BrokerRefused: the group may not read, or the broker cannot parse the expression. An expression other than
+                tags is checked at the broker first, because a Java broker returns every message if it cannot parse it.
+            ConnectFailed, ConnectionLost, CallTimeout: the broker, or every name server, does not respond.
         """
         text, kind = self._filter(expression, expression_type)
         tags = parse_tags(text) if kind == TAG else frozenset()
@@ -246,9 +248,9 @@ class Reader(BaseClient):
         expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PulledRecords:
-        """As `pull`, with the records as the broker sent them.
+        """Pull like `pull`, but return the records as the broker sent them.
 
-        A broker compares hashes of tags, so that some of these may have another tag.
+        The broker compares hashes of tags, so some records may have another tag.
         """
         text, kind = self._filter(expression, expression_type)
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
@@ -259,7 +261,7 @@ class Reader(BaseClient):
     async def _pull(
         self, queue: MessageQueue, offset: int, max_count: int, expression: str, expression_type: str, suspend_ms: int
     ) -> tuple[Command, str]:
-        """The reply and who gave it."""
+        """Return the response and the address of the broker."""
         wanted = Subscription(queue.topic, expression, expression_type)
         return await self._pulls().pull(queue, offset, wanted, max_count=max_count, suspend_ms=suspend_ms)
 
@@ -268,43 +270,43 @@ class Reader(BaseClient):
         self._ends[queue] = found.max_offset
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has; 0 for an empty one. Raises as `pull`."""
+        """Return the first offset still in the queue; 0 for an empty queue. Raises as `pull`."""
         return await self._offsets().min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get. Raises as `pull`."""
+        """Return the offset that the queue's next message will get. Raises as `pull`."""
         return await self._offsets().max_offset(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none.
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none.
 
         Raises as `pull`.
         """
         return await self._offsets().offset_for_timestamp(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset in *queue*, None when it has none.
+        """Return the group's committed offset in *queue*, or None without one.
 
-        For a group without one, a broker answers 0 while the queue's first message is still in memory.
+        For a group without an offset, a broker answers 0 while the queue's first message is still in memory.
 
         Raises:
-            ClientError: the reader was made without a group.
-            as `pull`: everything else.
+            ClientError: the reader was created without a group.
+            as `pull`: all other errors.
         """
         self._check_group("kept")
         return await self._offsets().committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store *offset* as the group's place in *queue*; done when the broker has it.
+        """Commit *offset* for the group in *queue*; returns once the broker has confirmed it.
 
         Args:
             queue: of `queues`.
             offset: of the next message to read, 0 to the queue's end.
 
         Raises:
-            ClientError: the reader was made without a group.
-            InvalidParameter: it is below 0 or beyond the end, so that messages to come would be passed over.
-            as `pull`: everything else.
+            ClientError: the reader was created without a group.
+            InvalidParameter: the offset is below 0 or beyond the end, which would skip future messages.
+            as `pull`: all other errors.
         """
         self._check_group("stored")
         if offset < 0:
@@ -321,7 +323,7 @@ class Reader(BaseClient):
         except BrokerRefused as refusal:
             if refusal.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                 raise
-            await self.pull(queue, offset, max_count=1)  # brokers make a group of its first pull
+            await self.pull(queue, offset, max_count=1)  # the first pull creates the group on a broker
             await self._offsets().commit(queue, offset)
 
     def _topic(self, topic: str | None) -> str:

@@ -1,9 +1,9 @@
-"""Taking a timed message back. No more than a request to the broker that its handle names.
+"""Recall of timed messages: one request to the broker named in the handle.
 
     handle = URL-safe Base64 of "v1 <topic> <broker> <time> <unique id>"
 
-Source: apache/rocketmq common/.../producer/RecallMessageHandle.java,
-client/.../impl/MQClientAPIImpl.java (recallMessage).
+Source: apache/rocketmq common/.../producer/RecallMessageHandle.java, client/.../impl/MQClientAPIImpl.java
+(recallMessage).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PARTS: Final = 5
 
 
 async def recall(instance: ClientInstance, group: str, topic: str, handle: str) -> str:
-    """As `gantrymq.client.Producer.recall`."""
+    """Recall a timed message, see `gantrymq.client.Producer.recall`."""
     broker_name = _broker_of(handle)
     address = await instance.routes.find_broker(topic, broker_name)
     fields = {"producerGroup": group, "topic": topic, "recallHandle": handle, "bname": broker_name}

@@ -1,13 +1,13 @@
-"""Heartbeats: what brokers know of the groups of one client instance.
+"""Heartbeats: register the groups of one client instance at brokers.
 
     when                                              to
-    every 30 s, and when a group or subscription      every broker known; to slaves only while there is a consumer
-    or broker is new
-    at once, whenever a connection was made           that broker, before anything else is sent on the connection
-    every 0.5 s after a connection was lost           that broker, until it answers or no route has it any more
+    every 30 s, and when a group, a subscription or   every known broker; to slaves only while there is a consumer
+    a broker is added
+    at once on every new connection                   that broker, before any other request on the connection
+    every 0.5 s after a connection was lost           that broker, until it answers or is in no route any more
 
 A broker forgets its clients when it stops, and a client when its connection closes. So nothing is pulled over a new
-connection before its heartbeat is answered, and watchers are told of lost and of new connections.
+connection before its heartbeat is answered, and listeners are notified of lost and new connections.
 
 Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (sendHeartbeatToAllBrokerWithLock,
 unregisterClient), client/.../impl/MQClientAPIImpl.java (ChannelEventListener, onChannelActive).
@@ -35,21 +35,21 @@ HEARTBEAT_S: Final = 30.0
 RECONNECT_S: Final = 0.5
 
 Job = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
-_Sent = tuple[int, asyncio.Future[GantryError | None]]  # the version of a heartbeat, and its error
+_Sent = tuple[int, asyncio.Future[GantryError | None]]  # version of a heartbeat, and its error
 
 
 class BrokerListener(Protocol):
-    """Is told of connections to masters that are lost and made."""
+    """Listener for lost and new connections to masters."""
 
     def broker_lost(self, broker_name: str) -> None:
-        """The connection is gone: the broker may have stopped, and knows no client of ours any more."""
+        """The connection was lost: the broker may have stopped, and has forgotten this client."""
 
     def broker_back(self, broker_name: str) -> None:
-        """The broker has answered the first heartbeat over a new connection."""
+        """The broker answered the first heartbeat of a new connection."""
 
 
 class Registration:
-    """Belongs to one client instance."""
+    """Heartbeats of one client instance."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Registration:
         job: Job,
         outages: Outages,
     ) -> None:
-        """Nothing is sent before `run`, or before there is a connection."""
+        """Send nothing before `run` is called or a connection is made."""
         self.listeners = set[BrokerListener]()
         self._client_id = client_id
         self._rpc = rpc
@@ -71,10 +71,12 @@ class Registration:
         self._outages = outages
         self._producers: list[str] = []
         self._consumers: dict[str, ConsumerInfo] = {}
-        self._version = 0  # counts changes of what heartbeats say
+        self._version = 0  # incremented when the content of heartbeats changes
         self._due = asyncio.Event()
-        self._known: dict[str, list[str]] = {}  # answered over the present connection; broker names led by the address
-        self._sent: dict[str, _Sent] = {}  # heartbeats under way, by address
+        self._known: dict[
+            str, list[str]
+        ] = {}  # registered over the current connection: address to names of brokers whose master it is
+        self._sent: dict[str, _Sent] = {}  # heartbeats in flight, by address
         self._reconnects: dict[str, asyncio.Task[None]] = {}
         self._ended = False
         remoting.on_open(self._opened)
@@ -86,7 +88,7 @@ class Registration:
         """Add a producer group to the heartbeats.
 
         Raises:
-            ClientError: this client has a member of that group already.
+            ClientError: this client already has a member of that group.
         """
         if group in self._producers:
             raise ClientError(
@@ -100,7 +102,7 @@ class Registration:
         """Add a consumer group and its subscriptions to the heartbeats.
 
         Raises:
-            ClientError: this client has a member of that group already.
+            ClientError: this client already has a member of that group.
         """
         if consumer.group in self._consumers:
             raise ClientError(
@@ -111,19 +113,19 @@ class Registration:
         self.heartbeat_now()
 
     async def remove_producer(self, group: str) -> None:
-        """Remove a producer group from the heartbeats and tell every broker."""
+        """Remove a producer group from the heartbeats and unregister it at every broker."""
         self._producers.remove(group)
         await self._unregister(UnregisterClientRequest(client_id=self._client_id, producer_group=group))
 
     async def remove_consumer(self, group: str) -> None:
-        """Remove a consumer group from the heartbeats and tell every broker."""
+        """Remove a consumer group from the heartbeats and unregister it at every broker."""
         del self._consumers[group]
         await self._unregister(UnregisterClientRequest(client_id=self._client_id, consumer_group=group))
 
     # --- heartbeats ---------------------------------------------------------------------------------------------------
 
     def heartbeat_now(self) -> None:
-        """Send heartbeats soon instead of at the end of the period: what they say has changed."""
+        """Send heartbeats soon, because their content changed."""
         self._version += 1
         self._due.set()
 
@@ -143,13 +145,13 @@ class Registration:
                 timer.cancel()
 
     async def send_all(self) -> None:
-        """Send one heartbeat to every broker; a broker that does not answer is logged."""
+        """Send one heartbeat to every broker; failures are logged."""
         await asyncio.gather(*(self._heartbeat(address) for address in self._addresses()))
 
     async def ensure_registered(self, address: str) -> None:
-        """Return once the broker at *address* has answered a heartbeat over its connection, which is opened if need be.
+        """Wait until the broker at *address* has answered a heartbeat on its connection, which is opened if necessary.
 
-        Returns at once if this client sends it none.
+        Returns at once if this client sends it no heartbeats.
 
         Raises:
             ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
@@ -169,7 +171,7 @@ class Registration:
             task.cancel()
 
     async def ended(self) -> None:
-        """Wait for what was under way when the connections were closed."""
+        """Wait for requests that were in flight when the connections were closed."""
         await asyncio.gather(
             *self._reconnects.values(), *(task for _, task in self._sent.values()), return_exceptions=True
         )
@@ -191,7 +193,7 @@ class Registration:
             await self._answered(address, self._version)
 
     async def _answered(self, address: str, version: int) -> GantryError | None:
-        """Return the error of a heartbeat of *version* or newer, None for success; one is sent if none is under way."""
+        """Return the error of a heartbeat of *version* or newer, or None on success; sends one if none is in flight."""
         while (sent := self._sent.get(address)) is not None and sent[0] < version:
             await asyncio.shield(sent[1])
         return await asyncio.shield((sent or self._send(address))[1])
@@ -203,7 +205,7 @@ class Registration:
     async def _sending(self, address: str) -> GantryError | None:
         try:
             return await self._exchange(address)
-        finally:  # not in a callback, which runs later: until then the heartbeat would seem to be under way
+        finally:  # not in a done callback, which runs later: until then the heartbeat would count as in flight
             sent = self._sent.get(address)
             if sent is not None and sent[1] is asyncio.current_task():
                 del self._sent[address]
@@ -226,7 +228,7 @@ class Registration:
         return None
 
     async def _unregister(self, header: UnregisterClientRequest) -> None:
-        """Tell all brokers at once; one that does not answer is logged."""
+        """Unregister at all brokers concurrently; failures are logged."""
 
         async def tell(address: str) -> None:
             try:
@@ -239,7 +241,7 @@ class Registration:
     # --- connections --------------------------------------------------------------------------------------------------
 
     def _opened(self, address: str) -> None:
-        self._forget(address)  # if it is made beside one that is to go away
+        self._forget(address)  # in case it replaces a connection that is being drained
         if self._beats_to(address):
             self._sent.pop(address, None)
             self._send(address)

@@ -1,7 +1,7 @@
-"""Requests: a message that is answered by whoever consumes it.
+"""Request-reply: a message that its consumer answers.
 
-    answer = await producer.request(Message("Prices", b"apples"), timeout_s=3)          # here
-    await producer.send(reply_to(question, b"12"))                                      # there, in a consumer
+    answer = await producer.request(Message("Prices", b"apples"), timeout_s=3)          # requester
+    await producer.send(reply_to(question, b"12"))                                      # responder, in a consumer
 
 Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (request), RequestFutureHolder.java,
 client/.../utils/MessageUtil.java, client/.../impl/ClientRemotingProcessor.java (receiveReplyMessage).
@@ -31,13 +31,17 @@ CORRELATION_ID: Final = "CORRELATION_ID"
 REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
 TTL: Final = "TTL"
 _REPLY_SUFFIX: Final = "_REPLY_TOPIC"
-_TRACE_CONTEXT: Final = ("traceparent", "tracestate")  # of W3C; an answer belongs to the trace of its question
+_TRACE_CONTEXT: Final = ("traceparent", "tracestate")  # of W3C; a reply belongs to the trace of its request
 
 
 async def request_and_wait(
     instance: ClientInstance, message: Message, timeout_s: float, send: Callable[[Message], Awaitable[object]]
 ) -> ReceivedMessage:
-    """*message* sent as a request by *send*, and its answer. Raises CallTimeout: there is none after *timeout_s*."""
+    """Send *message* as a request with *send* and return its reply.
+
+    Raises:
+        CallTimeout: no reply within *timeout_s*.
+    """
     correlation_id = f"{instance.world.random.getrandbits(128):032x}"
     asked = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: instance.client_id, TTL: str(int(timeout_s * 1000))}
     answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
@@ -55,10 +59,10 @@ async def request_and_wait(
 
 
 def reply_to(question: ReceivedMessage, body: bytes) -> Message:
-    """The message that answers *question*, with its trace context; send it with any producer.
+    """Return the reply to *question*, with its trace context; send it with any producer.
 
     Raises:
-        ClientError: *question* is no request, or came from a broker that does not serve them.
+        ClientError: *question* is not a request, or came from a broker without request-reply.
     """
     found = question.properties
     if not found.get(names.CLUSTER) or not found.get(REPLY_TO_CLIENT):
@@ -73,7 +77,7 @@ def reply_to(question: ReceivedMessage, body: bytes) -> Message:
 
 
 def read_reply(pushed: Command) -> ReceivedMessage:
-    """The answer in a broker's push (326)."""
+    """Decode the reply in a broker's push (326)."""
     fields = pushed.ext or {}
 
     def number(name: str) -> int:

@@ -1,10 +1,9 @@
-"""Names of properties that RocketMQ keeps for itself: clients and brokers set them, an application does not.
+"""Names of properties reserved by RocketMQ: set by clients and brokers, not by applications.
 
-KEYS, TAGS, WAIT and the delays have fields of a message. The rest is written on the way of a message (where it came
-from, why it was delayed, how often it was tried) and would say something wrong of another one. A sharding key
-(__SHARDINGKEY) is the application's own.
+Messages have fields for KEYS, TAGS, WAIT and the delays. The other properties record the history of one message
+(origin, delay, retries) and would be wrong on another one. A sharding key (__SHARDINGKEY) belongs to the application.
 
-Source: apache/rocketmq common/.../message/MessageConst.java (STRING_HASH_SET and those that brokers write besides).
+Source: apache/rocketmq common/.../message/MessageConst.java (STRING_HASH_SET, and properties that brokers add).
 """
 
 from __future__ import annotations
@@ -28,6 +27,6 @@ RESERVED: Final = frozenset(_NAMES.split())
 
 
 def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The application's own of *properties*, and RocketMQ's."""
+    """Split *properties* into the application's and RocketMQ's."""
     own = {name: value for name, value in properties.items() if name not in RESERVED}
     return own, {name: value for name, value in properties.items() if name in RESERVED}

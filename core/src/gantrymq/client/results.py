@@ -1,7 +1,7 @@
-"""What a send returns.
+"""Results of sends.
 
-Source: apache/rocketmq client/.../producer/SendResult.java, SendStatus.java,
-client/.../impl/MQClientAPIImpl.java (processSendResponse).
+Source: apache/rocketmq client/.../producer/SendResult.java, SendStatus.java, client/.../impl/MQClientAPIImpl.java
+(processSendResponse).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(enum.Enum):
-    """How safely a message is stored; every one of these means that it is stored. Values are response codes."""
+    """How safely a message is stored; the message is stored with any of these. Values are response codes."""
 
     SEND_OK = 0
     FLUSH_DISK_TIMEOUT = 10  # not synced to disk in time
@@ -34,20 +34,20 @@ class SendStatus(enum.Enum):
 _STATUS: Mapping[int, SendStatus] = {status.value: status for status in SendStatus}
 
 
-@attrs.define(unsafe_hash=True)  # and not frozen, which takes five times as long to make
+@attrs.define(unsafe_hash=True)  # not frozen, which would make construction five times slower
 class SendResult:
-    """Where a message went, or the messages of a batch, which lie next to each other in one queue. Do not change it."""
+    """Where a message was stored, or the consecutive messages of a batch. Do not modify."""
 
     status: SendStatus
     message_ids: tuple[str, ...]  # the client's unique ids, one for each message
-    offset_ids: tuple[str, ...]  # the broker's, which say where each lies; one of an inner batch, one record
+    offset_ids: tuple[str, ...]  # the broker's ids, with broker and log offset; a single one for an inner batch
     queue: MessageQueue
     queue_offset: int  # of the first message
     transaction_id: str | None = None
     region: str = _DEFAULT_REGION
     trace_on: bool = True  # whether the broker wants this send traced
-    recall_handle: str | None = None  # of a timed message, to take it back
-    inner_batch_id: str | None = None  # of a batch that is one record of a batch queue
+    recall_handle: str | None = None  # of a timed message, for `Producer.recall`
+    inner_batch_id: str | None = None  # of a batch stored as one record of a batch queue
 
     @property
     def message_id(self) -> str:
@@ -56,16 +56,16 @@ class SendResult:
 
     @property
     def offset_id(self) -> str:
-        """The broker's id of the (first) message; where it knows none, as for the reply to a request, ``"0"``."""
+        """The broker's id of the (first) message; ``"0"`` if there is none, as for a reply."""
         return self.offset_ids[0]
 
     @property
     def ok(self) -> bool:
-        """Whether it is stored as safely as the broker promises."""
+        """Whether the message is stored as safely as the broker promises."""
         return self.status is SendStatus.SEND_OK
 
     def each(self) -> tuple[SendResult, ...]:
-        """A result for each message of a batch, in their order."""
+        """Return a result for each message of a batch, in order."""
         if len(self.message_ids) == 1:
             return (self,)
         ids = self.message_ids
@@ -90,17 +90,17 @@ class SendResult:
 
 
 class SendFailed(ClientError):
-    """No attempt stored the message, as far as the client knows.
+    """Raised if no attempt is known to have stored the message.
 
-    ``response_code`` is the broker's last code, 10001 where no connection could be made, 10002 where no answer came in
-    time, 10003 otherwise (the codes of ClientErrorCode.java); ``brokers`` names the brokers tried, in order.
+    ``response_code`` is the broker's last code, 10001 if no connection could be made, 10002 if no response arrived in
+    time, and 10003 otherwise (the codes of ClientErrorCode.java); ``brokers`` names the brokers tried, in order.
     """
 
     retriable = True
 
     @staticmethod
     def after(topic: str, brokers: Sequence[str], last: BaseException | None, timeout_s: float) -> SendFailed:
-        """The error for a send whose last attempt ended with *last*, None where there was no time for one."""
+        """Return the error for a send whose last attempt ended with *last*, or None if there was no time for one."""
         kind = SendFailed
         if last is None or isinstance(last, TimeoutError):
             kind = SendTimedOut
@@ -117,11 +117,11 @@ class SendFailed(ClientError):
 
 
 class SendTimedOut(SendFailed, TimeoutError):
-    """No attempt was answered in time."""
+    """Raised if no attempt was answered in time."""
 
 
 class SendNotConnected(SendFailed, ConnectionError):
-    """No broker could be reached, or the connection was lost."""
+    """Raised if no broker could be reached, or the connection was lost."""
 
 
 def _client_code(last: BaseException | None) -> int:
@@ -133,17 +133,17 @@ def _client_code(last: BaseException | None) -> int:
 
 
 def read_send_reply(reply: Command, address: str, queue: MessageQueue, unique_ids: tuple[str, ...]) -> SendResult:
-    """Turn a broker's reply into a result.
+    """Decode a broker's response to a send.
 
     Args:
-        reply: to request 10, 310 or 320.
+        reply: response to request 10, 310 or 320.
         address: of the broker, for errors.
-        queue: it was sent to; the broker may have taken another one.
-        unique_ids: the client's id, of a batch those of its messages.
+        queue: requested queue; the broker may have used another one.
+        unique_ids: the client's id, or the ids of all messages of a batch.
 
     Raises:
-        BrokerRefused: the code is none of a message that is stored.
-        RemoteProtocolError: the reply lacks a field that every such reply has.
+        BrokerRefused: the response has an error code.
+        RemoteProtocolError: the response lacks a required field.
     """
     status = _STATUS.get(reply.code)
     if status is None:

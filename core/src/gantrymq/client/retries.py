@@ -1,21 +1,21 @@
-"""What a send does after a failed attempt. Events and time in, decisions out; no I/O.
+"""Retry rules of sends. Pure: events and time in, decisions out.
 
-    attempt                                       sends in turn     send_async      to a given queue
-    nobody reached: no connection, no route       again, uncounted  again           again (no route: raise)
-    not ready: code 14, 1500                      again, uncounted  again           again
-    connection lost, no answer in time            next attempt      next attempt    raise
+    failed attempt                                sends in turn     send_async      to a given queue
+    not reached: no connection, no route          retry, uncounted  retry           retry (no route: raise)
+    not ready: code 14, 1500                      retry, uncounted  retry           retry
+    connection lost, no response in time          next attempt      next attempt    raise
     code 1, 2, 16, 17, 204, 205                   next attempt      raise           raise
-    any other code, or an account that is denied  raise             raise           raise
+    any other code, or access denied              raise             raise           raise
 
-What reached nobody, or was turned away by a broker that starts or stops, is stored nowhere, so it may be repeated until
-the deadline and is not counted. The other attempts are: there are 1 + retries. An attempt whose answer was lost may be
-stored all the same, and then the next one stores the message once more, as with RocketMQ's own clients.
+An attempt that reached no broker, or a broker that is starting or stopping, stored nothing. It is not counted and may
+be repeated until the deadline. Other attempts are counted, up to 1 + retries. An attempt whose response was lost may
+have stored the message, so that a retry stores it twice, as with RocketMQ's own clients.
 
-Each attempt goes to another broker. When all have failed there is a pause, longer from time to time and with some
-chance in it, so that many clients do not come back together.
+Each attempt uses another broker. When all have failed there is a pause, which grows and is partly random, so that many
+clients do not return at the same time.
 
 Sources: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendDefaultImpl),
-client/.../impl/MQClientAPIImpl.java (onExceptionImpl). The pauses, and what is not counted, are ours.
+client/.../impl/MQClientAPIImpl.java (onExceptionImpl). The pauses and the uncounted attempts are ours.
 """
 
 from __future__ import annotations
@@ -33,20 +33,26 @@ __all__ = ["FAILURES", "NOT_READY", "RETRY_CODES", "RetryPolicy", "SendRetries"]
 
 RETRY_CODES: Final = frozenset({1, 2, 14, 16, 17, 204, 205, 1500})
 NOT_READY: Final = frozenset({14, 1500})  # SERVICE_NOT_AVAILABLE, GO_AWAY
-FAILURES: Final = (BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout, NoRoute)  # that a broker or the way has
+FAILURES: Final = (
+    BrokerRefused,
+    ConnectFailed,
+    ConnectionLost,
+    CallTimeout,
+    NoRoute,
+)  # failures of a broker or of the network
 
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 0.5
-CHANCE: Final = 0.25  # of a pause is random
-LEAST_LEFT_S: Final = 0.01  # with less no further attempt is begun
+CHANCE: Final = 0.25  # random share of a pause
+LEAST_LEFT_S: Final = 0.01  # no further attempt with less time left
 
 
 @attrs.frozen
 class RetryPolicy:
-    """How often one kind of send is attempted."""
+    """Number and conditions of the attempts of one kind of send."""
 
-    attempts: int  # counted ones
-    retry_codes: frozenset[int] = RETRY_CODES  # refusals after which another attempt is made
+    attempts: int  # counted attempts
+    retry_codes: frozenset[int] = RETRY_CODES  # refusals that are retried
     one_queue: bool = False  # the application chose the queue
 
 
@@ -54,10 +60,10 @@ class SendRetries:
     """The attempts of one send.
 
     Attributes:
-        brokers: names of those tried, in order.
-        avoid: names of those that had their turn since the last pause.
+        brokers: names of the brokers tried, in order.
+        avoid: names of the brokers tried since the last pause.
         last: the error of the last attempt.
-        decided: whether it is a refusal that no other attempt would help.
+        decided: whether it is a refusal for which a retry does not help.
     """
 
     __slots__ = ("_counted", "_pause_s", "_policy", "avoid", "brokers", "decided", "last")
@@ -66,26 +72,26 @@ class SendRetries:
         self._policy = policy
         self._counted = 0
         self._pause_s = FIRST_PAUSE_S
-        self.brokers: tuple[str, ...] = ()  # many sends wait in a line: what each keeps until then is small
+        self.brokers: tuple[str, ...] = ()  # a tuple, as many waiting sends hold one
         self.avoid: frozenset[str] = frozenset()
         self.last: BaseException | None = None
         self.decided = False
 
     @property
     def last_attempt(self) -> bool:
-        """Whether the attempt that begins now is the last that counts."""
+        """Whether the attempt that starts now is the last counted one."""
         return self._counted + 1 >= self._policy.attempts
 
     @property
     def answered(self) -> bool:
-        """Whether the last attempt failed by a broker's decision."""
+        """Whether the last attempt was refused by a broker."""
         return isinstance(self.last, BrokerRefused) and not _stored_nowhere(self.last)
 
     def failed(self, broker_name: str, error: BaseException) -> bool:
-        """Note that an attempt at *broker_name* failed; True when another may be made.
+        """Note that an attempt at *broker_name* failed; return whether to retry.
 
         Args:
-            broker_name: empty where no broker could be chosen.
+            broker_name: empty if no broker could be chosen.
             error: one of `FAILURES`.
         """
         self.last = error
@@ -103,20 +109,20 @@ class SendRetries:
         return self._counted < self._policy.attempts
 
     def less_safe(self, broker_name: str) -> bool:
-        """Note that *broker_name* stored the message less safely than promised; True when another may be tried."""
+        """Note that *broker_name* stored the message less safely than promised; return whether to try another one."""
         self.avoid |= {broker_name}
         self._counted += 1
         return self._counted < self._policy.attempts
 
     def pause_s(self, brokers: Iterable[str], left_s: float, chance: random.Random) -> float:
-        """Seconds to wait before the next attempt; 0 when one of *brokers* has not had its turn.
+        """Return the seconds to wait before the next attempt; 0 if one of *brokers* is untried.
 
-        After a pause all have their turn again: the one tried last is asked first where it was not reached (a send that
-        waits keeps its room there), and last where it refused.
+        After a pause all brokers may be tried again. The broker tried last comes first if it was not reached (a waiting
+        send keeps its room there), and last if it refused.
 
         Args:
-            brokers: names of all that the message may go to.
-            left_s: until the deadline.
+            brokers: names of all possible brokers.
+            left_s: seconds until the deadline.
             chance: shortens the pause by up to a quarter.
         """
         names = frozenset(brokers)
@@ -130,7 +136,7 @@ class SendRetries:
 
 
 def _stored_nowhere(error: BaseException | None) -> bool:
-    """Whether the attempt that ended with *error* may be repeated as if it had not been."""
+    """Return whether the attempt that ended with *error* certainly stored nothing."""
     if isinstance(error, BrokerRefused):
         return error.response_code in NOT_READY
     return isinstance(error, ConnectFailed | NoRoute)

@@ -1,7 +1,8 @@
-"""Routes as one client knows them: asked of name servers, kept, refreshed.
+"""Cache of routes and broker addresses, filled and refreshed from name servers.
 
-One name server is asked per call (see `nameservers`). A look-up that an application waits for goes round once, so that
-one dead server does not fail it; the refresh every 30 s asks one server and leaves the rest to the next round.
+Each request goes to one name server (see `nameservers`). A lookup that an application waits for tries every server
+once, so that one dead server does not fail it; the refresh every 30 s tries one server and leaves the rest to the next
+round.
 
 Sources: apache/rocketmq client/.../impl/factory/MQClientInstance.java (updateTopicRouteInfoFromNameServer,
 findBrokerAddressInPublish, findBrokerAddressInSubscribe), client/.../impl/producer/DefaultMQProducerImpl.java
@@ -33,18 +34,18 @@ __all__ = ["RouteCache"]
 
 logger = logging.getLogger(__name__)
 
-RENEW_S = 0.05  # routes are not asked for more often because of failures
+RENEW_S = 0.05  # minimum interval between refreshes caused by failures
 
 T = TypeVar("T")
 
 
 class RouteCache:
-    """Topic to route, broker name to addresses."""
+    """Routes by topic, addresses by broker name."""
 
     def __init__(
         self, rpc: RpcClient, servers: NameServerList, clock: Clock, outages: Outages, changed: Callable[[], None]
     ) -> None:
-        """*changed* is called after an update that brought an address that was not known before."""
+        """*changed* is called after an update that added an address."""
         self._rpc = rpc
         self._clock = clock
         self._servers = servers
@@ -52,28 +53,28 @@ class RouteCache:
         self._changed = changed
         self._routes: dict[str, TopicRoute] = {}
         self._lent: dict[str, TopicRoute] = {}  # routes of default topics
-        self._borrowed: set[str] = set()  # topics that a first send will create
-        self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, of both kinds of topics
+        self._borrowed: set[str] = set()  # topics that the first send will create
+        self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, for existing and new topics
         self._brokers: dict[str, BrokerAddresses] = {}
-        self._lookup = asyncio.Lock()  # many sends of a new topic ask once
+        self._lookup = asyncio.Lock()  # concurrent sends of a new topic share one request
         self._renewed: dict[str, float] = {}  # by topic: monotonic seconds
 
     def master(self, broker_name: str) -> str | None:
-        """Address of the master of a broker name, None while there is none."""
+        """Return the address of the master of a broker name, or None without one."""
         broker = self._brokers.get(broker_name)
         return broker.master if broker is not None else None
 
     def readable(self, broker_name: str, broker_id: int = 0) -> str | None:
-        """Address to pull from: *broker_id* if it is there, else another replica."""
+        """Return the address to pull from: *broker_id* if registered, else another replica."""
         broker = self._brokers.get(broker_name)
         return broker.readable(broker_id) if broker is not None else None
 
     def broker_names_at(self, address: str) -> list[str]:
-        """The broker names whose master is at *address*, sorted."""
+        """Return the names of brokers whose master is at *address*, sorted."""
         return sorted(name for name, broker in self._brokers.items() if broker.master == address)
 
     def addresses(self, *, slaves: bool) -> list[str]:
-        """Every master known and, with *slaves*, every other replica; each once, in a fixed order."""
+        """Return every known master and, with *slaves*, every other replica; without duplicates, sorted."""
         return sorted(
             {
                 address
@@ -84,11 +85,11 @@ class RouteCache:
         )
 
     def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues to send to as they were told last; none before `publish_queues`."""
+        """Return the cached queues to send to; empty before `publish_queues`."""
         return self._publish.get(topic, ())
 
     def any_topic_of(self, broker_name: str) -> str | None:
-        """A topic that messages of this client may go to at a broker; None while none is known."""
+        """Return an existing topic with a queue at a broker, or None."""
         for topic, queues in self._publish.items():
             if topic not in self._borrowed and any(queue.broker_name == broker_name for queue in queues):
                 return topic
@@ -97,13 +98,13 @@ class RouteCache:
     async def publish_queues(
         self, topic: str, default_topic: str, default_queues: int, timeout_s: float = CALL_TIMEOUT_S
     ) -> tuple[MessageQueue, ...]:
-        """Queues to send to, at least one.
+        """Return the queues to send to, at least one.
 
         A topic without a route gets the queues of *default_topic*, at most *default_queues* per broker: the broker
         creates it with the first message.
 
         Raises:
-            NoRoute: neither has a route, or the route grants no writing.
+            NoRoute: neither has a route, or the route does not permit writing.
             ConnectFailed: no name server answers.
         """
         queues = self._publish.get(topic)
@@ -123,10 +124,10 @@ class RouteCache:
         return queues
 
     async def readable_queues(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> tuple[MessageQueue, ...]:
-        """Queues to pull from, asked afresh.
+        """Return the queues to pull from, after a refresh.
 
         Raises:
-            NoRoute: no name server knows the topic, or no broker lets it be read.
+            NoRoute: no name server knows the topic, or no broker permits reading.
             ConnectFailed: no name server answers.
         """
         route = await self._round(lambda: self.refresh(topic, timeout_s))
@@ -138,7 +139,7 @@ class RouteCache:
         return queues
 
     async def fetch_route(self, topic: str, *, required: bool = True) -> TopicRoute | None:
-        """The route of *topic*, asked afresh; None where there is none and none is *required*.
+        """Fetch the route of *topic*; None if there is none and it is not *required*.
 
         Raises:
             NoRoute: no name server knows the topic.
@@ -150,10 +151,11 @@ class RouteCache:
         return route
 
     async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
-        """Address of the master, or with *broker_id* of any replica; the route is asked once if it is not known.
+        """Return the address of the master, or with *broker_id* of any replica; fetches the route once if it is
+        unknown.
 
         Raises:
-            NoRoute: the broker has no (master's) address even now.
+            NoRoute: the broker still has no (master's) address.
             ConnectFailed: no name server answers.
         """
         for fresh in (False, True):
@@ -166,12 +168,13 @@ class RouteCache:
         raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
 
     async def refresh(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> TopicRoute | None:
-        """Ask one name server for the route of *topic* and keep it; None when it knows none (what is kept stays).
+        """Fetch the route of *topic* from one name server and cache it; None if the server has none (the cache is
+        unchanged).
 
         Raises:
-            ConnectFailed, ConnectionLost, CallTimeout: the server gives no answer; the next call asks the next one.
-            BrokerRefused: it answers with another error.
-            ClientError: the topic is of a kind this client cannot read.
+            ConnectFailed, ConnectionLost, CallTimeout: no response; the next call uses the next server.
+            BrokerRefused: the server returns another error.
+            ClientError: the topic is of a kind that this client cannot read.
         """
         route = await self._ask(topic, timeout_s)
         if route is None:
@@ -185,9 +188,9 @@ class RouteCache:
         return route
 
     async def renew(self, topic: str, timeout_s: float) -> None:
-        """Ask for the route of *topic* again because sends to it fail; many that fail together ask once.
+        """Refresh the route of *topic* because sends to it fail; concurrent failures share one request.
 
-        What cannot be asked is logged, and what is kept stays.
+        Errors are logged, and the cached route remains.
         """
         now = self._clock.monotonic()
         if now - self._renewed.get(topic, -RENEW_S) < RENEW_S:
@@ -199,15 +202,15 @@ class RouteCache:
             logger.info("refreshing the route of %s failed: %s", topic, problem)
 
     async def request_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
-        """The answer of the first name server that gives one, with any code, and that server's address.
+        """Return the first response of a name server, with any code, and that server's address.
 
         Raises:
-            ConnectFailed: none does.
+            ConnectFailed: none responds.
         """
         return await self._round(lambda: self._ask_one(code, header, timeout_s))
 
     async def refresh_all(self) -> None:
-        """Ask for every topic in use again; what fails is left for the next round."""
+        """Refresh the route of every topic in use; failures are left to the next round."""
         for topic in [*self._routes, *self._borrowed]:
             try:
                 await self.refresh(topic)
@@ -243,7 +246,7 @@ class RouteCache:
             raise
 
     async def _round(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again, which asks the next server, until one answers or each was asked once."""
+        """Call *ask*, which uses the next server each time, until it succeeds or each server was tried once."""
         for left in reversed(range(len(self._servers))):
             try:
                 return await ask()
@@ -259,7 +262,7 @@ class RouteCache:
         raise AssertionError("the list of name servers is never empty")
 
     def _learn(self) -> None:
-        """Rebuild the addresses from the routes kept: what no route mentions any more is forgotten."""
+        """Rebuild the addresses from the cached routes, which drops addresses that no route mentions."""
         before = set(self.addresses(slaves=True))
         routes = [*self._lent.values(), *self._routes.values()]
         self._brokers = {broker.name: broker for route in routes for broker in route.brokers}

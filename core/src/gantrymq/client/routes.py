@@ -1,10 +1,10 @@
-"""Routes: which brokers and queues a topic has, as name servers tell it and as clients read it. No I/O.
+"""Routes: brokers and queues of a topic, as encoded by name servers. No I/O.
 
     {"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"b","cluster":"C"}],
      "queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4,"writeQueueNums":4,"topicSysFlag":0}],
      "orderTopicConf":"b:4;c:8", "topicQueueMappingByBroker":{...}}            the last two are usually left out
 
-Broker ids may stand with or without quotes; id 0 is the master.
+Broker ids may be quoted or not; id 0 is the master.
 
 Sources: apache/rocketmq remoting/.../protocol/route/TopicRouteData.java, client/.../impl/factory/MQClientInstance.java
 (topicRouteData2TopicPublishInfo, topicRouteData2TopicSubscribeInfo, findBrokerAddressInSubscribe).
@@ -29,7 +29,7 @@ MASTER_ID = 0
 
 @attrs.frozen
 class BrokerAddresses:
-    """One broker name: a master and its slaves."""
+    """Addresses of one broker name: a master and its slaves."""
 
     name: str
     cluster: str
@@ -37,11 +37,11 @@ class BrokerAddresses:
 
     @property
     def master(self) -> str | None:
-        """Where sends go; None while no master is registered."""
+        """Address for sends; None while no master is registered."""
         return self.addresses.get(MASTER_ID)
 
     def readable(self, broker_id: int = MASTER_ID, *, only_this: bool = False) -> str | None:
-        """Where pulls go: the id asked for, then the next one (for slaves), then any, unless *only_this*."""
+        """Return the address for pulls: the given id, then the next id (for slaves), then any, unless *only_this*."""
         found = self.addresses.get(broker_id)
         if found is None and broker_id != MASTER_ID:
             found = self.addresses.get(broker_id + 1)
@@ -52,7 +52,7 @@ class BrokerAddresses:
 
 @attrs.frozen
 class QueueGrant:
-    """What one broker offers of a topic."""
+    """Queues and permission of a topic at one broker."""
 
     broker_name: str
     read_queues: int
@@ -67,18 +67,18 @@ class TopicRoute:
 
     queues: tuple[QueueGrant, ...]
     brokers: tuple[BrokerAddresses, ...]
-    order: str = ""  # "broker:count;..." where the topic is ordered over the whole cluster
+    order: str = ""  # "broker:count;..." if the topic is ordered cluster-wide
     static: bool = False  # the topic has logical queues mapped onto brokers
 
     def broker(self, name: str) -> BrokerAddresses | None:
-        """The addresses of one broker name."""
+        """Return the addresses of one broker name."""
         return next((broker for broker in self.brokers if broker.name == name), None)
 
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues to send to.
+        """Return the queues to send to.
 
-        An order configuration says them all; otherwise every write queue of every broker that grants writing and
-        has a master.
+        These are the queues of the order configuration if there is one, else every write queue of every broker that
+        permits writing and has a master.
         """
         if self.order:
             return tuple(MessageQueue(topic, name, i) for name, count in _order(self.order) for i in range(count))
@@ -91,7 +91,9 @@ class TopicRoute:
         )
 
     def readable_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues to pull from: every read queue of every broker that grants reading, master or not."""
+        """Return the queues to pull from: every read queue of every broker that permits reading, with or without a
+        master.
+        """
         return tuple(
             MessageQueue(topic, grant.broker_name, i)
             for grant in self.queues
@@ -100,7 +102,7 @@ class TopicRoute:
         )
 
     def capped(self, most: int) -> TopicRoute:
-        """The route with both queue numbers of every grant at min(*most*, read queues), for a topic to be created."""
+        """Return the route with both queue counts at min(*most*, read queues), for a topic to be created."""
         queues = [
             attrs.evolve(q, read_queues=min(most, q.read_queues), write_queues=min(most, q.read_queues))
             for q in self.queues
@@ -108,7 +110,7 @@ class TopicRoute:
         return attrs.evolve(self, queues=tuple(queues))
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in strict JSON (quoted broker ids), without what is empty."""
+        """Return the members that RocketMQ writes, in strict JSON (quoted broker ids), without empty ones."""
         members: dict[str, Any] = {
             "brokerDatas": [
                 {
@@ -136,22 +138,22 @@ class TopicRoute:
 
 @attrs.frozen
 class ClusterInfo:
-    """All brokers one name server knows."""
+    """All brokers known to one name server."""
 
     brokers: tuple[BrokerAddresses, ...]  # sorted by name
     clusters: Mapping[str, tuple[str, ...]]  # cluster name to broker names, sorted
 
     def masters(self, cluster: str) -> tuple[str, ...]:
-        """Addresses of the masters of *cluster*, in the order of their names."""
+        """Return the addresses of the masters of *cluster*, sorted by broker name."""
         names = self.clusters.get(cluster, ())
         return tuple(b.master for b in self.brokers if b.name in names and b.master is not None)
 
 
 def parse_route(body: bytes) -> TopicRoute:
-    """Read the body of a route reply, strict JSON or fastjson's dialect.
+    """Decode the body of a route response, strict JSON or fastjson's dialect.
 
     Raises:
-        AnswerUnreadable: no JSON object, or members of the wrong kind.
+        AnswerUnreadable: not a JSON object, or members of the wrong type.
     """
     data = _object(body, "route")
     try:
@@ -177,10 +179,10 @@ def parse_route(body: bytes) -> TopicRoute:
 
 
 def parse_clusters(body: bytes) -> ClusterInfo:
-    """Read the body of a cluster-info reply.
+    """Decode the body of a cluster-info response.
 
     Raises:
-        AnswerUnreadable: no JSON object, or members of the wrong kind.
+        AnswerUnreadable: not a JSON object, or members of the wrong type.
     """
     data = _object(body, "cluster-info")
     try:
@@ -209,6 +211,6 @@ def _broker(member: dict[str, Any]) -> BrokerAddresses:
 
 
 def _order(text: str) -> list[tuple[str, int]]:
-    """Broker names and queue counts of an order configuration; entries that do not fit are left out."""
+    """Return broker names and queue counts of an order configuration, without malformed entries."""
     entries = [entry.rpartition(":") for entry in text.split(";")]
     return [(name, int(count)) for name, mark, count in entries if mark and name and count.isdecimal()]

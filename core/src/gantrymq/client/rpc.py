@@ -1,6 +1,6 @@
-"""One request and its answer, with typed headers and errors instead of codes.
+"""Requests with typed headers, and errors in place of response codes.
 
-Source of what codes mean: apache/rocketmq client/.../impl/MQClientAPIImpl.java.
+Source of the meaning of codes: apache/rocketmq client/.../impl/MQClientAPIImpl.java.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ HeaderType = TypeVar("HeaderType", bound=Header)
 
 
 class RpcClient:
-    """Requests over the connections of one client."""
+    """Sends requests over the connections of one client."""
 
     def __init__(
         self, remoting: RemotingClient, clock: Clock, hooks: RpcHooks | None = None, outages: Outages | None = None
     ) -> None:
-        """*hooks* are applied to every request, and to its answer; *outages* hears of servers that answer again."""
+        """*hooks* are applied to every request and response; *outages* is notified when a server answers again."""
         self._remoting = remoting
         self._clock = clock
         self._hooks = hooks
@@ -48,20 +48,19 @@ class RpcClient:
         body: bytes | None = None,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Command:
-        """Send one request and return the answer, which says SUCCESS.
+        """Send one request and return the response, whose code is SUCCESS.
 
         Args:
             address: ip:port of the peer.
             code: of the request.
-            header: its fields, if it has any.
-            body: its body, if it has one.
-            timeout_s: seconds, from when the request is written; where a connection must be made first, that counts,
-                and may take its own 3 s.
+            header: its fields, if any.
+            body: its body, if any.
+            timeout_s: seconds from when the request is written. Time for a new connection counts and is limited to 3 s.
 
         Raises:
-            BrokerRefused: the answer has another code.
-            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
-            RequestMalformed: the address is none, or the request cannot be written.
+            BrokerRefused: the response has another code.
+            ConnectFailed, ConnectionLost, CallTimeout: no response.
+            RequestMalformed: the address is malformed, or the request cannot be encoded.
         """
         reply = await self.exchange(address, code, header, body, timeout_s)
         if reply.code != ResponseCode.SUCCESS:
@@ -76,12 +75,12 @@ class RpcClient:
         body: bytes | None = None,
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Command:
-        """As `call`, but the answer may have any code."""
+        """Send one request and return the response, whose code may be any. Arguments and errors as `call`."""
         ext = header.to_ext() if header is not None else None
         return await self.send(address, command.request(code, ext, body), timeout_s)
 
     async def send(self, address: str, request: Command, timeout_s: float) -> Command:
-        """Exchange a request that is already made, once; the answer may have any code. Errors as `call`."""
+        """Send a prepared request once and return the response, whose code may be any. Errors as `call`."""
         hooks = self._hooks
         if hooks is not None:
             address = hooks.leaving(address, request)
@@ -107,12 +106,12 @@ class RpcClient:
     async def oneway(
         self, address: str, request: Command, timeout_s: float, dropped: Callable[[], object] | None = None
     ) -> None:
-        """Hand a request without an answer to a connection; *dropped* is called if it cannot be written after all.
+        """Hand a oneway request to a connection; *dropped* is called if it cannot be written after all.
 
         Raises:
             ConnectFailed: no connection could be made.
-            CallTimeout: the peer takes nothing for *timeout_s* seconds.
-            RequestMalformed: it cannot be written.
+            CallTimeout: the peer accepts no data for *timeout_s* seconds.
+            RequestMalformed: the request cannot be encoded.
         """
         if self._hooks is not None:
             address = self._hooks.leaving(address, request)
@@ -125,8 +124,8 @@ class RpcClient:
         """Open the connection to *address* if there is none.
 
         Raises:
-            ConnectFailed: it could not be made.
-            RequestMalformed: the address is none.
+            ConnectFailed: no connection could be made.
+            RequestMalformed: the address is malformed.
         """
         try:
             await self._remoting.connect(address)
@@ -137,7 +136,7 @@ class RpcClient:
             raise
 
     def connected(self, address: str) -> bool:
-        """Whether there is an open connection to *address*."""
+        """Return whether there is an open connection to *address*."""
         return self._remoting.connected(address) is not None
 
     def disconnect(self, address: str) -> None:
@@ -148,16 +147,16 @@ class RpcClient:
 
 
 def refused(reply: Command, address: str) -> BrokerRefused:
-    """The error that an answer with a code other than SUCCESS stands for."""
+    """Return the error for a response with a code other than SUCCESS."""
     remark = (reply.remark or "").split("\nSee https://", 1)[0].strip()
     return access_denied(reply.code, remark, address) or BrokerRefused(reply.code, remark or "no reason given", address)
 
 
 def reply_header(header: type[HeaderType], reply: Command, address: str) -> HeaderType:
-    """The typed header of an answer.
+    """Decode the typed header of a response.
 
     Raises:
-        AnswerUnreadable: a field is missing or of the wrong kind.
+        AnswerUnreadable: a field is missing or of the wrong type.
     """
     try:
         return header.from_ext(reply.ext)

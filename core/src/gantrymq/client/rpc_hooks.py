@@ -1,9 +1,9 @@
-"""What every request of a client gets before it leaves, in this order, whoever makes it:
+"""Hooks applied to every request of a client before it is sent, in this order:
 
     namespace       on the names in it (see `namespaces`)
     namespace v2    fields ``nsd`` and ``ns``
     credentials     fields AccessKey, SecurityToken, Signature (see `credentials`)
-    VIP channel     the port two below the broker's, for those requests for which Java's client uses it
+    VIP channel     the port two below the broker's, for the requests for which Java's client uses it
 
 Sources: apache/rocketmq client/.../impl/MQClientAPIImpl.java (order of its hooks; brokerVIPChannel),
 client/.../rpchook/NamespaceRpcHook.java, common/.../MixAll.java (brokerVIPChannel).
@@ -27,7 +27,7 @@ _NAMESPACE: Final = "ns"
 
 
 class RpcHooks:
-    """Applied by `gantrymq.client.rpc.RpcClient`; a client without any of them has none."""
+    """Hooks of one client, applied by `gantrymq.client.rpc.RpcClient`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class RpcHooks:
         credentials: Credentials | None = None,
         vip_channel: bool = False,
     ) -> None:
-        """Each is left out where it is not given."""
+        """Omitted hooks are not applied."""
         self._namespace = namespace
         self._namespace_v2 = namespace_v2
         self._signer = None if credentials is None else Signer(credentials)
@@ -46,13 +46,13 @@ class RpcHooks:
     def needed(
         cls, namespace: Namespace | None, namespace_v2: str, credentials: Credentials | None, vip_channel: bool
     ) -> Self | None:
-        """The hooks, None where there is nothing to do."""
+        """Return the hooks, or None if none is needed."""
         if namespace is None and not namespace_v2 and credentials is None and not vip_channel:
             return None
         return cls(namespace, namespace_v2, credentials, vip_channel)
 
     def leaving(self, address: str, request: Command) -> str:
-        """Change *request* as above; returns the address that it goes to. Once for each request."""
+        """Apply the hooks to *request*, once per request; return the address to send it to."""
         if self._namespace is not None:
             self._namespace.leaving(request)
         if self._namespace_v2:
@@ -67,7 +67,7 @@ class RpcHooks:
         return address
 
     def answered(self, code: int, answer: Command) -> None:
-        """Read the answer to a request *code*."""
+        """Apply the hooks to the response to a request *code*."""
         if self._namespace is not None:
             self._namespace.answered(code, answer)
 
@@ -75,12 +75,12 @@ class RpcHooks:
 def _vip(address: str) -> str:
     try:
         host, port = parse_address(address)
-    except ValueError:  # connecting says so
+    except ValueError:  # connecting reports the malformed address
         return address
     return format_address(host, port - _VIP_DISTANCE) if port > _VIP_DISTANCE else address
 
 
-VIP_CODES: Final = frozenset(  # not: pulls, pops and what belongs to them, heartbeats, ends of transactions, recalls
+VIP_CODES: Final = frozenset(  # excluded: pulls, pops and acks, heartbeats, ends of transactions, recalls
     {
         RequestCode.SEND_MESSAGE,
         RequestCode.SEND_MESSAGE_V2,

@@ -1,8 +1,8 @@
-"""Which queue a message goes to when the application does not say.
+"""Queue selection for messages without a destination.
 
-The next one in turn, beginning at a random place for every topic; after a failure, the next one at another broker. With
-latency fault tolerance (`latency_faults`) brokers that failed or were slow are left alone for a while, with least
-latency (`broker_latencies`) the broker is chosen first, then its next queue.
+Round robin, starting at a random queue of each topic; after a failure, the next queue at another broker. With latency
+fault tolerance (`latency_faults`) slow or failed brokers are avoided for a while. With least latency
+(`broker_latencies`) the broker is chosen first, then its next queue.
 
 Source: apache/rocketmq client/.../impl/producer/TopicPublishInfo.java (selectOneMessageQueue),
 client/.../common/ThreadLocalIndex.java, client/.../latency/MQFaultStrategy.java (selectOneMessageQueue).
@@ -27,7 +27,7 @@ _MASK = 0x7FFFFFFF
 
 
 class RoundRobin:
-    """Takes turns over the queues of every topic of one producer."""
+    """Round robin over the queues of each topic of one producer."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
@@ -37,7 +37,7 @@ class RoundRobin:
         """Return the next queue, if possible of a broker that is not in *avoid*.
 
         Args:
-            topic: whose turn it is.
+            topic: topic of the queues.
             queues: at least one.
             avoid: names of brokers that just failed.
         """
@@ -48,7 +48,7 @@ class RoundRobin:
         return queues[self._turn(topic) % len(queues)]
 
     def randomize(self, topic: str) -> None:
-        """Go on at a random place, so that sends that failed together do not meet again."""
+        """Continue at a random queue, so that sends that failed together spread out."""
         self._next[topic] = self._chance.getrandbits(31)
 
     def _turn(self, topic: str) -> int:
@@ -60,18 +60,20 @@ class RoundRobin:
 
 
 class QueueSelection:
-    """Chooses queues for one producer, and hears how the attempts there end."""
+    """Selects queues for one producer, using the outcomes of earlier attempts."""
 
     def __init__(
         self, clock: Clock, chance: random.Random, under_way: Callable[[str], int], faults: LatencyFaults | None = None
     ) -> None:
-        """Without *faults* there is no latency fault tolerance; *under_way* tells how many sends a broker has."""
+        """Without *faults* there is no latency fault tolerance; *under_way* returns the number of sends in flight at a
+        broker.
+        """
         self._clock = clock
         self._turns = RoundRobin(chance)
         self._under_way = under_way
         self._faults = faults
-        self._latencies: BrokerLatencies | None = None  # from the first send on that asks for them
-        self.listens = faults is not None  # whether it is to hear of attempts
+        self._latencies: BrokerLatencies | None = None  # created by the first send that needs them
+        self.listens = faults is not None  # whether it needs the outcomes of attempts
 
     def choose(
         self,
@@ -82,13 +84,13 @@ class QueueSelection:
         *,
         again: bool = False,
     ) -> MessageQueue:
-        """The queue to try.
+        """Return the queue for the next attempt.
 
         Args:
-            topic: of all *queues*.
+            topic: topic of all *queues*.
             queues: at least one.
-            balancing: how they are shared out.
-            avoid: names of brokers where the message failed already.
+            balancing: how to distribute messages over them.
+            avoid: names of brokers where the message already failed.
             again: this is not its first attempt.
         """
         if self._faults is not None:
@@ -100,7 +102,7 @@ class QueueSelection:
         return self._turns.choose(topic, queues, avoid)
 
     def answered(self, broker: str, took_s: float) -> None:
-        """An attempt at *broker* succeeded after *took_s* seconds."""
+        """Note that an attempt at *broker* succeeded after *took_s* seconds."""
         now_ms = self._now_ms()
         if self._faults is not None:
             self._faults.answered(broker, took_s * 1000, now_ms)
@@ -108,7 +110,7 @@ class QueueSelection:
             self._latencies.measured(broker, took_s * 1000, now_ms)
 
     def failed(self, broker: str, error: BaseException) -> None:
-        """An attempt at *broker* ended with *error*; what is the message's fault says nothing."""
+        """Note that an attempt at *broker* ended with *error*; errors caused by the message are ignored."""
         code = error.response_code if isinstance(error, BrokerRefused) else None
         if not broker or isinstance(error, NoRoute) or (code is not None and code not in RETRY_CODES):
             return
@@ -124,7 +126,7 @@ class QueueSelection:
     def _tolerating(
         self, faults: LatencyFaults, queues: Sequence[MessageQueue], avoid: Collection[str]
     ) -> Sequence[MessageQueue]:
-        """Those at brokers that are available, else at those that are reachable, else all."""
+        """Return the queues at available brokers, else at reachable ones, else all."""
         now_ms = self._now_ms()
         others = [queue for queue in queues if queue.broker_name not in avoid]
         return (
@@ -134,7 +136,7 @@ class QueueSelection:
         )
 
     def _soonest(self, queues: Sequence[MessageQueue], avoid: Collection[str]) -> Sequence[MessageQueue]:
-        """Those of the broker that answers soonest."""
+        """Return the queues of the broker with the lowest expected latency."""
         if self._latencies is None:
             self._latencies = BrokerLatencies()
             self.listens = True

@@ -1,15 +1,14 @@
-"""Which of a topic's queues a message goes to, for who says so.
+"""Explicit queue selection by the application.
 
     await producer.send(message, by_key("ann"))                                   # this message
     client.producer("shop", selector=by_key(lambda message: message.keys or ""))  # every message of the producer
     client.producer("shop", selector=Balancing.LEAST_LATENCY)
 
-A selector is a function of the queues that can be written, sorted by broker and id, and of the message. What it chooses
-is kept to: the message is tried at no other queue. With `Balancing` the producer chooses, and what fails is tried
-elsewhere.
+A selector is a function of the writable queues, sorted by broker and id, and of the message. Its choice is final: the
+message is not tried at another queue. With `Balancing` the producer chooses, and retries use other queues.
 
 Source: apache/rocketmq client/.../producer/selector/SelectMessageQueueByHash.java, SelectMessageQueueByRandom.java.
-SelectMessageQueueByMachineRoom.java there chooses nothing.
+SelectMessageQueueByMachineRoom.java there selects nothing.
 """
 
 from __future__ import annotations
@@ -29,29 +28,32 @@ __all__ = ["Balancing", "Destination", "Selector", "at_random", "by_key", "resol
 
 
 class Selector(Protocol):
-    """Chooses a queue; plain, and quick, as it runs for each message."""
+    """Selects a queue. A plain function, which must be fast because it runs for each message."""
 
     def __call__(self, queues: Sequence[MessageQueue], message: Message, /) -> MessageQueue:
-        """One of *queues*, of which there is at least one; an exception fails the send."""
+        """Return one of *queues*, which is not empty; an exception fails the send."""
         ...
 
 
 class Balancing(enum.Enum):
-    """Ways in which the producer shares messages out among queues."""
+    """How the producer distributes messages over queues."""
 
     ROUND_ROBIN = "round_robin"  # the next queue of the topic
-    LEAST_LATENCY = "least_latency"  # the next queue at the broker that lately answers soonest
+    LEAST_LATENCY = "least_latency"  # the next queue at the broker with the lowest recent latency
 
 
 Destination = MessageQueue | Selector | Balancing
 
 
 def by_key(key: str | int | Callable[[Message], str | int]) -> Selector:
-    """Messages of one *key* go to one queue while the number of queues stays; to the one that Java's hash gives.
+    """Return a selector that sends messages with the same *key* to the same queue while the number of queues is
+    unchanged.
+
+    The queue is the one that Java's hash selects.
 
     Args:
-        key: of order, customer, ..., or a function that gets it of the message. A text is hashed as Java's String, a
-            number as its Integer or Long.
+        key: of an order, customer, ..., or a function that returns the key of a message. Text is hashed as Java's
+            String, a number as its Integer or Long.
     """
     if callable(key):
         of = key
@@ -61,7 +63,7 @@ def by_key(key: str | int | Callable[[Message], str | int]) -> Selector:
 
 
 def at_random(chance: random.Random | None = None) -> Selector:
-    """Any queue, drawn from *chance*."""
+    """Return a selector of random queues, drawn from *chance*."""
     draw = chance or random.Random()
     return lambda queues, _: queues[draw.randrange(len(queues))]
 
@@ -69,15 +71,15 @@ def at_random(chance: random.Random | None = None) -> Selector:
 def resolve_destination(
     where: Destination, queues: Sequence[MessageQueue], message: Message
 ) -> tuple[MessageQueue | None, Balancing]:
-    """The queue that *message* is to go to, or None and how one is to be found.
+    """Return the queue of *message*, or None and the balancing to use.
 
     Args:
-        where: says it.
+        where: the destination.
         queues: of the topic, for a selector.
         message: for a selector.
 
     Raises:
-        InvalidParameter: *where* is none of these, or a selector returned something else than a queue.
+        InvalidParameter: *where* is not a destination, or a selector did not return a queue.
     """
     if isinstance(where, Balancing):
         return None, where

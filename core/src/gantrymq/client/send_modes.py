@@ -1,8 +1,8 @@
-"""The ways of messages behind the methods of a producer: alone, gathered, oneway, in a batch.
+"""Send modes of a producer: single, batched, oneway, explicit batch.
 
-    checked message -> its queue, or the way to find one -> gathered (`auto_batching`), or ready by itself -> `sending`
+    validated message -> its queue, or a balancing -> collected (`auto_batching`), or encoded alone -> `sending`
 
-What goes by itself waits for nothing but the messages of its topic that were gathered before.
+A message that is sent alone only waits for the messages of its topic that were collected before.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ONE_QUEUE: Final = RetryPolicy(attempts=1, retry_codes=_NO_CODES, one_queue=Tru
 
 
 class SendModes:
-    """Belongs to one producer, from its start to its end; messages are checked before."""
+    """Send modes of one producer, from its start to its close; messages are validated before."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class SendModes:
         compressor: Compressor,
         begin: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        """*begin* makes a task for which the producer's close waits."""
+        """*begin* creates a task that the producer's close waits for."""
         self.sending = sending
         self._next_id = instance.ids.next
         self._clock = instance.world.clock
@@ -55,7 +55,11 @@ class SendModes:
     def one(
         self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        """What sends *message*, to be awaited at once, or a future where it is gathered. Errors as `Producer.send`."""
+        """Send *message*.
+
+        Returns:
+            A coroutine to be awaited at once, or a future if the message is batched. Errors as `Producer.send`.
+        """
         submission = self._submission(message, lambda: prepare(message, self._next_id))
         policy = self._async_policy if is_async else self._policy
         if self._batching is None:
@@ -67,7 +71,7 @@ class SendModes:
     def soon(
         self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        """As `one`, of *message* as it is now."""
+        """Send *message* like `one`; later changes to it have no effect."""
         if self._batching is not None:
             if self._batching.takes(message):
                 return self._gathered(self._batching, message, where, timeout_s, is_async)
@@ -95,17 +99,17 @@ class SendModes:
         return await self._out(submission, messages[0], where, timeout_s, self._policy)
 
     def flush(self) -> None:
-        """Send what is gathered."""
+        """Send collected messages."""
         if self._batching is not None:
             self._batching.flush()
 
     def gather_no_more(self) -> None:
-        """Send what is gathered, and what comes at once."""
+        """Send collected messages, and send later ones without batching."""
         if self._batching is not None:
             self._batching.end()
 
     def limit_s(self, timeout_s: float | None) -> float:
-        """Seconds of a send that was given *timeout_s*."""
+        """Return the timeout in seconds of a send that was given *timeout_s*."""
         return self._settings.default_timeout_s if timeout_s is None else timeout_s
 
     def _gathered(
@@ -119,7 +123,7 @@ class SendModes:
         return batching.gather(message, self._where(where), self.limit_s(timeout_s), is_async=is_async)
 
     async def _let_others_first(self, topic: str) -> None:
-        """What was gathered for *topic* is written before what comes next."""
+        """Wait until messages collected for *topic* are written."""
         if self._batching is not None and self._batching.flush(topic):
             await self._clock.sleep(0)
 
@@ -161,7 +165,7 @@ class SendModes:
         return self._settings.selector if where is None else where
 
     async def _chosen(self, message: Message, where: Destination) -> tuple[MessageQueue | None, Balancing]:
-        """The queue for *message*, or how one is to be found."""
+        """Return the queue of *message*, or the balancing to use."""
         is_selector = not isinstance(where, MessageQueue | Balancing)
         return resolve_destination(where, await self.sending.queues(message.topic) if is_selector else (), message)
 

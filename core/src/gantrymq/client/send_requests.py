@@ -1,12 +1,12 @@
-"""The requests that send messages, and their headers, which are written from templates. No I/O.
+"""Send requests, with headers written from templates. No I/O.
 
-A single message travels as request 310, a batch as 320, the reply to a request as 325. Sends of one producer to one
-queue mostly differ in three values of the header, so the rest is written once for all of them:
+A single message is sent as request 310, a batch as 320, the reply to a request as 325. Sends of one producer to one
+queue usually differ in three header values only, so the rest is encoded once for all of them:
 
     {"code":310,"extFields":{..,"g":"<born>","h":"0","i":"<properties>",..},..,"opaque":<opaque>,..}
 
-Where somebody asks for the fields of such a request, as the hooks of `rpc_hooks` do and the binary form, it is a
-command like any other from then on, and written from its fields.
+Once code reads the fields of such a request, as the hooks of `rpc_hooks` and the binary format do, it becomes an
+ordinary command that is encoded from its fields.
 
 Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeaderV2.java.
 """
@@ -36,30 +36,30 @@ _MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
 
 
 class SendIdentity(NamedTuple):
-    """What every send of one producer says about it."""
+    """Producer fields that are the same in every send."""
 
     group: str
-    default_topic: str = names.DEFAULT_TOPIC  # a missing topic is made after its likeness
+    default_topic: str = names.DEFAULT_TOPIC  # template for a topic that does not exist
     default_topic_queues: int = 4
     unit_mode: bool = False
 
 
 class _Template:
-    """What many sends have in common."""
+    """Common parts of many sends."""
 
     __slots__ = ("code", "fields", "flag", "texts")
 
     def __init__(self, code: int, flag: int, fields: dict[str, str]) -> None:
-        """*fields* of the header, with a time of 0 and empty properties."""
+        """*fields* of the header, with time 0 and empty properties."""
         self.code = code
         self.flag = flag
         self.fields = fields
         header = Command(code, flag=flag, ext=fields).json_header()
-        self.texts = tuple(_PLACES.split(header))  # four, as no value has a bare quote
+        self.texts = tuple(_PLACES.split(header))  # four parts, as quotes inside values are escaped
 
 
 class SendRequest(Command):
-    """A send; in everything a `Command`, whose code and flag stay what they are."""
+    """A send request. Its code and flag must not be changed."""
 
     __slots__ = ("_born_ms", "_ext", "_properties", "_template")
 
@@ -78,7 +78,7 @@ class SendRequest(Command):
         self._ext: dict[str, str] | None = None
 
     @property
-    def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
+    def ext(self) -> dict[str, str] | None:  # other commands have a plain attribute
         """The extFields."""
         if self._ext is None:
             properties = property_text.encode_text(self._properties)
@@ -90,7 +90,7 @@ class SendRequest(Command):
         self._ext = fields
 
     def json_header(self) -> bytes:
-        """As every command's."""
+        """Encode the header."""
         if self._ext is not None:  # hooks may have changed it
             return super().json_header()
         header: bytes | None = None
@@ -100,7 +100,7 @@ class SendRequest(Command):
 
 
 def _write(texts: tuple[bytes, ...], born_ms: int, properties: dict[str, str], opaque: int) -> bytes:
-    """A header: the *texts* of its template with what stands between them."""
+    """Encode a header from the *texts* of its template and the values between them."""
     first, second, third, last = texts
     return b"%b%d%b%b%b%d%b" % (
         first,
@@ -113,20 +113,22 @@ def _write(texts: tuple[bytes, ...], born_ms: int, properties: dict[str, str], o
     )
 
 
-_write_plain = None if speedups.compiled is None else speedups.compiled.write_send_header  # None where one is not plain
+_write_plain = (
+    None if speedups.compiled is None else speedups.compiled.write_send_header
+)  # returns None for values that need escaping
 
 
 def send_request(
     encoded: EncodedMessage, queue: MessageQueue, identity: SendIdentity, born_ms: int, *, oneway: bool = False
 ) -> SendRequest:
-    """The request that sends *encoded* to *queue*.
+    """Return the request that sends *encoded* to *queue*.
 
     Args:
         encoded: from `prepare` or `prepare_batch`.
-        queue: where to; its broker's name goes along.
+        queue: destination; the request also names its broker.
         identity: of the producer.
         born_ms: wall time of this attempt.
-        oneway: the broker sends no reply.
+        oneway: the broker sends no response.
     """
     properties = encoded.properties
     reconsume_times, most_reconsume_times = 0, None

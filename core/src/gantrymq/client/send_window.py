@@ -1,8 +1,8 @@
-"""The send window of one producer at one broker: how many sends, and how many bytes, may be under way at once.
+"""Send window of one producer at one broker: limits the number and bytes of sends in flight.
 
-A send for which the window has no room waits in a line, and its deadline waits with it: it begins when the request is
-written. So any number of sends can be begun together. Whoever waits gives up when the broker has finished no send for
-as long as the send itself may take: where a broker hangs, the sends under way run out of time, and the line with them.
+A send that does not fit waits in a queue, and its deadline does not start before its request is written, so any number
+of sends can be started concurrently. A waiting send gives up if the broker has finished no send for as long as its own
+timeout: if a broker hangs, the sends in flight time out, and the waiting ones with them.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gantrymq.world import Clock, Timer
 __all__ = ["SendWindow"]
 
 TICK_S: Final = 0.1
-TOGETHER: Final = 64  # sends that are let in, or given up, in one turn of the event loop
+TOGETHER: Final = 64  # maximum sends admitted or failed per turn of the event loop
 
 
 class _Waiter:
-    """A send in the line."""
+    """A waiting send."""
 
     __slots__ = ("joined", "patience", "size", "timeout_s", "turn")
 
@@ -30,39 +30,39 @@ class _Waiter:
         self.size = size
         self.timeout_s = timeout_s
         self.joined = joined  # tick
-        self.patience = 1 + math.ceil(timeout_s / TICK_S)  # ticks without anything moving
+        self.patience = 1 + math.ceil(timeout_s / TICK_S)  # ticks without progress
         self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class SendWindow:
-    """Belongs to one producer and one broker; take, or wait, then leave.
+    """Window of one producer and one broker. Call `take` or `wait`, then `leave`.
 
-    Time is counted in ticks while there is a line: an event loop that others keep busy makes few of them, so no broker
-    is given up for what could not be read.
+    While sends are waiting, time is counted in ticks: a busy event loop produces few of them, so that responses which
+    could not be read yet do not count against the broker.
     """
 
     def __init__(self, clock: Clock, broker_name: str, most: int, most_bytes: int) -> None:
-        """At most *most* sends, and *most_bytes* bytes of bodies: a larger one goes by itself."""
+        """Limit to *most* sends and *most_bytes* bytes of bodies; a larger body is sent alone."""
         self._clock = clock
         self._name = broker_name
         self._most = most
         self._most_bytes = most_bytes
         self._line: deque[_Waiter] = deque()
         self._tick = 0
-        self._moved = 0  # tick in which a send was finished last
-        self._shortest = 0  # patience, of all in the line
-        self._due = 0  # tick in which somebody's patience may end
+        self._moved = 0  # tick of the last finished send
+        self._shortest = 0  # lowest patience of the waiting sends
+        self._due = 0  # next tick in which patience may run out
         self._timer: Timer | None = None
-        self._going = False  # whether more of the line are let in next turn
-        self.sends = 0  # under way
+        self._going = False  # whether admission continues in the next turn
+        self.sends = 0  # in flight
         self.bytes = 0
 
     def __len__(self) -> int:
-        """How many wait, some of them no longer."""
+        """Return the number of waiting sends, including cancelled ones."""
         return len(self._line)
 
     def take(self, size: int) -> bool:
-        """Begin a send of *size* bytes at once; False when it has to wait."""
+        """Start a send of *size* bytes at once; return False if it has to wait."""
         if self._line or not self._fits(size):
             return False
         self.sends += 1
@@ -70,10 +70,10 @@ class SendWindow:
         return True
 
     async def wait(self, size: int, timeout_s: float) -> None:
-        """Wait for the turn of a send of *size* bytes, which has begun then.
+        """Wait for the turn of a send of *size* bytes, which has then started.
 
         Raises:
-            CallTimeout: none of the broker's sends was finished for *timeout_s* seconds.
+            CallTimeout: the broker finished no send for *timeout_s* seconds.
         """
         waiter = _Waiter(size, timeout_s, self._tick)
         if self._line:
@@ -88,13 +88,13 @@ class SendWindow:
             await waiter.turn
         except asyncio.CancelledError:
             if not waiter.turn.cancelled() and waiter.turn.exception() is None:
-                self.leave(size)  # its turn came, and nobody is left to take it
+                self.leave(size)  # admitted, but cancelled at the same time
             else:
                 self._go_on()
             raise
 
     def leave(self, size: int, *, finished: bool = False) -> None:
-        """End a send of *size* bytes; *finished* says that the broker has decided on it."""
+        """End a send of *size* bytes; *finished* if the broker has answered it."""
         self.sends -= 1
         self.bytes -= size
         if finished:
@@ -105,13 +105,13 @@ class SendWindow:
         return self.sends < self._most and (self.bytes + size <= self._most_bytes or not self.sends)
 
     def _go_on(self) -> None:
-        """Look at the line in the next turn of the loop."""
+        """Schedule admission in the next turn of the loop."""
         if self._line and not self._going:
             self._going = True
             asyncio.get_running_loop().call_soon(self._let_in)
 
     def _let_in(self) -> None:
-        """Give their turns to those for whom there is room; some in a turn of the loop, as others run there as well."""
+        """Admit waiting sends that fit; a limited number per turn, so that other tasks can run."""
         self._going = False
         line, left = self._line, TOGETHER
         while line and (line[0].turn.done() or self._fits(line[0].size)):
@@ -142,7 +142,7 @@ class SendWindow:
         self._give_up(late)
 
     def _give_up(self, late: deque[_Waiter]) -> None:
-        """Fail those whose patience is over, some in a turn of the loop."""
+        """Fail the sends whose patience ran out, a limited number per turn of the loop."""
         for _ in range(min(TOGETHER, len(late))):
             waiter = late.popleft()
             if not waiter.turn.done():

@@ -1,9 +1,9 @@
-"""The way of one message: room at its broker, attempts, pauses.
+"""Sends one message: room at its broker, attempts, pauses.
 
-    choose a queue -> wait for room at its broker -> write, and wait for the answer -> done, or again (see `retries`)
+    choose a queue -> wait for room at its broker -> write, and wait for the response -> done, or retry (see `retries`)
 
-The time of a send begins when its first request is written and stands still while it waits for room. A send that pauses
-keeps its room, so that those in line do not all try in vain what the ones before them are trying.
+The timeout of a send starts when its first request is written and is suspended while it waits for room. A send that
+pauses keeps its room, so that waiting sends do not all repeat an attempt that is failing.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ from gantrymq.world.time_slices import TimeSlices
 
 __all__ = ["MessageSender", "Submission"]
 
-RENEW_TIMEOUT_S: Final = 1.0  # what a name server may take of the time of a send that failed
-IN_THREAD_BYTES: Final = 64 * 1024  # of a body whose compression would hold the loop up: 24 ms a MB
-ONEWAYS_TOGETHER: Final = 64  # between two turns that others get
+RENEW_TIMEOUT_S: Final = 1.0  # limit for a route refresh between the attempts of a send
+IN_THREAD_BYTES: Final = (
+    64 * 1024
+)  # bodies from this size are compressed in a thread: 24 ms per MB would block the loop
+ONEWAYS_TOGETHER: Final = 64  # sends between two yields to the event loop
 
 
-@attrs.define  # and not frozen, which takes three times as long to make
+@attrs.define  # not frozen, which would triple the construction time
 class Submission:
-    """A message or batch on its way; what it is made of when its turn comes. Nobody changes it."""
+    """A message or batch to send, encoded when its turn comes. Do not modify."""
 
     topic: str
     size: int  # bytes of the body before compression
@@ -49,7 +51,7 @@ class Submission:
 
 
 class MessageSender:
-    """Sends messages for one producer, from its start to its end."""
+    """Sends messages for one producer, from its start to its close."""
 
     def __init__(
         self,
@@ -58,7 +60,7 @@ class MessageSender:
         settings: ProducerSettings,
         dropped: Callable[[], object],
     ) -> None:
-        """*dropped* is called for a oneway message that was taken and could not be written."""
+        """*dropped* is called for an accepted oneway message that could not be written."""
         self._instance = instance
         self._clock = instance.world.clock
         self._identity = identity
@@ -73,21 +75,21 @@ class MessageSender:
         self._ended = False
 
     def end(self) -> None:
-        """Begin no further attempt."""
+        """Start no further attempt."""
         self._ended = True
         self.batch_queues.end()
         if self._detector is not None:
             self._detector.end()
 
     async def queues(self, topic: str, timeout_s: float = SEND_TIMEOUT_S) -> tuple[MessageQueue, ...]:
-        """Queues to send to, see `RouteCache.publish_queues`."""
+        """Return the queues to send to, see `RouteCache.publish_queues`."""
         identity = self._identity
         return await self._instance.routes.publish_queues(
             topic, identity.default_topic, identity.default_topic_queues, min(timeout_s, SEND_TIMEOUT_S)
         )
 
     def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Those of `queues` as they were told last; none before."""
+        """Return the cached queues to send to; empty before `queues`."""
         return self._instance.routes.queues_known(topic)
 
     async def send(
@@ -98,10 +100,10 @@ class MessageSender:
         policy: RetryPolicy,
         balancing: Balancing = Balancing.ROUND_ROBIN,
     ) -> SendResult:
-        """Send and wait until it is stored. Errors as `Producer.send`."""
+        """Send and wait until the message is stored. Errors as `Producer.send`."""
         if queue is None:
             if not self.queues_known(submission.topic):
-                await self.queues(submission.topic, timeout_s)  # that there is no route is no failed attempt
+                await self.queues(submission.topic, timeout_s)  # a missing route does not count as a failed attempt
         elif queue.topic != submission.topic:
             raise _wrong_queue(queue, submission.topic)
         retries, state = SendRetries(policy), _SendState(submission, self._clock, timeout_s)
@@ -148,7 +150,7 @@ class MessageSender:
         timeout_s: float,
         balancing: Balancing = Balancing.ROUND_ROBIN,
     ) -> None:
-        """Hand to a connection. Errors as `Producer.send_oneway`."""
+        """Hand the message to a connection. Errors as `Producer.send_oneway`."""
         topic, instance = submission.topic, self._instance
         if queue is None:
             queue = self._choice.choose(topic, await self.queues(topic, timeout_s), balancing)
@@ -173,7 +175,7 @@ class MessageSender:
         return result
 
     async def _pause(self, topic: str, queue: MessageQueue | None, state: _SendState, retries: SendRetries) -> bool:
-        """Wait where another attempt would come too soon; False when no time is left for one."""
+        """Pause if the next attempt would come too soon; return False if no time is left for it."""
         self._check_open()
         routes = self._instance.routes
         left_s = state.left_s()
@@ -206,7 +208,7 @@ class MessageSender:
 
 
 class _SendState:
-    """What one send holds: its place in a window, its time, and what it is made of."""
+    """State of one send: its room in a window, its deadline, its encoded message."""
 
     __slots__ = ("_clock", "_deadline", "_outgoing", "_submission", "_timeout_s", "_window")
 
@@ -214,31 +216,31 @@ class _SendState:
         self._submission = submission
         self._clock = clock
         self._timeout_s = timeout_s
-        self._deadline: float | None = None  # from when its first turn has come
+        self._deadline: float | None = None  # set when it is first admitted
         self._window: SendWindow | None = None
         self._outgoing: EncodedMessage | None = None
 
     def left_s(self) -> float:
-        """Seconds until the deadline."""
+        """Return the seconds until the deadline."""
         return self._timeout_s if self._deadline is None else self._deadline - self._clock.monotonic()
 
     def made(self) -> EncodedMessage | None:
-        """As `encoded`; None where that takes a while."""
+        """Return the encoded message, or None if encoding takes a while."""
         if self._outgoing is None and self._submission.compressor is None:
             self._outgoing = self._submission.make()
         return self._outgoing
 
     async def encoded(self, workers: Workers) -> EncodedMessage:
-        """The message as every attempt sends it."""
+        """Return the encoded message, as every attempt sends it."""
         if self._outgoing is None:
             self._outgoing = await _made(self._submission, workers)
         return self._outgoing
 
     async def enter(self, window: SendWindow, limit_s: float | None, *, finished: bool) -> float:
-        """Have room at a broker, and return the seconds of the attempt; *finished* as in `leave`.
+        """Wait for room at a broker and return the seconds of the attempt; *finished* as in `leave`.
 
         Raises:
-            CallTimeout: there is none, and without a limit no time either.
+            CallTimeout: no room; without a limit the deadline has passed too.
         """
         left_s = self.left_s()
         if limit_s is not None:
@@ -261,14 +263,14 @@ class _SendState:
         return left_s
 
     def leave(self, *, finished: bool) -> None:
-        """Give up the place, if there is one; *finished* says that the broker has decided on the send."""
+        """Release the room, if any; *finished* if the broker has answered the send."""
         window, self._window = self._window, None
         if window is not None:
             window.leave(self._submission.size, finished=finished)
 
 
 async def _made(submission: Submission, workers: Workers) -> EncodedMessage:
-    """What is sent; a long body is compressed by a thread, beside the loop."""
+    """Encode the message; a large body is compressed in a thread."""
     made = submission.make()
     if submission.compressor is None:
         return made

@@ -1,9 +1,9 @@
-"""What a consumer would get: expressions evaluated here as the broker and the consumer do it.
+"""Local evaluation of subscription expressions, as the broker and the consumer evaluate them.
 
     wanted = Subscription("Orders", "price > 10 AND region = 'DE'", "SQL92")
-    wanted.matches(message)            # of one that was received, or that is about to be sent
+    wanted.matches(message)            # a received message, or one to be sent
 
-The filter types are those that the installed plugins offer, the same objects that a broker uses.
+Filter types are provided by the installed plugins, with the same objects that a broker uses.
 
 Source: apache/rocketmq client/.../impl/consumer/PullAPIWrapper.java (tags are compared once more).
 """
@@ -29,22 +29,22 @@ __all__ = ["Subscription"]
 
 
 class Subscription:
-    """One topic with an expression; compiled once, and good for any number of messages."""
+    """A topic with an expression, compiled once for any number of messages."""
 
     def __init__(self, topic: str, expression: str = ALL, expression_type: str = TAG, *, group: str = "") -> None:
         """Compile *expression*.
 
         Args:
-            topic: whose messages are wanted.
-            expression: ``TagA || TagB``, ``*``, or what the type understands; of SQL92 also ``NAME:: text``, which is
+            topic: topic of the messages.
+            expression: ``TagA || TagB``, ``*``, or an expression of the type; for SQL92 also ``NAME:: text``, which is
                 *text* for the filter type NAME.
-            expression_type: TAG, SQL92, or what a plugin offers.
-            group: for filter types that want to know it.
+            expression_type: TAG, SQL92, or a type of a plugin.
+            group: for filter types that use it.
 
         Raises:
-            SubscriptionParseFailed: the expression is wrong.
-            ClientError: bars without any tag.
-            PluginAbsent: no installed plugin offers the type.
+            SubscriptionParseFailed: the expression is invalid.
+            ClientError: separators without any tag.
+            PluginAbsent: no installed plugin provides the type.
         """
         asked = Asked(topic, expression or ALL, expression_type, group=group).resolved()
         self.topic, self.expression, self.expression_type = topic, expression, expression_type
@@ -52,7 +52,7 @@ class Subscription:
         self._filter = self._compiled(asked)
 
     def matches(self, message: Message | ReceivedMessage) -> bool:
-        """Whether a consumer with this subscription gets *message*.
+        """Return whether a consumer with this subscription receives *message*.
 
         Raises:
             FilterRaised: the filter raised; a `ClientError` and a FilterFailed.
@@ -77,7 +77,7 @@ class Subscription:
 
     @staticmethod
     def _compiled(asked: Asked) -> MessageFilter | None:
-        """None: every message."""
+        """Return the compiled filter, or None if every message matches."""
         types = _types()
         if asked.type in types:
             return types[asked.type]().compile(asked)
@@ -94,12 +94,12 @@ class Subscription:
 
 @cache
 def _types() -> Mapping[str, Callable[[], FilterType]]:
-    """Filter types of the installed plugins, which are loaded once."""
+    """Return the filter types of the installed plugins; loads them once."""
     return load_plugins(strict=False, only_hooks=("gantry_register_filters",)).filters
 
 
 def _record(message: Message | ReceivedMessage, found: Mapping[str, str]) -> bytes:
-    """The record as filters see it; its body as it was sent."""
+    """Return the record as filters see it, with an uncompressed body."""
     if isinstance(message, Message):
         return encode_record(
             topic=message.topic, queue_id=0, body=message.body, properties=names.encode(found), flag=message.flag

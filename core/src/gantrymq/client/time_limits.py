@@ -1,4 +1,4 @@
-"""Work that may take so long and no longer, by the clock of a world."""
+"""Timeouts on the clock of a world."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
-    """What *work* returns or raises; None where *seconds* are over, and it is cancelled."""
+    """Return the result of *work*, or None if it was cancelled after *seconds*."""
     task = asyncio.ensure_future(work)
     timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None
     try:

@@ -1,4 +1,4 @@
-"""TLS of a client that is given none in the program: by the environment, under the names of RocketMQ's settings.
+"""TLS settings from the environment, named as in RocketMQ, for a client without a ``tls`` option.
 
 Source: apache/rocketmq remoting/.../netty/TlsSystemConfig.java, TlsHelper.java.
 """
@@ -17,15 +17,15 @@ __all__ = ["tls_of_environment"]
 
 
 def tls_of_environment(files: Files, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
-    """How a client connects; None means without TLS.
+    """Return the TLS configuration, or None for a connection without TLS.
 
-    Reads the environment variables that are named as the settings, and below them the file of tls.config.file.
+    Environment variables named after the settings override the file in tls.config.file.
 
     Args:
-        wanted: whether to use TLS; None leaves it to ``tls.enable``.
+        wanted: whether to use TLS; None to follow ``tls.enable``.
 
     Raises:
-        ConfigError: a value does not fit, or the file cannot be read.
+        ConfigError: a value is invalid, or the file cannot be read.
     """
     if wanted is False:
         return None

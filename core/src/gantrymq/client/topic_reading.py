@@ -1,8 +1,8 @@
-"""Whole topics as streams of messages, over `Reader`: to what was there when the loop began, or on and on.
+"""Iteration over topics, for `Reader`: up to the current end, or without end.
 
-to the end     queue after queue, each to the end that it had when the loop began
-on and on      one pull under way for each queue, up to `AHEAD` messages read ahead of the loop in all; queues that
-               the topic gets later are found within `LOOK_S` and read from their first message
+to the end      queue after queue, each up to its end at the start of the loop
+without end     one pull in flight per queue, up to `AHEAD` messages prefetched in total; queues that are added to the
+                topic are detected within `LOOK_S` and read from their first message
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOK_S: Final = 30.0
 
 
 def check_start(start: Start) -> Start:
-    """*start*, if it is one. Raises InvalidParameter."""
+    """Return *start* if it is valid. Raises InvalidParameter otherwise."""
     if isinstance(start, Mapping) or start in ("first", "last"):
         return start
     if isinstance(start, int) and not isinstance(start, bool) and start >= 0:
@@ -45,7 +45,7 @@ def check_start(start: Start) -> Start:
 
 
 async def first_offsets(reader: Reader, queues: tuple[MessageQueue, ...], start: Start) -> dict[MessageQueue, int]:
-    """Where to begin in each queue; one that a mapping does not name is read from its first message."""
+    """Return the first offset of each queue; queues missing from a mapping are read from their first message."""
 
     async def of(queue: MessageQueue) -> int:
         if isinstance(start, Mapping):
@@ -60,7 +60,7 @@ async def first_offsets(reader: Reader, queues: tuple[MessageQueue, ...], start:
 async def read_to_end(
     reader: Reader, starts: Mapping[MessageQueue, int], expression: str, expression_type: str
 ) -> AsyncGenerator[ReceivedMessage, None]:
-    """Yield what the queues hold now. Errors as `Reader.pull`."""
+    """Yield the messages that the queues hold now. Errors as `Reader.pull`."""
     ends = await asyncio.gather(*map(reader.max_offset, starts))
     for (queue, start), end in zip(starts.items(), ends, strict=True):
         stream = read(reader, queue, start, end=end, expression=expression, expression_type=expression_type)
@@ -70,7 +70,7 @@ async def read_to_end(
 
 
 class TopicFollower:
-    """One loop that goes on and on; ends by `stop`."""
+    """One loop without end; stopped by `stop`."""
 
     def __init__(
         self, reader: Reader, topic: str, clock: Clock, outages: Outages, expression: str, expression_type: str
@@ -88,12 +88,12 @@ class TopicFollower:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def stop(self) -> None:
-        """Nothing more comes: the loop ends."""
+        """End the loop."""
         self._stopped = True
         self._more.set()
 
     async def messages(self, starts: Mapping[MessageQueue, int]) -> AsyncGenerator[ReceivedMessage, None]:
-        """Yield from *starts* on. Errors as `Reader.pull`, without those that pass."""
+        """Yield messages, starting at *starts*. Errors as `Reader.pull`, except transient ones."""
         known = set(starts)
         for queue, start in starts.items():
             self._begin(self._read(queue, start))

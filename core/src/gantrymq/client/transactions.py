@@ -1,11 +1,12 @@
-"""Transactions: a message that consumers see once the sender's own work is done.
+"""Transactional messages, which consumers see once the sender's own work is done.
 
     producer = client.transaction_producer("shop", check)
     async with producer.transaction(Message("Orders", b"paid")) as transaction:
         await database.commit(transaction.id)      # an exception rolls back
 
-The message is stored out of sight; leaving the block commits it. A decision that does not reach the broker is asked for
-again: of *check*, at any member of the producer's group, which must find it in the database.
+The message is first stored as a half message, which consumers cannot see; leaving the block commits it. If the decision
+does not reach the broker, it calls *check* on any member of the producer's group, which must find the decision in the
+database.
 
 Source: apache/rocketmq client/.../impl/producer/DefaultMQProducerImpl.java (sendMessageInTransaction, endTransaction,
 checkTransactionState).
@@ -42,9 +43,9 @@ _ANSWER_TIMEOUT_S: Final = 3.0
 
 
 class TransactionState(enum.Enum):
-    """What a producer decided. Values are RocketMQ's."""
+    """Decision of a producer. Values are RocketMQ's."""
 
-    UNKNOWN = 0  # not yet: the broker asks again later
+    UNKNOWN = 0  # not decided yet: the broker checks again later
     COMMIT = 8
     ROLLBACK = 12
 
@@ -54,34 +55,34 @@ Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionStat
 
 @attrs.define
 class Transaction:
-    """A message that is stored out of sight."""
+    """A stored half message."""
 
     sent: SendResult
-    state: TransactionState | None = None  # set it to decide otherwise than by an exception
+    state: TransactionState | None = None  # may be set to decide without an exception
 
     @property
     def id(self) -> str:
-        """The message's unique id, by which `Check` finds what became of the work."""
+        """The message's unique id, by which `Check` finds the outcome."""
         return self.sent.message_id
 
 
 class TransactionProducer(Producer):
-    """A producer with transactions, and all that `Producer` has."""
+    """A `Producer` with transactions."""
 
     def __init__(
         self, group: str, check: Check, namesrv: str | None = None, **options: Unpack[AllProducerOptions]
     ) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Args:
-            group: producer group; any member of it may be asked about a message of any other.
-            check: says what became of the work that belongs to a message; plain or async. What it raises counts as
-                UNKNOWN, and the broker asks again.
-            namesrv: as `Producer` has it.
-            **options: as `Producer` has them.
+            group: producer group; any member may be asked about the messages of any other.
+            check: returns the outcome for a half message; plain or async. An exception counts as UNKNOWN, and the
+                broker checks again.
+            namesrv: see `Producer`.
+            **options: see `Producer`.
 
         Raises:
-            InvalidParameter, OptionUnusable: as `Producer`.
+            InvalidParameter, OptionUnusable: see `Producer`.
         """
         check_function(check, f"the check of {group}")
         super().__init__(group, namesrv, **options)
@@ -97,18 +98,18 @@ class TransactionProducer(Producer):
 
     @asynccontextmanager
     async def transaction(self, message: Message, timeout_s: float | None = None) -> AsyncIterator[Transaction]:
-        """Store *message* out of sight, and decide on it when the block is left.
+        """Store *message* as a half message and decide on it when the block ends.
 
-        An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A
-        decision that the broker does not confirm is logged, one after `close` too: `Check` is asked for it.
+        An exception rolls it back and propagates; otherwise it is committed, or ended with `Transaction.state` if set.
+        A decision that the broker does not confirm is logged, even after `close`, and the broker calls `Check`.
 
         Args:
-            message: is not changed; without a delay.
-            timeout_s: as `Producer.send`.
+            message: is not modified; must not be delayed.
+            timeout_s: see `Producer.send`.
 
         Raises:
-            ClientError: as `Producer.send`, before the block is entered; it was not stored as safely as the broker
-                promises.
+            ClientError: before the block is entered, as `Producer.send`, or if the half message was not stored as
+                safely as the broker promises.
         """
         half = attrs.evolve(message, system_properties=self._marked(message))
         if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
@@ -128,14 +129,17 @@ class TransactionProducer(Producer):
         return {**message.system_properties, names.TRAN_MSG: "true", names.PRODUCER_GROUP: self.group}
 
     async def _end(self, message: Message, transaction: Transaction, state: TransactionState) -> None:
-        """Tell the broker that has the message; it need not be told, so that nothing is raised."""
+        """Send the decision to the broker of the half message.
+
+        Never raises: the broker checks transactions whose outcome it does not know.
+        """
         transaction.state, sent = state, transaction.sent
         try:
             instance = self._started()
             if self._hooks is not None:
                 master = instance.routes.master(sent.queue.broker_name) or ""
                 self._hooks.ended(message, transaction.id, sent.transaction_id, state, master, from_check=False)
-            if state is TransactionState.UNKNOWN:  # is answered by nobody; the broker asks in its time
+            if state is TransactionState.UNKNOWN:  # nothing to send; the broker checks later
                 return
             header = EndTransactionRequest(
                 topic=sent.queue.topic,
@@ -152,7 +156,7 @@ class TransactionProducer(Producer):
             logger.warning("%s of transaction %s: %s; the broker will ask", state.name, transaction.id, problem)
 
     async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:
-        """A broker asks what became of *message*."""
+        """Answer a broker's check of *message*."""
         fields = asked.ext or {}
         name, task = f"the check of {self.group}", running_task()
         try:

@@ -1,13 +1,13 @@
-"""Functions of the application: which ones are taken, how they are called, and which of their errors are failures.
+"""Functions of the application: which are accepted, how they are called, and which of their errors count as failures.
 
-A function may be plain or async and may return an awaitable: `await_result` waits for it. Where nothing can be
-awaited, as in hooks and selectors, `require_plain` rejects an awaitable, so that it is never dropped unnoticed.
+A function may be plain or async and may return an awaitable: `await_result` waits for it. Where nothing can be awaited,
+as in hooks and selectors, `require_plain` rejects an awaitable, so that it is never dropped unnoticed.
 
-An exception of any class is a failure of that call alone (`is_failure`), except
+An exception of any class is a failure of that call only (`is_failure`), except
 
-    KeyboardInterrupt, SystemExit   end the program, and go on to the caller
-    CancelledError, GeneratorExit   when the running task is being cancelled, or its coroutine closed. Raised by the
-                                    application itself, such as after an inner task was cancelled, they are failures.
+    KeyboardInterrupt, SystemExit   propagate and end the program
+    CancelledError, GeneratorExit   if the running task is being cancelled, or its coroutine closed. They are failures
+                                    if raised by the application itself, for example after an inner task was cancelled.
 """
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ logger = logging.getLogger("gantrymq.client")
 
 T = TypeVar("T")
 
-EXITS: Final = (KeyboardInterrupt, SystemExit)  # end the program, and are never swallowed
+EXITS: Final = (KeyboardInterrupt, SystemExit)  # never swallowed
 
-# Raised into a coroutine or a future these would be taken for its end, or for the cancellation of the task.
+# In a coroutine or future these would be mistaken for its end, or for a cancellation of the task.
 _MISTAKEN: Final = (asyncio.CancelledError, concurrent.futures.CancelledError, StopIteration)
 
 
 def check_function(function: object, name: str, *, plain: str = "") -> None:
-    """Refuse what cannot be called as *name*, such as "the handler".
+    """Reject *function* if it cannot be used as *name*, such as "the handler".
 
     Args:
-        function: what the application gave.
+        function: given by the application.
         name: for the error.
-        plain: set where what it returns is not awaited: where an async one belongs instead.
+        plain: set if the result is not awaited: the reason why an async function is rejected.
 
     Raises:
-        InvalidParameter: it is not callable, a generator function, or with *plain* an async one.
+        InvalidParameter: not callable, a generator function, or with *plain* an async function.
     """
     if not callable(function):
         raise InvalidParameter(f"{name} is {function!r}; expected a function")
@@ -65,7 +65,7 @@ def check_function(function: object, name: str, *, plain: str = "") -> None:
 
 
 def is_async(function: object) -> bool:
-    """Whether it is an async function, a partial of one, or an object whose ``__call__`` is async."""
+    """Return whether *function* is async, a partial of an async function, or an object with an async ``__call__``."""
     return any(map(inspect.iscoroutinefunction, _code_of(function)))
 
 
@@ -74,7 +74,7 @@ def call_function(function: Callable[..., T], *args: Any) -> T:
 
     Raises:
         RuntimeError: it raised CancelledError or StopIteration.
-        what else it raises.
+        any other exception that it raises.
     """
     try:
         return function(*args)
@@ -83,11 +83,11 @@ def call_function(function: Callable[..., T], *args: Any) -> T:
 
 
 async def await_result(result: Any, name: str) -> Any:
-    """What *name* returned, awaited as long as it is awaitable or a future of a pool.
+    """Return *result* of *name*; if it is awaitable or a future of a thread pool, wait for it first.
 
     Raises:
-        InvalidParameter: it is a generator, of which nothing would run.
-        what the awaitable raises.
+        InvalidParameter: it is a generator, which would never run.
+        any exception that the awaitable raises.
     """
     while result is not None:
         if inspect.isawaitable(result):
@@ -101,7 +101,7 @@ async def await_result(result: Any, name: str) -> Any:
 
 
 def require_plain(result: T, name: str) -> T:
-    """What *name* returned, where nothing can be awaited.
+    """Return *result* of *name*, where nothing can be awaited.
 
     Raises:
         InvalidParameter: it is awaitable, or a generator.
@@ -109,7 +109,7 @@ def require_plain(result: T, name: str) -> T:
     if result is not None:
         if inspect.isawaitable(result):
             if inspect.iscoroutine(result):
-                result.close()  # and no warning that it was never awaited
+                result.close()  # avoids the "never awaited" warning
             raise InvalidParameter(
                 f"{name} returned {type(result).__name__}, which is not awaited here; make it a plain function"
             )
@@ -118,7 +118,7 @@ def require_plain(result: T, name: str) -> T:
 
 
 async def notify(name: str, listener: Callable[..., object], *what: object) -> None:
-    """Call a listener, plain or async; log what it raises."""
+    """Call a listener, plain or async; log any exception."""
     task = running_task()
     try:
         await await_result(listener(*what), name)
@@ -129,21 +129,21 @@ async def notify(name: str, listener: Callable[..., object], *what: object) -> N
 
 
 def is_failure(error: BaseException, task: asyncio.Task[Any] | None) -> bool:
-    """Whether *error*, raised by a function that *task* called, is a failure of that call and nothing else.
+    """Return whether *error*, raised by a function that *task* called, is only a failure of that call.
 
     Args:
         error: caught where the function was called.
-        task: the running task when it was called, None without an event loop.
+        task: the running task at the time of the call, None without an event loop.
     """
     if isinstance(error, asyncio.CancelledError):
         return task is None or not task.cancelling()
     if isinstance(error, GeneratorExit):
-        return running_task() is task  # else the task's coroutine is being closed, by whatever runs now
+        return running_task() is task  # otherwise the task's coroutine is being closed from outside
     return not isinstance(error, EXITS)
 
 
 def running_task() -> asyncio.Task[Any] | None:
-    """The running task; None without an event loop."""
+    """Return the running task, or None without an event loop."""
     try:
         return asyncio.current_task()
     except RuntimeError:
@@ -159,7 +159,7 @@ def _check_result(result: object, name: str) -> None:
 
 
 def _code_of(function: object) -> tuple[Any, ...]:
-    """The function itself, and what runs when an object is called."""
+    """Return the function itself and the ``__call__`` of its type."""
     inner = _unwrapped(function)
     return (inner, type(inner).__call__) if callable(inner) else (inner,)
 

@@ -1,4 +1,4 @@
-"""What a client refuses before anything is sent.
+"""Checks that a client makes before anything is sent.
 
 Source: apache/rocketmq client/.../Validators.java, client/.../impl/producer/DefaultMQProducerImpl.java (batch).
 """
@@ -40,7 +40,7 @@ _ELSE: Final = "to send a received message on use Message.from_received; to set 
 
 
 def check_producer_group(group: str) -> None:
-    """Refuse a group name a producer cannot have.
+    """Reject an invalid producer group name.
 
     Raises:
         InvalidParameter: blank, too long, an illegal character, or RocketMQ's own default name.
@@ -51,16 +51,16 @@ def check_producer_group(group: str) -> None:
 
 
 def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
-    """Refuse a message that no broker would take.
+    """Reject a message that no broker would accept.
 
     Args:
-        message: body as the application gave it, not compressed.
-        max_bytes: the longest body allowed.
+        message: with its body before compression.
+        max_bytes: maximum size of the body.
 
     Raises:
         InvalidParameter: the topic's name is not legal.
-        NoPermission: the topic belongs to the broker.
-        MessageIllegal: no body, a body that is too long, properties that do not fit, a field of another type.
+        NoPermission: the topic is reserved for the broker.
+        MessageIllegal: no body, a body that is too long, properties that do not fit, a field of the wrong type.
     """
     if type(message) is not Message:
         _check_kind(message)
@@ -84,10 +84,10 @@ def check_message(message: Message, max_bytes: int = MAX_MESSAGE_BYTES) -> None:
 
 
 def check_batch(messages: Sequence[Message]) -> None:
-    """Refuse messages that cannot share one batch; each is checked by itself elsewhere.
+    """Reject messages that cannot share one batch; `check_message` checks each one.
 
     Raises:
-        MessageIllegal: none at all, several topics or WAIT values, a delay, a transaction, or a retry topic; no
+        MessageIllegal: no messages, several topics or WAIT values, a delay, a transaction, a retry topic, or not a
             sequence of messages.
     """
     if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
@@ -109,7 +109,7 @@ def check_batch(messages: Sequence[Message]) -> None:
 
 
 def is_delayed(message: Message) -> bool:
-    """Whether *message* is to be delivered later."""
+    """Return whether *message* has a delay or delivery time."""
     if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
         return True
     own = message.system_properties
@@ -136,7 +136,7 @@ def _check_numbers(message: Message) -> None:
 
 
 def _check_types(message: Message) -> None:
-    """Tags, keys and properties; what is empty is looked at as well, as ``keys=0`` would be no key."""
+    """Check the types of tags, keys and properties, including falsy values: ``keys=0`` would count as no key."""
     keys, tags = message.keys, message.tags
     if not isinstance(tags, str | None):
         raise _of_another_type(message, "tags", tags, "a text")
@@ -160,9 +160,9 @@ def _check_properties(message: Message) -> None:
         or type(message.keys) not in _TEXT
         or type(message.tags) not in _TEXT
     ):
-        _check_types(message)  # which takes several times as long
+        _check_types(message)  # isinstance checks are several times slower
     if not (message.properties or message.system_properties or message.tags or message.keys):
-        return  # what else there is are numbers
+        return  # the other fields are numbers
     for name in message.properties:
         if name in RESERVED:
             raise MessageIllegal(
@@ -192,6 +192,6 @@ def _check_properties(message: Message) -> None:
 
 
 def _shown(value: object) -> str:
-    """As an error shows it, no longer than a line."""
+    """Return the repr of a value, shortened for an error message."""
     text = repr(value)
     return text if len(text) <= 100 else f"{text[:100]}..."
