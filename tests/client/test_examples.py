@@ -18,6 +18,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 END_S = 60.0
 
 
+ONLY = """
+from gantrymq.plugins import discover
+every = discover.entry_points
+discover.entry_points = lambda **by: [point for point in every(**by) if point.dist.name in {0}]
+"""  # a plugin of pytest that hides what is installed beyond a set of distributions
+
 OF_THE_CLIENT = sorted((ROOT / "examples" / "client").glob("*.py"))
 
 
@@ -51,6 +57,12 @@ def test_the_clients_pages_show_its_examples_as_they_are():
 
 def shown_in(page):
     return sorted(re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL))
+
+
+def distributions_to_install(page):
+    """The plugins of the page's first ``pip install`` line."""
+    (line,) = re.findall(r"^pip install (.*)", (ROOT / page).read_text(), re.MULTILINE)[:1]
+    return {f"gantrymq-{folder.replace('_', '-')}" for folder in re.findall(r"\./plugins/(\w+)", line)}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -115,9 +127,11 @@ def test_the_example_of_a_handler(servers):
 
 
 def test_the_tests_that_are_an_example(tmp_path):
+    """With what the page says to install, and no other plugin."""
     words = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", f"--basetemp={tmp_path / 'tests'}"]
+    (tmp_path / "installed.py").write_text(ONLY.format(distributions_to_install("docs/client-testing.md")))
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words, ROOT / "examples/client/test_orders.py"],
+        [sys.executable, "-m", "pytest", *words, "-p", "installed", ROOT / "examples/client/test_orders.py"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
