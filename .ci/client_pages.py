@@ -361,7 +361,7 @@ def is_common(thing: type, name: str, member: Any) -> bool:
     """Whether every client has it, and nobody says more of it."""
     base = found(BASE)
     if thing.__module__.startswith(SYNC):
-        return name in vars(base) and thing.__name__ not in ("Client", "Stream")
+        return name in vars(base) and thing.__name__ not in ("Client", "MessageStream")
     if thing is base:
         return False
     own = vars(base).get(name)

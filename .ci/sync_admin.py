@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from gantrymq.client.admin import Admin as AsyncAdmin
 {defaults}
-from gantrymq.client.sync.part import Part
+from gantrymq.client.sync.base import SyncBaseClient
 
 if TYPE_CHECKING:
 {types}
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
 __all__ = ["Admin"]
 
 
-class Admin(Part[AsyncAdmin]):
+class Admin(SyncBaseClient[AsyncAdmin]):
     """All of `gantrymq.client.Admin`, whose docstrings say what arguments and errors there are."""
 '''
 METHOD = '''
     def {name}({parameters}) -> {result}:
         """{first}"""
-        return self._thread.call(lambda: self._made.{name}({arguments}))
+        return self._portal.call(lambda: self._wrapped.{name}({arguments}))
 '''
 PROPERTY = '''
     @property
     def {name}(self) -> {result}:
         """{first}"""
-        return self._thread.now(lambda: self._made.{name})
+        return self._portal.call_sync(lambda: self._wrapped.{name})
 '''
 
 

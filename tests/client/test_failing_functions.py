@@ -339,7 +339,7 @@ def test_an_allocation_strategy_that_fails_is_asked_again(caplog):
         await sent(cluster)
         async with client_of(cluster) as client:
             member = client.consumer("billing", TOPIC)
-            real, failures = member._run.sharing.strategy, [ValueError, asyncio.CancelledError, StopIteration]
+            real, failures = member._run.rebalancer.strategy, [ValueError, asyncio.CancelledError, StopIteration]
 
             class Failing:
                 def allocate(self, *args):
@@ -347,7 +347,7 @@ def test_an_allocation_strategy_that_fails_is_asked_again(caplog):
                         raise failures.pop()
                     return real.allocate(*args)
 
-            member._run.sharing.strategy = Failing()
+            member._run.rebalancer.strategy = Failing()
             await cluster.world.clock.sleep(60)
             assert sum(queue.topic == TOPIC for queue in member.assignment) == 2
 

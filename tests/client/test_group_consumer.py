@@ -532,7 +532,7 @@ def test_no_more_is_held_than_the_settings_say():
         await sent(cluster, 500)
         async with consumer(cluster, max_queue_messages=50, pull_batch=10) as member:
             await cluster.world.clock.sleep(30)
-            (held,) = [held for queue, held in member._run.member.held.items() if queue.topic == TOPIC]
+            (held,) = [held for queue, held in member._run.member.process_queues.items() if queue.topic == TOPIC]
             assert 50 < held.count <= 60
             assert await all_of(member, 500) == list(range(500))
 
@@ -599,7 +599,7 @@ def test_offsets_that_are_gone_or_beyond_the_end_are_left():
         await sent(cluster, 3)
         async with consumer(cluster) as member:
             assert await all_of(member, 3) == [0, 1, 2]
-            (held,) = [held for queue, held in member._run.member.held.items() if queue.topic == TOPIC]
+            (held,) = [held for queue, held in member._run.member.process_queues.items() if queue.topic == TOPIC]
             held.next_offset = 1000
             await sent(cluster, 1, first=3)
             await cluster.world.clock.sleep(40)

@@ -213,7 +213,7 @@ def test_a_member_that_is_gone_before_its_progress_was_stored(shop):
         await first.start()
         async with running(first, shop.once(cluster)(done)):
             await cluster.world.clock.sleep(3)
-        for held in first._run.member.held.values():  # as after kill -9: nothing is stored
+        for held in first._run.member.process_queues.values():  # as after kill -9: nothing is stored
             held.drop()
         await first.close()
         again = shop.once(cluster)

@@ -71,7 +71,7 @@ def test_a_poll_waits_for_the_first_message_and_no_longer_than_it_may():
             await cluster.send(TOPIC, b"1")
             assert [message.body for message in await waiting] == [b"1"]
             assert clock.monotonic() - begun < 8.5
-            assert not consumer._run.member.handing._wanting  # nobody waits any more
+            assert not consumer._run.member.deliveries._waiters  # nobody waits any more
 
     simulate_cluster(work)
 
@@ -174,7 +174,7 @@ def test_seeking_forgets_what_was_pulled():
             (queue,) = await consumer.wait_assigned()
             assert [int(m.body) for m in await consumer.poll(max_count=2)] == [0, 1]
             await cluster.world.clock.sleep(1)
-            assert consumer._run.member.held[queue].count == 200
+            assert consumer._run.member.process_queues[queue].count == 200
             await consumer.seek(queue, 150)
             assert consumer.position(queue) == 150
             assert [int(m.body) for m in await consumer.poll(max_count=3)] == [150, 151, 152]
@@ -469,7 +469,7 @@ def test_a_cancelled_poll_takes_nothing():
                 waiting.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await waiting
-            assert not consumer._run.member.handing._wanting
+            assert not consumer._run.member.deliveries._waiters
             await sent(cluster, 3)
             assert await polled(consumer, 3) == [0, 1, 2]
 
@@ -485,9 +485,9 @@ def test_a_full_queue_that_nobody_polls_keeps_what_it_has():
         async with lite(cluster, TOPIC, max_queue_messages=10, pull_batch=32) as consumer:
             (queue,) = await consumer.wait_assigned()
             seen = [int(message.body) for message in await consumer.poll(max_count=5)]
-            held = consumer._run.member.held[queue]
+            held = consumer._run.member.process_queues[queue]
             await cluster.world.clock.sleep(600)
-            assert consumer._run.member.held[queue] is held
+            assert consumer._run.member.process_queues[queue] is held
             assert held.count <= 10 + 32
             assert seen + await polled(consumer, 95) == list(range(100))
 

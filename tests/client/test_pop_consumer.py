@@ -206,7 +206,7 @@ def test_without_auto_ack_the_application_acknowledges():
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             assert seen == [*((number, 0) for number in range(6)), (4, 1)]
-            assert not consumer._run.in_loop
+            assert not consumer._run.in_iterators
 
     simulate_cluster(work)
 
@@ -345,7 +345,7 @@ def test_renewals_end_with_their_time(caplog):
             while not await other.pop():
                 assert clock.monotonic() - begun < 90
             assert 60 <= clock.monotonic() - begun <= 75
-            assert not consumer._run.renewals._kept
+            assert not consumer._run.renewals._renewed
 
     with caplog.at_level(logging.WARNING, "gantrymq.client"):
         simulate_cluster(work)
@@ -689,6 +689,6 @@ def test_hooks_forget_what_the_application_left():
                 await sent(cluster, 20, first=start)
                 await consumer.pop(20)
                 await clock.sleep(0.1)
-            assert len(consumer._run._handed) <= 1100
+            assert len(consumer._run._reported) <= 1100
 
     simulate_cluster(work)

@@ -16,7 +16,7 @@ from client_rig import Servers
 from gantrymq.client import Client as AsyncClient
 from gantrymq.client import MessageQueue, OffsetTarget, ReconsumeLater, TopicConfig, TransactionState
 from gantrymq.client.sync import Client, Message
-from gantrymq.client.sync.transactions import in_a_thread
+from gantrymq.client.sync.transactions import run_check_in_thread
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter, NoRoute
 
 DEADLINE_S = 60.0
@@ -482,7 +482,7 @@ def test_a_check_runs_in_a_thread():
         where.append(threading.current_thread())
         return TransactionState.ROLLBACK
 
-    assert asyncio.run(in_a_thread(check)(None)) is TransactionState.ROLLBACK
+    assert asyncio.run(run_check_in_thread(check)(None)) is TransactionState.ROLLBACK
     assert where[0] is not threading.current_thread()
 
 

@@ -85,13 +85,13 @@ def test_a_message_keeps_it_through_retries_and_as_a_dead_letter(by, monkeypatch
         await cluster.create_topic(TOPIC, 1)
         seen = []
         if by == "client":  # the broker refuses to take messages back: the client sends a copy
-            from gantrymq.client.group import failing
+            from gantrymq.client.group import redelivery
             from gantrymq.remoting.codes import RequestCode
 
             class Codes:
                 CONSUMER_SEND_MSG_BACK = RequestCode.GET_BROKER_CLUSTER_INFO  # which a broker does not serve
 
-            monkeypatch.setattr(failing, "RequestCode", Codes)
+            monkeypatch.setattr(redelivery, "RequestCode", Codes)
 
         async def handle(message):
             seen.append((of(message), message.reconsume_times))

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from threading import current_thread, main_thread
 
-from gantrymq.client.group.handlers import _called
+from gantrymq.client.group.handlers import _async_call
 
 current = ContextVar("current", default="none")
 
@@ -17,7 +17,7 @@ def test_a_thread_sees_what_its_caller_set():
 
     async def work():
         with ThreadPoolExecutor(1) as threads:
-            call = _called(handle, threads)
+            call = _async_call(handle, threads)
             current.set("first")
             found = [await call(1)]
             current.set("second")

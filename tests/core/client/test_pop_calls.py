@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.client import BrokerRefused, ClientError, PopConsumer
 from gantrymq.client.errors import AnswerUnreadable
-from gantrymq.client.pop.receipts import Places, read_receipt, receipt_of
+from gantrymq.client.pop.receipts import ReceiptHandles, read_receipt, receipt_of
 from gantrymq.loose_json import loads
 from gantrymq.model.properties import POP_CK
 from gantrymq.remoting.codes import RequestCode
@@ -393,4 +393,4 @@ def test_texts_of_receipts():
         with pytest.raises(ClientError, match="is no receipt of a popped message"):
             read_receipt(wrong)
     with pytest.raises(AnswerUnreadable):
-        Places("0", None, None, "a:1", ())
+        ReceiptHandles("0", None, None, "a:1", ())

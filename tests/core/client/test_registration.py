@@ -324,16 +324,16 @@ def test_a_paused_member_that_awaits_others_rests_between_its_rounds(simulate, c
             broker.answers[MEMBERS] = alone
             await restarted(broker, world, 1.0)
             await world.clock.sleep(5)
-            sharing = consumer._run.sharing
-            rounds, balance = 0, sharing.balance
+            rebalancer = consumer._run.rebalancer
+            rounds, rebalance = 0, rebalancer.rebalance
 
             async def counted():
                 nonlocal rounds
                 rounds += 1
                 assert rounds < 100
-                return await balance()
+                return await rebalance()
 
-            monkeypatch.setattr(sharing, "balance", counted)
+            monkeypatch.setattr(rebalancer, "rebalance", counted)
             consumer.pause()
             await world.clock.sleep(60)
             assert rounds < 10

@@ -8,7 +8,7 @@ import pytest
 
 from gantrymq.client import Client, ClientError, Consumer, LitePullConsumer, PopConsumer, Producer, Reader, sync
 from gantrymq.client import instance as instances
-from gantrymq.client.sync import loop_thread
+from gantrymq.client.sync import portal
 
 HUNG = "http://web:8080/rocketmq/nsaddr"  # an address server that never answers
 STEP_S = 0.0002
@@ -134,7 +134,7 @@ def test_a_client_that_is_being_closed_makes_nothing_more_and_is_not_started(sim
             await client.start()
             consumer = client.consumer("G", "T")
             in_hand = asyncio.Event()
-            consumer._run.working.holders.add(Busy(in_hand))  # keeps the close waiting
+            consumer._run.in_flight.holders.add(Busy(in_hand))  # keeps the close waiting
             closing = asyncio.ensure_future(client.close())
             await world.clock.sleep(1)
             assert not closing.done()
@@ -146,7 +146,7 @@ def test_a_client_that_is_being_closed_makes_nothing_more_and_is_not_started(sim
             with pytest.raises(ClientError, match="this Consumer is being closed"):
                 await consumer.start()
             in_hand.set()
-            consumer._run.working.let_go.set()
+            consumer._run.in_flight.released.set()
             await closing
             nothing_is_left(before)
 
@@ -159,7 +159,7 @@ class Busy:
     def __init__(self, done):
         self._done = done
 
-    def working(self, closers):
+    def is_busy(self, closers):
         return not self._done.is_set()
 
 
@@ -169,7 +169,7 @@ def test_a_start_right_after_a_close_that_was_cancelled_begins_anew(simulate, cl
             before = asyncio.all_tasks()
             consumer = Consumer("G", "T", c.namesrv, world=world)
             await consumer.start()
-            consumer._run.working.holders.add(Busy(asyncio.Event()))
+            consumer._run.in_flight.holders.add(Busy(asyncio.Event()))
             closing = asyncio.ensure_future(consumer.close())
             await world.clock.sleep(1)
             closing.cancel()
@@ -217,15 +217,15 @@ def test_closing_the_client_for_threads_gives_up_a_start_that_is_under_way(in_th
                 found.append(str(problem))
 
         if in_the_same_thread:
-            waited = loop_thread.waited
+            waited = portal.wait_result
 
             def interrupted(future):  # as a signal does while the thread waits
-                monkeypatch.setattr(loop_thread, "waited", waited)
+                monkeypatch.setattr(portal, "wait_result", waited)
                 slow.wait()
                 client.close()
                 return waited(future)
 
-            monkeypatch.setattr(loop_thread, "waited", interrupted)
+            monkeypatch.setattr(portal, "wait_result", interrupted)
             start()
         else:
             starting = threading.Thread(target=start)

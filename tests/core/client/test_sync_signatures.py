@@ -12,7 +12,7 @@ import pytest
 from gantrymq.client import Admin, Client, Consumer, Producer, Reader, TransactionProducer, sync
 from gantrymq.client.base import BaseClient
 
-OWN = {"closed_by", "portions", "start_in"}  # between the parts of the client itself
+OWN = {"closed_by", "chunks", "start_in"}  # between the parts of the client itself
 LEFT_OUT = {
     Producer: {"send_async"},  # Java's callbacks; `send_soon` gives a future
     TransactionProducer: {"send_async"},

@@ -17,7 +17,7 @@ _HOMES: Final = {
         "gantrymq.client.connection_config": "ConnectOptions",
         "gantrymq.client.credentials": "Credentials",
         "gantrymq.client.group.consumer": "Consumer",
-        "gantrymq.client.group.failing": "ReconsumeLater",
+        "gantrymq.client.group.redelivery": "ReconsumeLater",
         "gantrymq.client.group.lite_pull": "LitePullConsumer",
         "gantrymq.client.group.settings": "ConsumerSettings",
         "gantrymq.client.idempotency.consuming": "Idempotent idempotent",
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from gantrymq.client.errors import OptionUnusable as OptionUnusable
     from gantrymq.client.errors import PluginAbsent as PluginAbsent
     from gantrymq.client.group.consumer import Consumer as Consumer
-    from gantrymq.client.group.failing import ReconsumeLater as ReconsumeLater
     from gantrymq.client.group.lite_pull import LitePullConsumer as LitePullConsumer
+    from gantrymq.client.group.redelivery import ReconsumeLater as ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings as ConsumerSettings
     from gantrymq.client.idempotency.consuming import Idempotent as Idempotent
     from gantrymq.client.idempotency.consuming import idempotent as idempotent

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gantrymq.client.decoding import decode_messages
+from gantrymq.client.idempotency.caller_thread import run_without_loop
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
-from gantrymq.client.idempotency.this_thread import finished
 from gantrymq.client.sync import idempotent
 from gantrymq.errors import InvalidParameter
 
@@ -113,4 +113,4 @@ def test_a_step_that_waits_is_a_bug():
         await Waits()
 
     with pytest.raises(AssertionError, match="waited for an event loop"):
-        finished(wait())
+        run_without_loop(wait())

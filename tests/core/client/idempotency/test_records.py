@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from gantrymq.client.idempotency.records import Consumed
+from gantrymq.client.idempotency.records import ConsumedRecord
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
 from gantrymq.errors import ClientError, InvalidParameter
@@ -48,7 +48,7 @@ async def opened(kind, folder, **more):
         engine = create_async_engine(url if "://" in url else f"sqlite+aiosqlite:///{path}")
         store, end = SqlAlchemyRecords(engine, **more), engine.dispose
     try:
-        yield store.beside_loop(world.workers, 4)
+        yield store.for_event_loop(world.workers, 4)
     finally:
         store.close()
         if end is not None and asyncio.iscoroutine(ended := end()):
@@ -89,7 +89,7 @@ def dropped(connection, statement):
 
 
 def row(key, group="g", at_ms=5):
-    return Consumed(group, key, f"{key}.place", at_ms)
+    return ConsumedRecord(group, key, f"{key}.place", at_ms)
 
 
 async def write(records, *keys, group="g", at_ms=5):
@@ -136,7 +136,7 @@ def test_a_place_is_taken_once_and_is_known(use):
         await write(records, "a")
         with pytest.raises(records.conflicts):
             async with records.transaction() as connection:
-                await records.add(connection, [Consumed("g", "b", "a.place", 5)])
+                await records.add(connection, [ConsumedRecord("g", "b", "a.place", 5)])
         assert await records.known("g", ["b", "a.place", "b.place"]) == {"a.place"}
 
     use(work)
@@ -145,10 +145,10 @@ def test_a_place_is_taken_once_and_is_known(use):
 def test_a_key_is_found_by_its_beginning(use):
     async def work(records):
         await write(records, "7F is U1", "7E is U2", "8 is U3")
-        assert await records.beginning("g", "7F is ") == "7F is U1"
-        assert await records.beginning("g", "7 is ") is None
-        assert await records.beginning("g", "9") is None
-        assert await records.beginning("other", "7F is ") is None
+        assert await records.key_with_prefix("g", "7F is ") == "7F is U1"
+        assert await records.key_with_prefix("g", "7 is ") is None
+        assert await records.key_with_prefix("g", "9") is None
+        assert await records.key_with_prefix("other", "7F is ") is None
 
     use(work)
 

@@ -1,11 +1,12 @@
-"""The consumer of a group: queues shared out among its members, messages handed out, tried again, acknowledged.
+"""Consumers of a group: rebalancing, delivery to the application, redelivery and acknowledgement.
 
-sharing   which queues are ours: every 20 s, and when the broker says that the members changed
-pulling   one task for each of them, within the limits of `settings`
-held      what was pulled of a queue and is not finished; its first unfinished offset is the group's progress
-handing   who gets which message next: any, or one at a time of each queue (orderly)
-failing   a message that failed: sent back to the broker for later, or tried again here
-progress  offsets at the brokers, or for broadcasting in a file
-answers   what brokers ask a consumer
-consumer  the consumer itself
+rebalancer        assigns queues to this member: every 20 s, and when a broker reports changed members
+pulling           one pull task per assigned queue, within the limits of `settings`
+process_queue     unfinished messages of one queue; the lowest unfinished offset is the group's offset to commit
+delivery_queue    decides which message is delivered next; in orderly mode one at a time per queue
+in_flight         delivered messages until they are consumed, failed or timed out
+redelivery        failed messages: sent back to the broker, or retried here
+offset_store      stored offsets: at the brokers, or in a file for broadcasting
+broker_callbacks  requests of brokers to a consumer
+consumer          the public consumer class
 """

@@ -27,9 +27,9 @@ from gantrymq.client.connection_config import ConnectOptions, split_options
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
+from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
-from gantrymq.client.group.sharing import Rebalanced
-from gantrymq.client.group.streams import Batches, Messages, Portions
+from gantrymq.client.group.streams import BatchIterator, Chunks, MessageIterator
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Consumer", "ConsumerOptions", "GroupOptions", "OwnConsumerOptions", "Rebalanced"]
+__all__ = ["Consumer", "ConsumerOptions", "GroupOptions", "OwnConsumerOptions", "RebalanceListener"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -56,7 +56,7 @@ class GroupOptions(InstrumentationOptions, SettingOptions, total=False):
 
     expression: str
     expression_type: str
-    on_rebalance: Rebalanced | None
+    on_rebalance: RebalanceListener | None
     offsets_folder: str | None
 
 
@@ -87,7 +87,7 @@ class Consumer(BaseClient):
         expression: str = ALL,
         expression_type: str = TAG,
         auto_ack: bool = True,
-        on_rebalance: Rebalanced | None = None,
+        on_rebalance: RebalanceListener | None = None,
         offsets_folder: str | None = None,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
@@ -142,7 +142,7 @@ class Consumer(BaseClient):
             self._subscriptions,
             self._strategy,
             on_rebalance=self._on_rebalance,
-            known_as=self._connection_config.instance_name,
+            instance_name=self._connection_config.instance_name,
             offsets_folder=self._offsets_folder,
             instrumentation=self._instrumentation,
         )
@@ -151,7 +151,7 @@ class Consumer(BaseClient):
         """As promised; those that wait for *task* need not any more."""
         super().closed_by(task)
         if self._run is not None:
-            self._run.working.let_go.set()
+            self._run.in_flight.released.set()
 
     async def _finish(self) -> None:
         if self._run is not None:
@@ -165,7 +165,7 @@ class Consumer(BaseClient):
         await self._instrumentation.close()
         await instance.registration.remove_consumer(self.group)
 
-    def __aiter__(self) -> Messages:
+    def __aiter__(self) -> MessageIterator:
         """Messages one by one; each loop has its own, so that several tasks may have one.
 
         A loop that asks for the next one acknowledges the one before, unless the consumer was made with
@@ -176,9 +176,9 @@ class Consumer(BaseClient):
             NoPermission: the cluster does not let the consumer in.
         """
         run = self._running()
-        return Messages(run.member, run.working, 1, None if self._auto_ack else run.working.kept)
+        return MessageIterator(run.member, run.in_flight, 1, None if self._auto_ack else run.in_flight.unacked)
 
-    def batches(self, most: int = 32) -> Batches:
+    def batches(self, most: int = 32) -> BatchIterator:
         """Up to *most* messages of one queue at a time, as many as wait there.
 
         Raises:
@@ -187,12 +187,12 @@ class Consumer(BaseClient):
         if not 1 <= most <= 1024:
             raise InvalidParameter(f"batches of {most} messages; expected 1 to 1024")
         run = self._running()
-        return Batches(run.member, run.working, most, None if self._auto_ack else run.working.kept)
+        return BatchIterator(run.member, run.in_flight, most, None if self._auto_ack else run.in_flight.unacked)
 
-    def portions(self) -> Portions:
+    def chunks(self) -> Chunks:
         """What a loop of `gantrymq.client.sync` takes its messages from."""
         run = self._running()
-        return Portions(run.member, run.working)
+        return Chunks(run.member, run.in_flight)
 
     async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
         """Give messages to *handler* until the consumer is closed.
@@ -212,7 +212,7 @@ class Consumer(BaseClient):
             KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
         run = self._running()
-        await run_handler(run.member, run.working, handler, concurrency=concurrency, batch_size=batch_size)
+        await run_handler(run.member, run.in_flight, handler, concurrency=concurrency, batch_size=batch_size)
 
     def ack(self, message: ReceivedMessage) -> bool:
         """*message* is consumed. False where it is another member's by now, or was acknowledged before.
@@ -223,10 +223,10 @@ class Consumer(BaseClient):
             ClientError: the consumer acknowledges by itself.
         """
         run = self._manual()
-        kept = run.working.kept
-        held = kept.take(message)
-        acknowledged = held is not None and run.working.done(held, [message]) > 0
-        kept.settled(message, ConsumeOutcome.SUCCESS if acknowledged else ConsumeOutcome.GIVEN_BACK)
+        unacked = run.in_flight.unacked
+        pq = unacked.pop(message)
+        acknowledged = pq is not None and run.in_flight.done(pq, [message]) > 0
+        unacked.settle(message, ConsumeOutcome.SUCCESS if acknowledged else ConsumeOutcome.GIVEN_BACK)
         return acknowledged
 
     async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
@@ -235,15 +235,15 @@ class Consumer(BaseClient):
         Returns and raises as `ack`.
         """
         run = self._manual()
-        kept = run.working.kept
-        held = kept.take(message)
-        kept.settled(message, ConsumeOutcome.FAILED)
-        if held is None or held.dropped or not held.holds(message):
+        unacked = run.in_flight.unacked
+        pq = unacked.pop(message)
+        unacked.settle(message, ConsumeOutcome.FAILED)
+        if pq is None or pq.dropped or not pq.holds(message):
             return False
         try:
-            await run.working.failed(held, [message], delay_level)
+            await run.in_flight.failed(pq, [message], delay_level)
         except asyncio.CancelledError:
-            kept.put_back(held, message)
+            unacked.restore(pq, message)
             raise
         return True
 
@@ -255,7 +255,7 @@ class Consumer(BaseClient):
         Raises:
             ClientError: the consumer acknowledges by itself; there the messages are processed in the loop or handler.
         """
-        return self._manual().working.kept.processing(messages)
+        return self._manual().in_flight.unacked.processing(messages)
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not legal."""
@@ -264,12 +264,12 @@ class Consumer(BaseClient):
             instance = self._started()
             self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
             instance.registration.heartbeat_now()
-            self._run.sharing.wake()
+            self._run.rebalancer.wake()
 
     async def unsubscribe(self, topic: str) -> None:
         """Consume *topic* no more; harmless where it was not consumed."""
         if self._subscriptions.pop(topic, None) is not None and self._run is not None:
-            self._run.sharing.wake()
+            self._run.rebalancer.wake()
 
     def pause(self, *queues: MessageQueue) -> None:
         """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
@@ -287,13 +287,13 @@ class Consumer(BaseClient):
         else:
             run.member.paused_queues.clear()
             run.member.paused = False
-        run.sharing.wake()
+        run.rebalancer.wake()
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
         run = self._run
-        return () if run is None else tuple(sorted(q for q, held in run.member.held.items() if not held.dropped))
+        return () if run is None else tuple(sorted(q for q, pq in run.member.process_queues.items() if not pq.dropped))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """The queues of this member, once every topic was shared out.
@@ -303,7 +303,7 @@ class Consumer(BaseClient):
             NoPermission: the cluster does not let the consumer in.
         """
         run = self._running()
-        await run.balanced(timeout_s)
+        await run.wait_balanced(timeout_s)
         return self.assignment
 
     async def commit(self) -> None:

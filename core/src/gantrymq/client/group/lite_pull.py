@@ -30,7 +30,7 @@ import attrs
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import split_options
-from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, Rebalanced
+from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, RebalanceListener
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
@@ -77,7 +77,7 @@ class LitePullConsumer(BaseClient):
         expression: str = ALL,
         expression_type: str = TAG,
         auto_commit: bool = True,
-        on_rebalance: Rebalanced | None = None,
+        on_rebalance: RebalanceListener | None = None,
         offsets_folder: str | None = None,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
@@ -129,7 +129,7 @@ class LitePullConsumer(BaseClient):
             self._subscriptions,
             auto_commit=self._auto_commit,
             on_rebalance=self._on_rebalance,
-            known_as=self._connection_config.instance_name,
+            instance_name=self._connection_config.instance_name,
             offsets_folder=self._offsets_folder,
         )
         if self._subscriptions:
@@ -141,7 +141,7 @@ class LitePullConsumer(BaseClient):
         self._run.hooks = self._instrumentation.consumptions(
             instance, self.group, broadcasting=self.settings.broadcasting, consume_timeout_s=math.inf
         )
-        self._run.begin()
+        self._run.start()
 
     @property
     def trace(self) -> MessageTrace | None:
@@ -152,7 +152,7 @@ class LitePullConsumer(BaseClient):
         """Become a member of the group. Raises ClientError: this client has one already."""
         strategy = self._strategy = self._strategy or self._loaded_strategy()
         join_group(instance, self.group, "CONSUME_ACTIVELY", self.settings, self._subscriptions)
-        run.share(strategy)
+        run.start_rebalancing(strategy)
 
     def _loaded_strategy(self) -> AllocationStrategy:
         settings = self.settings
@@ -160,14 +160,14 @@ class LitePullConsumer(BaseClient):
 
     async def _finish(self) -> None:
         if self._run is not None:
-            self._run.stop_handing_out()
+            self._run.stop_delivery()
 
     async def _unregister(self, instance: ClientInstance) -> None:
         run, self._run = self._run, None
         if run is not None:
             await run.end()
             await self._instrumentation.close()
-            if run.sharing_out:
+            if run.is_subscribed:
                 await instance.registration.remove_consumer(self.group)
 
     # --- what is read -------------------------------------------------------------------------------------------------
@@ -182,12 +182,12 @@ class LitePullConsumer(BaseClient):
         """
         wanted = subscription_of(topic, expression, expression_type)
         run, instance = self._running(), self._started()
-        if run.assigning:
+        if run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has assigned queues; {_EITHER}")
         self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
-        if run.sharing_out:
+        if run.is_subscribed:
             instance.registration.heartbeat_now()
-            run.sharing.wake()
+            run.rebalancer.wake()
             return
         try:
             self._join(instance, run)
@@ -198,8 +198,8 @@ class LitePullConsumer(BaseClient):
     async def unsubscribe(self, topic: str) -> None:
         """Consume *topic* no more: its queues are given up at once. Harmless where it was not consumed."""
         run = self._running()
-        if run.sharing_out and self._subscriptions.pop(topic, None) is not None:
-            await run.give_up([queue for queue in run.member.held if queue.topic == topic])
+        if run.is_subscribed and self._subscriptions.pop(topic, None) is not None:
+            await run.give_up([queue for queue in run.member.process_queues if queue.topic == topic])
             self._started().registration.heartbeat_now()
 
     async def assign(
@@ -218,7 +218,7 @@ class LitePullConsumer(BaseClient):
             ClientError: topics were subscribed to; a broker does not say where to begin, and nothing changed.
         """
         run = self._running()
-        if run.sharing_out:
+        if run.is_subscribed:
             raise ClientError(f"the consumer of {self.group} has subscribed to topics; {_EITHER}")
         wanted = dict.fromkeys(queues)
         subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in wanted}
@@ -227,7 +227,7 @@ class LitePullConsumer(BaseClient):
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues that it has, sorted."""
-        return () if self._run is None else tuple(sorted(self._run.member.reached()))
+        return () if self._run is None else tuple(sorted(self._run.member.commit_offsets()))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """The queues that it has, once every topic subscribed to was shared out.
@@ -237,8 +237,8 @@ class LitePullConsumer(BaseClient):
             NoPermission: the cluster does not let the consumer in.
         """
         run = self._running()
-        if run.sharing_out:
-            await run.balanced(timeout_s)
+        if run.is_subscribed:
+            await run.wait_balanced(timeout_s)
         return self.assignment
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -278,21 +278,21 @@ class LitePullConsumer(BaseClient):
                 f"poll(timeout_s={timeout_s}, max_count={max_count}); expected 0 s or more, and 1 to {MOST_POLLED}"
             )
         run = self._running()
-        if not run.sharing_out and not run.assigning:
+        if not run.is_subscribed and not run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has nothing to poll; subscribe or assign first")
         return await run.poll(max_count, timeout_s)
 
     async def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
         """Messages one by one, each polled: it counts as consumed when the loop asks for the next one."""
-        handing = self._running().member.handing
-        while not handing.closed:
+        deliveries = self._running().member.deliveries
+        while not deliveries.closed:
             for message in await self.poll(ITERATION_S, 1):
                 yield message
 
     def pause(self, *queues: MessageQueue) -> None:
         """Pull *queues* no more, all that it has where none is named; what is pulled is still polled."""
         run = self._running()
-        run.member.paused_queues.update(queues or run.member.held)
+        run.member.paused_queues.update(queues or run.member.process_queues)
 
     def resume(self, *queues: MessageQueue) -> None:
         """Pull *queues* again, all where none is named."""
@@ -314,31 +314,31 @@ class LitePullConsumer(BaseClient):
             NoRoute, BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not say.
         """
         run = self._running()
-        run.assigned(queue)
+        run.process_queue_of(queue)
         offsets = run.member.offsets
         least, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
         if not least <= offset <= end:
             raise InvalidParameter(f"offset {offset} cannot be sought: {queue} has {least} to {end}")
-        run.restart(run.assigned(queue), offset)
+        run.restart(run.process_queue_of(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """`seek` to the first message that the queue still has. Raises as `seek`."""
         run = self._running()
-        run.assigned(queue)
+        run.process_queue_of(queue)
         least = await run.member.offsets.min_offset(queue)
-        run.restart(run.assigned(queue), least)
+        run.restart(run.process_queue_of(queue), least)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """`seek` to the message that comes next. Raises as `seek`."""
         run = self._running()
-        run.assigned(queue)
+        run.process_queue_of(queue)
         end = await run.member.offsets.max_offset(queue)
-        run.restart(run.assigned(queue), end)
+        run.restart(run.process_queue_of(queue), end)
 
     def position(self, queue: MessageQueue) -> int:
         """The offset that `poll` goes on at. Raises ClientError: the queue is not assigned to this consumer."""
-        held = self._running().assigned(queue)
-        return held.waiting[0].queue_offset if held.waiting else held.next_offset
+        pq = self._running().process_queue_of(queue)
+        return pq.waiting[0].queue_offset if pq.waiting else pq.next_offset
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
@@ -362,11 +362,11 @@ class LitePullConsumer(BaseClient):
         """
         run = self._running()
         if offsets is None:
-            run.done()
+            run.finish_polled()
             await run.commit_reached()
             return
         for queue, offset in offsets.items():
-            run.assigned(queue)
+            run.process_queue_of(queue)
             end = await run.member.offsets.max_offset(queue)
             if not 0 <= offset <= end:
                 raise InvalidParameter(f"offset {offset} cannot be committed: {queue} ends at {end}")

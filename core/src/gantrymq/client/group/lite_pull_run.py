@@ -7,11 +7,11 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from gantrymq.client.group.handing import Handed
-from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.delivery_queue import Delivery
 from gantrymq.client.group.member_run import MemberRun
+from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group.sharing import Rebalanced
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
@@ -26,7 +26,7 @@ __all__ = ["LitePullRun"]
 
 logger = logging.getLogger("gantrymq.client")
 
-LOOK_S: Final = 30.0  # for changed queues of a topic, as Java has it
+TOPIC_CHECK_S: Final = 30.0  # for changed queues of a topic, as Java has it
 
 _Listener = Callable[[str, tuple[MessageQueue, ...]], object]
 
@@ -42,8 +42,8 @@ class LitePullRun(MemberRun):
         subscriptions: dict[str, Subscription],
         *,
         auto_commit: bool,
-        on_rebalance: Rebalanced | None,
-        known_as: str,
+        on_rebalance: RebalanceListener | None,
+        instance_name: str,
         offsets_folder: str | None,
     ) -> None:
         """Arguments as `MemberRun` has them; *auto_commit* says whether the progress is stored by itself."""
@@ -53,98 +53,100 @@ class LitePullRun(MemberRun):
             settings,
             subscriptions,
             None,
-            commits=auto_commit,
+            auto_commit=auto_commit,
             on_rebalance=on_rebalance,
-            known_as=known_as,
+            instance_name=instance_name,
             offsets_folder=offsets_folder,
         )
-        self.sharing_out = False  # whether it is a member of its group
-        self.assigning = False  # whether queues were assigned
-        self._polled: Handed | None = None  # what counts as consumed at the next poll
+        self.is_subscribed = False  # whether it is a member of its group
+        self.is_assigned = False  # whether queues were assigned
+        self._polled: Delivery | None = None  # what counts as consumed at the next poll
         self._polled_s = 0.0
         self.hooks: ConsumeHookCaller | None = None  # told of what is polled
         self._hooked: ConsumeContext | None = None  # of what was polled last
-        self._stored: dict[MessageQueue, tuple[HeldQueue, int]] = {}  # by `commit`, while the queue is held
+        self._stored: dict[MessageQueue, tuple[ProcessQueue, int]] = {}  # by `commit`, while the queue is held
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._watched: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
+        self._watched_topics: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
         self._jobs: list[asyncio.Task[None]] = []
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start what runs by itself."""
         self._instance.registration.listeners.add(self)
-        self._jobs.append(self._instance.job(self._look()))
-        if self.member.commits:
-            self._jobs.append(self._instance.job(self._store_again()))
+        self._jobs.append(self._instance.job(self._watch_topics()))
+        if self.member.auto_commit:
+            self._jobs.append(self._instance.job(self._store_periodically()))
 
-    def share(self, strategy: AllocationStrategy) -> None:
+    def start_rebalancing(self, strategy: AllocationStrategy) -> None:
         """Have queues shared out by *strategy* from now on."""
-        self.sharing.strategy = strategy
-        self.sharing_out = True
-        self._answer(None)
-        self._jobs.append(self._instance.job(self.sharing.run()))
+        self.rebalancer.strategy = strategy
+        self.is_subscribed = True
+        self._register_callbacks(None)
+        self._jobs.append(self._instance.job(self.rebalancer.run()))
 
     async def assign(self, queues: tuple[MessageQueue, ...], subscriptions: Mapping[str, Subscription]) -> None:
         """Hold *queues* and no others. Raises ClientError: where one begins is not known; then nothing changed."""
         member = self.member
-        new = [queue for queue in queues if queue not in member.held]
-        starts = await asyncio.gather(*map(self.sharing.first_offset, new))
-        self.assigning = True
-        await self.give_up([queue for queue in member.held if queue not in queues])
+        new = [queue for queue in queues if queue not in member.process_queues]
+        starts = await asyncio.gather(*map(self.rebalancer.first_offset, new))
+        self.is_assigned = True
+        await self.give_up([queue for queue in member.process_queues if queue not in queues])
         member.subscriptions.clear()
         member.subscriptions.update(subscriptions)
         for queue, start in zip(new, starts, strict=True):
-            if queue not in member.held:
-                self._hold(queue, start)
+            if queue not in member.process_queues:
+                self._add_queue(queue, start)
 
     async def give_up(self, queues: Iterable[MessageQueue]) -> None:
         """Forget queues, their progress stored if it is by itself."""
-        going = [self.member.held[queue] for queue in queues]
-        await asyncio.gather(*(self.sharing.give_up(held, grace_s=0.0) for held in going))
+        going = [self.member.process_queues[queue] for queue in queues]
+        await asyncio.gather(*(self.rebalancer.give_up(pq, grace_s=0.0) for pq in going))
 
-    def assigned(self, queue: MessageQueue) -> HeldQueue:
+    def process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         """What is held of *queue*. Raises ClientError: it is not assigned."""
-        held = self.member.held.get(queue)
-        if held is None or held.dropped:
-            count = len(self.member.reached())
+        pq = self.member.process_queues.get(queue)
+        if pq is None or pq.dropped:
+            count = len(self.member.commit_offsets())
             raise ClientError(
                 f"{queue} is not assigned to this consumer of {self.member.group}, which has {count} queues: look at "
                 "'assignment', or call assign(), or wait_assigned() after subscribe()"
             )
-        return held
+        return pq
 
-    def restart(self, held: HeldQueue, offset: int) -> None:
+    def restart(self, pq: ProcessQueue, offset: int) -> None:
         """Go on at *offset*: what waits is forgotten, and a pull that is under way counts no more."""
-        held.drop()
-        self._hold(held.queue, offset)
+        pq.drop()
+        self._add_queue(pq.queue, offset)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
-    async def poll(self, most: int, timeout_s: float) -> tuple[ReceivedMessage, ...]:
+    async def poll(self, max_count: int, timeout_s: float) -> tuple[ReceivedMessage, ...]:
         """Up to *most* messages of one queue; none once the time is over, or at the end."""
-        self.done()
-        handing = self.member.handing
-        handed = handing.take_now(most) or await handing.take(most, timeout_s)
-        if handed is None:
-            if handing.refused is not None:
-                raise handing.refused
+        self.finish_polled()
+        deliveries = self.member.deliveries
+        delivery = deliveries.take_now(max_count) or await deliveries.take(max_count, timeout_s)
+        if delivery is None:
+            if deliveries.refused is not None:
+                raise deliveries.refused
             return ()
-        self.done()  # of another task that polls
-        self._polled, self._polled_s = handed, self._instance.world.clock.monotonic()
+        self.finish_polled()  # of another task that polls
+        self._polled, self._polled_s = delivery, self._instance.world.clock.monotonic()
         if self.hooks is not None:
-            self._hooked = self.hooks.before(handed.held.queue, handed.messages, batch=most > 1, in_task=True)
-        return tuple(handed.messages)
+            self._hooked = self.hooks.before(
+                delivery.process_queue.queue, delivery.messages, batch=max_count > 1, in_task=True
+            )
+        return tuple(delivery.messages)
 
-    def done(self) -> None:
+    def finish_polled(self) -> None:
         """What was polled last is consumed."""
-        handed, self._polled = self._polled, None
-        if handed is not None:
+        delivery, self._polled = self._polled, None
+        if delivery is not None:
             self._after(ConsumeOutcome.SUCCESS)
             now = self._instance.world.clock.monotonic()
-            handed.held.consumed_s = now
-            count = handed.held.finish(handed.messages)
-            minute = self._figures.minute(handed.held.queue.topic, now)
-            minute.done += count
-            minute.spent_s += (now - self._polled_s) * count
+            delivery.process_queue.last_consumed_s = now
+            count = delivery.process_queue.finish(delivery.messages)
+            window = self._stats.window(delivery.process_queue.queue.topic, now)
+            window.done += count
+            window.spent_s += (now - self._polled_s) * count
 
     def _after(self, outcome: ConsumeOutcome) -> None:
         hooked, self._hooked = self._hooked, None
@@ -154,7 +156,7 @@ class LitePullRun(MemberRun):
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets. Raises ClientError: not all of them are."""
         if self.member.settings.broadcasting:
-            await self.member.progress.store(offsets)
+            await self.member.offset_store.store(offsets)
             return
         stored = await asyncio.gather(*(self._store(*each) for each in offsets.items()), return_exceptions=True)
         for problem in stored:
@@ -165,77 +167,77 @@ class LitePullRun(MemberRun):
         """Store the progress of all queues held, except those that another member went on with. Errors as `commit`."""
         member = self.member
         gone = []
-        for queue, held in list(member.held.items()):
-            if held.cut_off and await member.progress.taken_over(queue) is not None:
+        for queue, pq in list(member.process_queues.items()):
+            if pq.unconfirmed and await member.offset_store.offset_of_other_member(queue) is not None:
                 gone.append(queue)
-        await self.commit({queue: offset for queue, offset in member.reached().items() if queue not in gone})
+        await self.commit({queue: offset for queue, offset in member.commit_offsets().items() if queue not in gone})
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's stored offset in *queue*, None when it has none. Raises ClientError: it cannot be asked for."""
         member = self.member
-        return await (member.progress.read if member.settings.broadcasting else member.offsets.committed)(queue)
+        return await (member.offset_store.read if member.settings.broadcasting else member.offsets.committed)(queue)
 
     async def _store(self, queue: MessageQueue, offset: int) -> None:
-        held = self.member.held.get(queue)
-        if self._stored.get(queue) == (held, offset):
+        pq = self.member.process_queues.get(queue)
+        if self._stored.get(queue) == (pq, offset):
             return
-        self.member.progress.sending(queue, offset)
+        self.member.offset_store.note_commit(queue, offset)
         await self.member.offsets.commit(queue, offset)
-        if held is not None:
-            self._stored[queue] = held, offset
+        if pq is not None:
+            self._stored[queue] = pq, offset
 
     def broker_lost(self, broker_name: str) -> None:
-        """As `BrokerListener` promises."""
+        """As `BrokerWatcher` promises."""
         super().broker_lost(broker_name)
         self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
 
-    def stop_handing_out(self) -> None:
+    def stop_delivery(self) -> None:
         """Whoever polls gets nothing."""
-        self.member.handing.close()
+        self.member.deliveries.close()
 
     async def end(self) -> None:
         """Stop; the progress is stored if it is by itself."""
-        self.stop_handing_out()
+        self.stop_delivery()
         self._after(ConsumeOutcome.GIVEN_BACK)
         await self._stop((*self._jobs, *self._pulls.values()))
 
     # --- queues -------------------------------------------------------------------------------------------------------
 
-    def _hold(self, queue: MessageQueue, offset: int) -> None:
-        held = self.member.held[queue] = HeldQueue(queue, offset, self._instance.world.clock.monotonic())
-        self._begin(held)
+    def _add_queue(self, queue: MessageQueue, offset: int) -> None:
+        pq = self.member.process_queues[queue] = ProcessQueue(queue, offset, self._instance.world.clock.monotonic())
+        self._start_pulling(pq)
 
-    def _begin(self, held: HeldQueue) -> None:
-        before = self._pulls.get(held.queue)
+    def _start_pulling(self, pq: ProcessQueue) -> None:
+        before = self._pulls.get(pq.queue)
         if before is not None and before is not asyncio.current_task():
             before.cancel()
-        task = self._pulls[held.queue] = self._instance.job(self._pulling.run(held))
-        task.add_done_callback(lambda done: self._pulled(held.queue, done))
+        task = self._pulls[pq.queue] = self._instance.job(self._puller.run(pq))
+        task.add_done_callback(lambda done: self._pull_ended(pq.queue, done))
 
-    def _pulled(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
+    def _pull_ended(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
         if self._pulls.get(queue) is task:
             del self._pulls[queue]
 
-    def _moved(self, held: HeldQueue, offset: int) -> None:
-        self._log_move(held, offset)
-        self.restart(held, offset)
+    def _on_offset_moved(self, pq: ProcessQueue, offset: int) -> None:
+        self._log_move(pq, offset)
+        self.restart(pq, offset)
 
     # --- changed topics -----------------------------------------------------------------------------------------------
 
     def watch(self, topic: str, now: tuple[MessageQueue, ...], listener: _Listener) -> None:
         """Call *listener* when the queues of *topic* are not *now* any more."""
-        self._watched.setdefault(topic, (now, []))[1].append(listener)
+        self._watched_topics.setdefault(topic, (now, []))[1].append(listener)
 
-    async def _look(self) -> None:
+    async def _watch_topics(self) -> None:
         while True:
-            await self._instance.world.clock.sleep(LOOK_S)
-            for topic, (before, listeners) in list(self._watched.items()):
+            await self._instance.world.clock.sleep(TOPIC_CHECK_S)
+            for topic, (before, listeners) in list(self._watched_topics.items()):
                 try:
                     queues = await self._instance.routes.readable_queues(topic)
                 except GantryError as problem:
                     self._instance.outages.failed(f"looking for changed queues of {topic}", problem)
                     continue
                 if set(queues) != set(before):
-                    self._watched[topic] = (queues, listeners)
+                    self._watched_topics[topic] = (queues, listeners)
                     for listener in listeners:
                         await notify(f"a listener of {self.member.group}", listener, topic, queues)

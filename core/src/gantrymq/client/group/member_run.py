@@ -1,4 +1,4 @@
-"""What a consumer has between its start and its end, whether messages are handed to its loops or polled."""
+"""State of a started consumer, common to push and lite pull consumers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from gantrymq.client.group.answers import ConsumerAnswers, Direct
-from gantrymq.client.group.figures import Figures
-from gantrymq.client.group.handing import HandOut
-from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.membership import Membership
-from gantrymq.client.group.progress import progress_of
-from gantrymq.client.group.pulling import Pulling
+from gantrymq.client.group.broker_callbacks import BrokerCallbacks, DirectConsumption
+from gantrymq.client.group.consume_stats import ConsumeStats
+from gantrymq.client.group.delivery_queue import DeliveryQueue
+from gantrymq.client.group.membership import GroupMember
+from gantrymq.client.group.offset_store import create_offset_store
+from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.pulling import QueuePuller
 from gantrymq.client.group.queue_locks import QueueLocks
+from gantrymq.client.group.rebalancer import RebalanceListener, Rebalancer
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group.sharing import Rebalanced, Sharing
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.instance import ClientInstance
@@ -34,7 +34,7 @@ logger = logging.getLogger("gantrymq.client")
 
 
 class MemberRun(ABC):
-    """The queues held, their pulls, and their progress."""
+    """Process queues with their pull tasks and stored offsets."""
 
     def __init__(
         self,
@@ -44,106 +44,119 @@ class MemberRun(ABC):
         subscriptions: dict[str, Subscription],
         strategy: AllocationStrategy | None,
         *,
-        commits: bool,
-        on_rebalance: Rebalanced | None,
-        known_as: str,
+        auto_commit: bool,
+        on_rebalance: RebalanceListener | None,
+        instance_name: str,
         offsets_folder: str | None,
     ) -> None:
-        """Arguments as `Consumer` has them.
+        """Create the parts of a group member. Arguments as in `Consumer`.
 
         Args:
-            instance: whose connections it uses.
-            group: of which it may be a member.
+            instance: client whose connections are used.
+            group: consumer group.
             settings: of the consumer.
             subscriptions: by topic; may change.
-            strategy: None for one that comes later, or never.
-            commits: whether the progress is stored by itself.
-            on_rebalance: hears of queues taken and given up.
-            known_as: the name of the client's instance as it was given.
+            strategy: allocation strategy; None if it is set later, or never.
+            auto_commit: store offsets periodically and at close.
+            on_rebalance: called with the queues taken and given up.
+            instance_name: name of the client instance as given in the options.
             offsets_folder: for broadcasting.
         """
         self._instance = instance
         self._on_rebalance = on_rebalance
         offsets, broadcasting = GroupOffsets(instance, group), settings.broadcasting
-        self.member = Membership(
+        self.member = GroupMember(
             instance,
             group,
             settings,
             subscriptions,
             offsets,
             GroupPulls(instance, group),
-            progress_of(instance, group, offsets, broadcasting=broadcasting, known_as=known_as, folder=offsets_folder),
-            HandOut(instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not broadcasting),
-            commits=commits,
+            create_offset_store(
+                instance, group, offsets, broadcasting=broadcasting, instance_name=instance_name, folder=offsets_folder
+            ),
+            DeliveryQueue(
+                instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not broadcasting
+            ),
+            auto_commit=auto_commit,
         )
-        self._figures = Figures()
+        self._stats = ConsumeStats()
         self._locks = QueueLocks(self.member)
-        self._pulling = Pulling(self.member, self._moved)
-        self.sharing = Sharing(self.member, strategy, self._locks, self._begin, self._changed)
+        self._puller = QueuePuller(self.member, self._on_offset_moved)
+        self.rebalancer = Rebalancer(self.member, strategy, self._locks, self._start_pulling, self._on_rebalanced)
         self._started_ms = instance.world.clock.now_ms()
-        self._answers: ConsumerAnswers | None = None
+        self._callbacks: BrokerCallbacks | None = None
 
     @abstractmethod
-    def _begin(self, held: HeldQueue) -> None:
-        """Pull *held* from now on."""
+    def _start_pulling(self, pq: ProcessQueue) -> None:
+        """Start the pull task of *pq*."""
 
     @abstractmethod
-    def _moved(self, held: HeldQueue, offset: int) -> None:
-        """A queue no longer has the offset that was asked for: go on at *offset*."""
+    def _on_offset_moved(self, pq: ProcessQueue, offset: int) -> None:
+        """Restart the queue at *offset*: the broker no longer has the requested offset."""
 
-    async def balanced(self, timeout_s: float) -> None:
-        """Wait until every topic was shared out once. Raises CallTimeout, and what the brokers refuse."""
-        balanced, handing = self.sharing.balanced, self.member.handing
+    async def wait_balanced(self, timeout_s: float) -> None:
+        """Wait until every topic was rebalanced once.
+
+        Raises:
+            CallTimeout: that takes longer than *timeout_s* seconds.
+            NoPermission: the cluster denies access to the group.
+        """
+        balanced, deliveries = self.rebalancer.balanced, self.member.deliveries
         await within(self._instance.world.clock, timeout_s, balanced.wait())
-        if handing.refused is not None:
-            raise handing.refused
+        if deliveries.refused is not None:
+            raise deliveries.refused
         if not balanced.is_set():
             raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
 
     async def store(self) -> None:
-        """Store the progress of all queues held, except those whose broker was away a moment ago."""
-        await self.member.progress.store(self.member.to_store())
+        """Store the offsets of all assigned queues, except those whose broker was recently disconnected."""
+        await self.member.offset_store.store(self.member.offsets_to_store())
 
     def broker_lost(self, broker_name: str) -> None:
-        """As `BrokerListener` promises."""
-        self.member.progress.forget(broker_name)
-        if self.sharing.strategy is not None:
-            self.sharing.broker_lost(broker_name)
+        """Implement `BrokerWatcher.broker_lost`."""
+        self.member.offset_store.forget_broker(broker_name)
+        if self.rebalancer.strategy is not None:
+            self.rebalancer.broker_lost(broker_name)
 
     def broker_back(self, broker_name: str) -> None:
-        """As `BrokerListener` promises."""
-        self.sharing.broker_back()
+        """Implement `BrokerWatcher.broker_back`."""
+        self.rebalancer.broker_back()
 
-    async def _store_again(self) -> None:
+    async def _store_periodically(self) -> None:
         while True:
             await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
             await self.store()
 
-    def _answer(self, directs: dict[int, Direct] | None) -> None:
-        """Tools may ask what it does; *directs* are the messages that they have consumed here, None where none is."""
-        self._answers = ConsumerAnswers(self.member, self.sharing, self._figures, directs, self._started_ms)
-        self._instance.broker_requests.consumers[self.member.group] = self._answers
+    def _register_callbacks(self, direct_consumptions: dict[int, DirectConsumption] | None) -> None:
+        """Answer requests of brokers for this group; with None, messages cannot be consumed directly."""
+        self._callbacks = BrokerCallbacks(
+            self.member, self.rebalancer, self._stats, direct_consumptions, self._started_ms
+        )
+        self._instance.broker_requests.consumers[self.member.group] = self._callbacks
 
     async def _stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """End *tasks*, store the progress where that is done by itself, give the queues up."""
+        """End *tasks*, store the offsets if auto_commit is set, and release the queues."""
         member, tasks = self.member, tuple(tasks)
         self._instance.registration.listeners.discard(self)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if member.commits:
-            await asyncio.gather(*(self.sharing.store(held) for held in member.held.values() if not held.dropped))
+        if member.auto_commit:
+            await asyncio.gather(
+                *(self.rebalancer.store(pq) for pq in member.process_queues.values() if not pq.dropped)
+            )
         if member.locking:
-            await self._locks.unlock(queue for queue, held in member.held.items() if not held.cut_off)
-        for held in member.held.values():
-            held.drop()
-        if self._answers is not None:
+            await self._locks.unlock(queue for queue, pq in member.process_queues.items() if not pq.unconfirmed)
+        for pq in member.process_queues.values():
+            pq.drop()
+        if self._callbacks is not None:
             self._instance.broker_requests.consumers.pop(member.group, None)
 
-    def _log_move(self, held: HeldQueue, offset: int) -> None:
-        logger.warning("%s has no offset %d; %s goes on at %d", held.queue, held.next_offset, self.member.group, offset)
+    def _log_move(self, pq: ProcessQueue, offset: int) -> None:
+        logger.warning("%s has no offset %d; %s goes on at %d", pq.queue, pq.next_offset, self.member.group, offset)
 
-    async def _changed(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
+    async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
         logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(gone))
         if self._on_rebalance is not None:
             await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, gone)

@@ -1,4 +1,4 @@
-"""What the parts of one consumer share."""
+"""State shared by the parts of one consumer."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.decoding import parse_tags
-from gantrymq.client.group.handing import HandOut
-from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.progress import Progress
+from gantrymq.client.group.delivery_queue import DeliveryQueue
+from gantrymq.client.group.offset_store import OffsetStore
+from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
@@ -20,29 +20,29 @@ from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
 
-__all__ = ["Membership", "join_group", "subscription_of", "subscriptions_of"]
+__all__ = ["GroupMember", "join_group", "subscription_of", "subscriptions_of"]
 
 
 @attrs.define
-class Membership:
-    """One member of a group, from its start to its end."""
+class GroupMember:
+    """One member of a group, from start to close."""
 
     instance: ClientInstance
     group: str
     settings: ConsumerSettings
-    subscriptions: dict[str, Subscription]  # by topic, the retry topic among them
+    subscriptions: dict[str, Subscription]  # by topic, including the retry topic
     offsets: GroupOffsets
     pulls: GroupPulls
-    progress: Progress
-    handing: HandOut
-    commits: bool = True  # the progress is stored by itself
-    held: dict[MessageQueue, HeldQueue] = attrs.field(factory=dict)
-    paused: bool = False  # nothing is pulled, no queue is taken
+    offset_store: OffsetStore
+    deliveries: DeliveryQueue
+    auto_commit: bool = True  # store offsets periodically and at close
+    process_queues: dict[MessageQueue, ProcessQueue] = attrs.field(factory=dict)
+    paused: bool = False  # no pulls, and no queues taken
     paused_queues: set[MessageQueue] = attrs.field(factory=set)
 
     @property
     def retry_topic(self) -> str:
-        """Where the messages come from that failed."""
+        """Topic to which failed messages of the group are sent."""
         return RETRY_PREFIX + self.group
 
     @property
@@ -50,21 +50,28 @@ class Membership:
         """Whether queues are locked at their brokers."""
         return self.settings.orderly and not self.settings.broadcasting
 
-    def reached(self) -> dict[MessageQueue, int]:
-        """The progress in every queue held."""
-        return {queue: held.progress for queue, held in self.held.items() if not held.dropped}
+    def commit_offsets(self) -> dict[MessageQueue, int]:
+        """Return the offset to commit of each assigned queue."""
+        return {queue: pq.commit_offset for queue, pq in self.process_queues.items() if not pq.dropped}
 
-    def to_store(self) -> dict[MessageQueue, int]:
-        """The progress in every queue held that no other member may have by now."""
-        return {queue: held.progress for queue, held in self.held.items() if not (held.dropped or held.cut_off)}
+    def offsets_to_store(self) -> dict[MessageQueue, int]:
+        """Return the offset to commit of each assigned queue that no other member can have taken meanwhile."""
+        return {
+            queue: pq.commit_offset for queue, pq in self.process_queues.items() if not (pq.dropped or pq.unconfirmed)
+        }
 
-    def pausing(self, queue: MessageQueue) -> bool:
-        """Whether nothing is to be pulled of *queue*."""
+    def is_paused(self, queue: MessageQueue) -> bool:
+        """Return True if pulls of *queue* are paused."""
         return self.paused or queue in self.paused_queues
 
 
 def subscription_of(topic: str, expression: str, expression_type: str) -> Subscription:
-    """As heartbeats have it. Raises InvalidParameter: the topic's name is not legal; ClientError: bars without tags."""
+    """Return a subscription as heartbeats carry it.
+
+    Raises:
+        InvalidParameter: the name of the topic is not valid.
+        ClientError: the tag expression has bars without tags.
+    """
     check_topic(topic)
     if expression_type != TAG:
         return Subscription(topic, expression, expression_type)
@@ -75,7 +82,16 @@ def subscription_of(topic: str, expression: str, expression_type: str) -> Subscr
 
 
 def subscriptions_of(topics: str | Mapping[str, str], expression: str, expression_type: str) -> dict[str, Subscription]:
-    """By topic: of one topic with *expression*, or of several with an expression each. Raises as `subscription_of`."""
+    """Return subscriptions by topic.
+
+    Args:
+        topics: one topic, subscribed with *expression*, or a mapping of topics to expressions.
+        expression: of the single topic.
+        expression_type: TAG or SQL92, for all topics.
+
+    Raises:
+        as `subscription_of`.
+    """
     wanted = topics if isinstance(topics, Mapping) else {topics: expression}
     return {topic: subscription_of(topic, text, expression_type) for topic, text in wanted.items()}
 
@@ -87,10 +103,12 @@ def join_group(
     settings: ConsumerSettings,
     subscriptions: dict[str, Subscription],
 ) -> None:
-    """Let heartbeats name *group* with *subscriptions*, which are of now and may change.
+    """Add *group* to the client's heartbeats, with *subscriptions*, whose versions are set to the current time.
+
+    Later changes of *subscriptions* are sent as well.
 
     Raises:
-        ClientError: the instance has a consumer of that group.
+        ClientError: the client has a consumer of that group already.
     """
     now = instance.world.clock.now_ms()
     subscriptions.update({topic: attrs.evolve(each, version=now) for topic, each in subscriptions.items()})

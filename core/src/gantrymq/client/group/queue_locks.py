@@ -1,4 +1,4 @@
-"""Locks that a member in orderly mode has on its queues, at their brokers.
+"""Locks of an orderly consumer on its queues, at their brokers.
 
 Source: apache/rocketmq client/.../impl/consumer/RebalanceImpl.java (lock, lockAll, unlock).
 """
@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final
 
-from gantrymq.client.group.membership import Membership
+from gantrymq.client.group.membership import GroupMember
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model.queue import MessageQueue
@@ -22,13 +22,13 @@ _TIMEOUT_S: Final = 1.0
 
 
 class QueueLocks:
-    """Asks brokers; nothing here raises, a broker that gives no answer grants nothing."""
+    """Requests locks. Methods raise no errors; a broker that does not answer grants no lock."""
 
-    def __init__(self, member: Membership) -> None:
+    def __init__(self, member: GroupMember) -> None:
         self._member = member
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Those of *queues* that are ours now; held ones are marked."""
+        """Lock *queues*. Return the granted ones; their process queues are updated."""
         wanted: defaultdict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
             wanted[queue.broker_name].append(queue)
@@ -38,17 +38,17 @@ class QueueLocks:
         return granted
 
     async def renew(self) -> None:
-        """Ask again for all that are held; one that another member has locked meanwhile is cut off."""
+        """Renew the locks of all process queues; a queue locked by another member meanwhile becomes unconfirmed."""
         member = self._member
-        asked = [queue for queue, held in member.held.items() if not (held.dropped or held.cut_off)]
+        asked = [queue for queue, pq in member.process_queues.items() if not (pq.dropped or pq.unconfirmed)]
         await self.lock(asked)
         for queue in asked:
-            held = member.held.get(queue)
-            if held is not None and held.locked_s is None:
-                held.cut_off = True
+            pq = member.process_queues.get(queue)
+            if pq is not None and pq.locked_s is None:
+                pq.unconfirmed = True
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Give queues up, so that others need not wait until the locks expire."""
+        """Release the locks, so that other members need not wait until they expire."""
         member = self._member
         for queue in queues:
             try:
@@ -60,7 +60,7 @@ class QueueLocks:
                 member.instance.outages.failed(f"unlocking queues of {queue.topic} for {member.group}", problem)
 
     async def _lock_at(self, queues: list[MessageQueue]) -> set[MessageQueue]:
-        """Queues of one broker. Without an answer what is locked stays so until it expires."""
+        """Lock queues of one broker. If it does not answer, granted locks stay until they expire."""
         member = self._member
         try:
             address = await self._address(queues[0])
@@ -74,10 +74,10 @@ class QueueLocks:
             return set()
         now = member.instance.world.clock.monotonic()
         for queue in queues:
-            held = member.held.get(queue)
-            if held is not None:
-                held.locked_s = now if queue in granted else None
-                member.handing.offer(held)
+            pq = member.process_queues.get(queue)
+            if pq is not None:
+                pq.locked_s = now if queue in granted else None
+                member.deliveries.offer(pq)
         return granted
 
     async def _address(self, queue: MessageQueue) -> str:

@@ -28,8 +28,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from gantrymq.client.idempotency.cache import RecentKeys
-from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, Identity, KeyOf, alias_of, identity_of
-from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, AsyncRecords, Consumed, Records
+from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, KeyOf, MessageIdentity, alias_prefix, identity_of
+from gantrymq.client.idempotency.records import PRUNE_BATCH, AsyncRecords, ConsumedRecord, Records
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import (
     await_result,
@@ -120,7 +120,7 @@ class Idempotent:
         self._keep_ms = int(keep_s * 1000)
         self._recent = RecentKeys(cache_size)
         self._world = world
-        self._records = store.beside_loop(world.workers, threads) if records is None else records
+        self._records = store.for_event_loop(world.workers, threads) if records is None else records
         self._prepared = False
         self._prune_at_s = 0.0
         self._guard = threading.Lock()
@@ -186,7 +186,7 @@ class Idempotent:
         total = 0
         while (count := await self._records.prune(self._world.clock.now_ms() - self._keep_ms)) > 0:
             total += count
-            if count < PRUNED_AT_ONCE:
+            if count < PRUNE_BATCH:
                 break
         return total
 
@@ -194,9 +194,9 @@ class Idempotent:
     async def attempts(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
         """As `attempt`, for several at once: those that are new, and the connection for them."""
         records, task = self._records, running_task()
-        async with records.turn():
+        async with records.slot():
             identities = [await self._identity(message) for message in messages]
-            while new := await self._new(identities):
+            while new := await self._new_messages(identities):
                 entered = False
                 try:
                     async with records.transaction() as connection:
@@ -204,21 +204,21 @@ class Idempotent:
                         entered = True
                         yield [messages[number] for number in new], connection
                 except records.conflicts:
-                    left = await self._new(identities)
+                    left = await self._new_messages(identities)
                     if left == new or (entered and left):  # not our key, or not all of them: nothing was committed
-                        await self._remember([identities[number] for number in new])
+                        await self._record_keys([identities[number] for number in new])
                         raise
                     if entered:  # the database told only at the commit that another member was first
                         self._count(0, len(messages))
                         return
                 except BaseException as error:
                     if is_failure(error, task):
-                        await self._remember([identities[number] for number in new])
+                        await self._record_keys([identities[number] for number in new])
                     raise
                 else:
                     self._recent.add(name for number in new for name in identities[number][:2])
                     self._count(len(new), len(messages) - len(new))
-                    await self._prune_some()
+                    await self._prune_periodically()
                     return
             self._count(0, len(messages))
             yield [], None
@@ -228,30 +228,30 @@ class Idempotent:
             self.consumed += consumed
             self.duplicates += duplicates
 
-    async def _identity(self, message: ReceivedMessage) -> Identity:
+    async def _identity(self, message: ReceivedMessage) -> MessageIdentity:
         await self._prepare()
         identity = identity_of(message, self._key)
-        if identity.came_back:
-            prefix = alias_of(identity.place)
-            if (alias := await self._records.beginning(self._group, prefix)) is not None:
+        if identity.redelivered:
+            prefix = alias_prefix(identity.place)
+            if (alias := await self._records.key_with_prefix(self._group, prefix)) is not None:
                 return identity.with_key(alias.removeprefix(prefix))
         return identity
 
-    async def _remember(self, failed: Sequence[Identity]) -> None:
+    async def _record_keys(self, failed: Sequence[MessageIdentity]) -> None:
         """Write down the keys of messages that were not consumed; when they come back they may have lost them."""
         for each in failed:
-            if each.came_back or each.key == each.place:
+            if each.redelivered or each.key == each.place:
                 continue
-            alias = alias_of(each.place) + each.key
+            alias = alias_prefix(each.place) + each.key
             try:
                 async with self._records.transaction() as connection:
-                    await self._records.add(connection, self._rows([Identity(alias, alias)]))
+                    await self._records.add(connection, self._rows([MessageIdentity(alias, alias)]))
             except self._records.conflicts:
                 pass  # it failed before
             except Exception:
                 logger.exception("the key %s of a message of %s could not be written down", each.key, self._group)
 
-    async def _new(self, identities: Sequence[Identity]) -> list[int]:
+    async def _new_messages(self, identities: Sequence[MessageIdentity]) -> list[int]:
         """The numbers of those not consumed; of several with one name the first."""
         names = [name for each in identities for name in each.names]
         asked = [name for name in names if not self._recent.has((name,))]
@@ -266,23 +266,23 @@ class Idempotent:
             seen.update(each[:2])
         return new
 
-    def _rows(self, identities: Iterable[Identity]) -> list[Consumed]:
+    def _rows(self, identities: Iterable[MessageIdentity]) -> list[ConsumedRecord]:
         now_ms = self._world.clock.now_ms()
-        return [Consumed(self._group, each.key, each.place, now_ms) for each in identities]
+        return [ConsumedRecord(self._group, each.key, each.place, now_ms) for each in identities]
 
     async def _prepare(self) -> None:
         if not self._prepared:
             await self._records.prepare()
             self._prepared = True
 
-    async def _prune_some(self) -> None:
+    async def _prune_periodically(self) -> None:
         """Now and then; a failure is no failure of the message, which is consumed."""
         now_s = self._world.clock.monotonic()
         if now_s < self._prune_at_s:
             return
         self._prune_at_s = now_s + PRUNE_EVERY_S
         try:
-            if await self._records.prune(self._world.clock.now_ms() - self._keep_ms) >= PRUNED_AT_ONCE:
+            if await self._records.prune(self._world.clock.now_ms() - self._keep_ms) >= PRUNE_BATCH:
                 self._prune_at_s = now_s
         except Exception:
             logger.exception("old records of %s could not be forgotten; that is tried again", self._group)

@@ -33,32 +33,32 @@ from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.sys_flag import INNER_BATCH
 
-__all__ = ["MAX_KEY_CHARS", "Identity", "KeyOf", "alias_of", "identity_of"]
+__all__ = ["MAX_KEY_CHARS", "KeyOf", "MessageIdentity", "alias_prefix", "identity_of"]
 
 MAX_KEY_CHARS: Final = 255
 
 KeyOf = Callable[[ReceivedMessage], str]
 
 
-class Identity(NamedTuple):
+class MessageIdentity(NamedTuple):
     """Of one message. Each of its names that is recorded, as a key or as a place, makes it a duplicate."""
 
     key: str
     place: str
-    shown: str = ""  # the unique id that it shows, where that is not its key
-    came_back: bool = False  # so that an alias may tell the key
+    shown_id: str = ""  # the unique id that it shows, where that is not its key
+    redelivered: bool = False  # so that an alias may tell the key
 
     @property
     def names(self) -> tuple[str, ...]:
         """What is looked up."""
-        return tuple(dict.fromkeys(name for name in (self.key, self.place, self.shown) if name))
+        return tuple(dict.fromkeys(name for name in (self.key, self.place, self.shown_id) if name))
 
-    def with_key(self, key: str) -> Identity:
+    def with_key(self, key: str) -> MessageIdentity:
         """As an alias tells it."""
-        return Identity(key, self.place)
+        return MessageIdentity(key, self.place)
 
 
-def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> Identity:
+def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> MessageIdentity:
     """The identity of *message*.
 
     Args:
@@ -69,23 +69,23 @@ def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> Identity:
         InvalidParameter: *key* gave no text of 1 to 255 characters, or the message was popped and there is no *key*.
     """
     if key is not None:
-        own = _checked(key(message))
-        return Identity(own, own)
+        own = _check_key(key(message))
+        return MessageIdentity(own, own)
     found = message.properties
     if names.POP_CK in found:  # nothing in one that comes back tells where it lay first
         raise InvalidParameter(
             "a popped message that comes back is known only by what the application says; give idempotent a key, "
             "such as key=lambda message: message.message_id where no batches are sent"
         )
-    own, shown = unique_ids(message)
+    own, shown_id = unique_ids(message)
     origin = found.get(names.ORIGIN_MESSAGE_ID, "")
-    place = _place(message, origin if origin != shown else "")  # a copy that a client sent names the id it showed
+    place = _place(message, origin if origin != shown_id else "")  # a copy that a client sent names the id it showed
     if origin or names.RETRY_TOPIC in found or message.topic.startswith(RETRY_PREFIX):
-        return Identity(place, place, shown, came_back=True)
-    return Identity(own or place, place)
+        return MessageIdentity(place, place, shown_id, redelivered=True)
+    return MessageIdentity(own or place, place)
 
 
-def alias_of(place: str) -> str:
+def alias_prefix(place: str) -> str:
     """What stands before the key in the record that tells the key of the message at *place*."""
     return f"{place} is "
 
@@ -95,7 +95,7 @@ def _place(message: ReceivedMessage, origin: str) -> str:
     return f"{place}.{message.queue_offset}" if message.sys_flag & INNER_BATCH else place  # several in one record
 
 
-def _checked(key: object) -> str:
+def _check_key(key: object) -> str:
     if isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARS:
         return key
     what = f"text of {len(key)} characters" if isinstance(key, str) else repr(key)

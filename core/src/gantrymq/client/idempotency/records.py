@@ -24,13 +24,13 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from gantrymq.world import Workers
 
-__all__ = ["PRUNED_AT_ONCE", "TABLE", "AsyncRecords", "BlockingRecords", "Consumed", "Records"]
+__all__ = ["PRUNE_BATCH", "TABLE", "AsyncRecords", "BlockingRecords", "ConsumedRecord", "Records"]
 
 TABLE: Final = "gantrymq_consumed"
-PRUNED_AT_ONCE: Final = 1000  # rows of one statement
+PRUNE_BATCH: Final = 1000  # rows of one statement
 
 
-class Consumed(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """One row."""
 
     consumer_group: str
@@ -46,7 +46,7 @@ class Records(Protocol):
     def blocking(self) -> bool:
         """Whether its calls block, so that plain handlers may use its connection."""
 
-    def beside_loop(self, workers: Workers, threads: int) -> AsyncRecords:
+    def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
         """The same for an event loop, where blocking calls are made by up to *threads* of *workers*."""
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class AsyncRecords(Protocol):
 
     conflicts: tuple[type[Exception], ...]  # raised where a key or a place is taken
 
-    def turn(self) -> AbstractAsyncContextManager[Any]:
+    def slot(self) -> AbstractAsyncContextManager[Any]:
         """Entered around all that is done for a message, so that it has a thread whenever it needs one."""
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
@@ -70,10 +70,10 @@ class AsyncRecords(Protocol):
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Those of *names* that are recorded, as keys or places, and committed."""
 
-    async def beginning(self, group: str, prefix: str) -> str | None:
+    async def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """A recorded key that begins with *prefix*; None where there is none."""
 
-    async def add(self, connection: Any, rows: Sequence[Consumed]) -> None:
+    async def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
         """Write *rows* in the transaction of *connection*. Raises one of ``conflicts``: one of them is taken."""
 
     async def prune(self, before_ms: int) -> int:
@@ -95,10 +95,10 @@ class BlockingRecords(Protocol):
     def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Those recorded."""
 
-    def beginning(self, group: str, prefix: str) -> str | None:
+    def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """The key that begins so."""
 
-    def add(self, connection: Any, rows: Sequence[Consumed]) -> None:
+    def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
         """Write in a transaction."""
 
     def prune(self, before_ms: int) -> int:

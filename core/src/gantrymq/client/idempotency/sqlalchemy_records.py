@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, TABLE, AsyncRecords, Consumed
-from gantrymq.client.idempotency.threads import InThreads
+from gantrymq.client.idempotency.records import PRUNE_BATCH, TABLE, AsyncRecords, ConsumedRecord
+from gantrymq.client.idempotency.threads import WorkerThreadRecords
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.world import Workers
 
@@ -50,11 +50,11 @@ class SqlAlchemyRecords:
         self.conflicts: tuple[type[Exception], ...] = (sqlalchemy.exc.IntegrityError,)
         self._table = _table(table, schema)
 
-    def beside_loop(self, workers: Workers, threads: int) -> AsyncRecords:
+    def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
         """As `Records` has it."""
         if self._async is None:
-            return InThreads(self, workers, threads)
-        return _OfAsyncEngine(self, self._async)
+            return WorkerThreadRecords(self, workers, threads)
+        return _AsyncEngineRecords(self, self._async)
 
     def close(self) -> None:
         """Nothing: the engine is the caller's."""
@@ -62,42 +62,42 @@ class SqlAlchemyRecords:
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
         """A connection in a transaction."""
-        with self._plain.begin() as connection:
+        with self._sync_engine.begin() as connection:
             yield connection
 
     def prepare(self) -> None:
         """Make table and index where they are missing."""
-        with self._plain.connect() as connection:
+        with self._sync_engine.connect() as connection:
             try:
-                self.make(connection)
+                self.create_table(connection)
                 connection.commit()
             except Exception:  # another one may have made it at the same time
                 connection.rollback()
-                if not self.made(connection):
+                if not self.table_exists(connection):
                     raise
 
     def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Those of *names* that are recorded."""
-        with self._plain.connect() as connection:
-            return names_of(connection.execute(self.those_of(group, names)), names)
+        with self._sync_engine.connect() as connection:
+            return matching_names(connection.execute(self.select_known(group, names)), names)
 
-    def beginning(self, group: str, prefix: str) -> str | None:
+    def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """A key that begins with *prefix*."""
-        with self._plain.connect() as connection:
-            found: str | None = connection.scalar(self.one_beginning(group, prefix))
+        with self._sync_engine.connect() as connection:
+            found: str | None = connection.scalar(self.select_key_with_prefix(group, prefix))
             return found
 
-    def add(self, connection: Connection, rows: Sequence[Consumed]) -> None:
+    def add(self, connection: Connection, rows: Sequence[ConsumedRecord]) -> None:
         """Write *rows*."""
         connection.execute(self._table.insert(), values(rows))
 
     def prune(self, before_ms: int) -> int:
         """Forget what was written before *before_ms*."""
-        with self._plain.begin() as connection:
-            return self.pruned(connection, before_ms)
+        with self._sync_engine.begin() as connection:
+            return self.delete_expired(connection, before_ms)
 
     @property
-    def _plain(self) -> Engine:
+    def _sync_engine(self) -> Engine:
         if self._async is not None:
             raise ClientError("the engine is an async one; its calls are awaited")
         return self._engine  # type: ignore[return-value]  # the constructor saw which of the two it is
@@ -107,17 +107,17 @@ class SqlAlchemyRecords:
         """The statement that writes rows."""
         return self._table.insert()
 
-    def make(self, connection: Connection) -> None:
+    def create_table(self, connection: Connection) -> None:
         """Make the table."""
         self._table.create(connection, checkfirst=True)
 
-    def made(self, connection: Connection) -> bool:
+    def table_exists(self, connection: Connection) -> bool:
         """Whether the table is there."""
         from sqlalchemy import inspect
 
         return inspect(connection).has_table(self._table.name, schema=self._table.schema)
 
-    def those_of(self, group: str, names: Sequence[str]) -> Any:
+    def select_known(self, group: str, names: Sequence[str]) -> Any:
         """The query for keys and places that are recorded; a union, as each half has an index."""
         from sqlalchemy import select
 
@@ -125,28 +125,28 @@ class SqlAlchemyRecords:
         both = select(columns.message_key, columns.place).where(columns.consumer_group == group)
         return both.where(columns.message_key.in_(names)).union(both.where(columns.place.in_(names)))
 
-    def one_beginning(self, group: str, prefix: str) -> Any:
+    def select_key_with_prefix(self, group: str, prefix: str) -> Any:
         """The query for a key that begins with *prefix*."""
         from sqlalchemy import select
 
         columns = self._table.c
-        beginning = columns.message_key.startswith(prefix, autoescape=True)
-        return select(columns.message_key).where(columns.consumer_group == group, beginning).limit(1)
+        has_prefix = columns.message_key.startswith(prefix, autoescape=True)
+        return select(columns.message_key).where(columns.consumer_group == group, has_prefix).limit(1)
 
-    def pruned(self, connection: Connection, before_ms: int) -> int:
+    def delete_expired(self, connection: Connection, before_ms: int) -> int:
         """Delete old rows one by one, in any dialect; returns how many."""
         from sqlalchemy import and_, bindparam, select
 
         columns = self._table.c
         old = select(columns.consumer_group, columns.message_key).where(columns.consumed_at_ms < before_ms)
-        rows = [{"g": group, "k": key} for group, key in connection.execute(old.limit(PRUNED_AT_ONCE))]
+        rows = [{"g": group, "k": key} for group, key in connection.execute(old.limit(PRUNE_BATCH))]
         if rows:
             one = and_(columns.consumer_group == bindparam("g"), columns.message_key == bindparam("k"))
             connection.execute(self._table.delete().where(one), rows)
         return len(rows)
 
 
-class _OfAsyncEngine:
+class _AsyncEngineRecords:
     """`AsyncRecords` of an async engine."""
 
     def __init__(self, records: SqlAlchemyRecords, engine: AsyncEngine) -> None:
@@ -154,7 +154,7 @@ class _OfAsyncEngine:
         self._engine = engine
         self.conflicts = records.conflicts
 
-    def turn(self) -> AbstractAsyncContextManager[Any]:
+    def slot(self) -> AbstractAsyncContextManager[Any]:
         """The engine's pool is the bound."""
         return nullcontext()
 
@@ -168,40 +168,40 @@ class _OfAsyncEngine:
         """Make table and index where they are missing."""
         async with self._engine.connect() as connection:
             try:
-                await connection.run_sync(self._records.make)
+                await connection.run_sync(self._records.create_table)
                 await connection.commit()
             except Exception:  # another one may have made it at the same time
                 await connection.rollback()
-                if not await connection.run_sync(self._records.made):
+                if not await connection.run_sync(self._records.table_exists):
                     raise
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
         """Those of *names* that are recorded."""
         async with self._engine.connect() as connection:
-            return names_of(await connection.execute(self._records.those_of(group, names)), names)
+            return matching_names(await connection.execute(self._records.select_known(group, names)), names)
 
-    async def beginning(self, group: str, prefix: str) -> str | None:
+    async def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """A key that begins with *prefix*."""
         async with self._engine.connect() as connection:
-            found: str | None = await connection.scalar(self._records.one_beginning(group, prefix))
+            found: str | None = await connection.scalar(self._records.select_key_with_prefix(group, prefix))
             return found
 
-    async def add(self, connection: AsyncConnection, rows: Sequence[Consumed]) -> None:
+    async def add(self, connection: AsyncConnection, rows: Sequence[ConsumedRecord]) -> None:
         """Write *rows*."""
         await connection.execute(self._records.insert, values(rows))
 
     async def prune(self, before_ms: int) -> int:
         """Forget what was written before *before_ms*."""
         async with self._engine.begin() as connection:
-            return await connection.run_sync(self._records.pruned, before_ms)
+            return await connection.run_sync(self._records.delete_expired, before_ms)
 
 
-def names_of(rows: Iterable[Sequence[str]], names: Sequence[str]) -> set[str]:
+def matching_names(rows: Iterable[Sequence[str]], names: Sequence[str]) -> set[str]:
     """Those of *names* that stand in *rows*."""
     return set(names).intersection(name for row in rows for name in row)
 
 
-def values(rows: Sequence[Consumed]) -> list[dict[str, Any]]:
+def values(rows: Sequence[ConsumedRecord]) -> list[dict[str, Any]]:
     """*rows* as SQLAlchemy takes them."""
     return [row._asdict() for row in rows]
 

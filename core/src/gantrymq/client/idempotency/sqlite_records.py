@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
-from gantrymq.client.idempotency.records import PRUNED_AT_ONCE, TABLE, AsyncRecords, Consumed
-from gantrymq.client.idempotency.threads import InThreads
+from gantrymq.client.idempotency.records import PRUNE_BATCH, TABLE, AsyncRecords, ConsumedRecord
+from gantrymq.client.idempotency.threads import WorkerThreadRecords
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter
 from gantrymq.world import Workers
 
@@ -54,9 +54,9 @@ class SqliteRecords:
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
 
-    def beside_loop(self, workers: Workers, threads: int) -> AsyncRecords:
+    def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
         """As `Records` has it."""
-        return InThreads(self, workers, threads)
+        return WorkerThreadRecords(self, workers, threads)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -104,7 +104,7 @@ class SqliteRecords:
             ).fetchall()
         return wanted.intersection(name for row in rows for name in row)
 
-    def beginning(self, group: str, prefix: str) -> str | None:
+    def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """A key that begins with *prefix*."""
         with self._connection() as connection:
             row = connection.execute(
@@ -114,15 +114,13 @@ class SqliteRecords:
             ).fetchone()
         return row[0] if row is not None and row[0].startswith(prefix) else None
 
-    def add(self, connection: sqlite3.Connection, rows: Sequence[Consumed]) -> None:
+    def add(self, connection: sqlite3.Connection, rows: Sequence[ConsumedRecord]) -> None:
         """Write *rows*. Raises sqlite3.IntegrityError: one of them is taken."""
         connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?)", rows)
 
     def prune(self, before_ms: int) -> int:
         """Forget what was written before *before_ms*."""
-        oldest = (
-            f"SELECT consumer_group, message_key FROM {self._table} WHERE consumed_at_ms < ? LIMIT {PRUNED_AT_ONCE}"
-        )
+        oldest = f"SELECT consumer_group, message_key FROM {self._table} WHERE consumed_at_ms < ? LIMIT {PRUNE_BATCH}"
         with self.transaction() as connection:
             return connection.execute(
                 f"DELETE FROM {self._table} WHERE (consumer_group, message_key) IN ({oldest})", (before_ms,)

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
-from gantrymq.client.idempotency.records import BlockingRecords, Consumed
+from gantrymq.client.idempotency.records import BlockingRecords, ConsumedRecord
 from gantrymq.client.user_functions import call_function
 from gantrymq.world import Workers
 
-__all__ = ["InThreads", "ThreadConnection", "to_end"]
+__all__ = ["ThreadConnection", "WorkerThreadRecords", "run_to_completion"]
 
 T = TypeVar("T")
 
@@ -33,14 +33,14 @@ class ThreadConnection:
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(connection, *args)`` in a thread, and return (or raise) what it does; one call at a time."""
-        return await to_end(self._workers.run(call_function, work, self.connection, *args))
+        return await run_to_completion(self._workers.run(call_function, work, self.connection, *args))
 
     async def execute(self, statement: Any, parameters: Any = ()) -> list[Any]:
         """Execute one statement; its rows, none where it has none."""
-        return await self.run(_executed, statement, parameters)
+        return await self.run(_execute, statement, parameters)
 
 
-class InThreads:
+class WorkerThreadRecords:
     """`AsyncRecords` of `BlockingRecords`."""
 
     def __init__(self, records: BlockingRecords, workers: Workers, threads: int) -> None:
@@ -48,15 +48,15 @@ class InThreads:
         self._workers = workers
         self._threads = threads
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._turns = self._writers = asyncio.Semaphore(threads)  # those of the loop, once it is known
+        self._slots = self._writers = asyncio.Semaphore(threads)  # those of the loop, once it is known
         self.conflicts = records.conflicts
 
-    def turn(self) -> AbstractAsyncContextManager[Any]:
+    def slot(self) -> AbstractAsyncContextManager[Any]:
         """As `AsyncRecords` has it. Each ``asyncio.run`` has a loop of its own, and so semaphores of its own."""
         if (loop := asyncio.get_running_loop()) is not self._loop:
-            self._loop, self._turns = loop, asyncio.Semaphore(self._threads)
+            self._loop, self._slots = loop, asyncio.Semaphore(self._threads)
             self._writers = asyncio.Semaphore(self._records.writers or self._threads)
-        return self._turns
+        return self._slots
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[ThreadConnection]:
@@ -64,16 +64,16 @@ class InThreads:
         async with self._writers:
             opened = self._records.transaction()
             try:
-                connection = await to_end(self._workers.run(opened.__enter__))
+                connection = await run_to_completion(self._workers.run(opened.__enter__))
             except asyncio.CancelledError as cancelled:  # it may be open all the same
-                await to_end(self._workers.run(_rolled_back, opened, cancelled))
+                await run_to_completion(self._workers.run(_roll_back, opened, cancelled))
                 raise
             try:
                 yield ThreadConnection(connection, self._workers)
             except BaseException as error:
-                await to_end(self._workers.run(_rolled_back, opened, error))
+                await run_to_completion(self._workers.run(_roll_back, opened, error))
                 raise
-            await to_end(self._workers.run(opened.__exit__, None, None, None))
+            await run_to_completion(self._workers.run(opened.__exit__, None, None, None))
 
     async def prepare(self) -> None:
         """As `AsyncRecords` has it."""
@@ -83,20 +83,20 @@ class InThreads:
         """As `AsyncRecords` has it."""
         return await self._workers.run(self._records.known, group, names)
 
-    async def beginning(self, group: str, prefix: str) -> str | None:
+    async def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """As `AsyncRecords` has it."""
-        return await self._workers.run(self._records.beginning, group, prefix)
+        return await self._workers.run(self._records.key_with_prefix, group, prefix)
 
-    async def add(self, connection: ThreadConnection, rows: Sequence[Consumed]) -> None:
+    async def add(self, connection: ThreadConnection, rows: Sequence[ConsumedRecord]) -> None:
         """As `AsyncRecords` has it."""
         await connection.run(self._records.add, rows)
 
     async def prune(self, before_ms: int) -> int:
         """As `AsyncRecords` has it."""
-        return await to_end(self._workers.run(self._records.prune, before_ms))
+        return await run_to_completion(self._workers.run(self._records.prune, before_ms))
 
 
-async def to_end(work: Awaitable[T]) -> T:
+async def run_to_completion(work: Awaitable[T]) -> T:
     """What *work* returns or raises; a caller cancelled meanwhile is so once *work* is over, however it ended."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
@@ -110,7 +110,7 @@ async def to_end(work: Awaitable[T]) -> T:
     return task.result()
 
 
-def _rolled_back(opened: Any, error: BaseException) -> None:
+def _roll_back(opened: Any, error: BaseException) -> None:
     try:
         opened.__exit__(type(error), error, error.__traceback__)
     except BaseException as raised:
@@ -118,7 +118,7 @@ def _rolled_back(opened: Any, error: BaseException) -> None:
             raise
 
 
-def _executed(connection: Any, statement: Any, parameters: Any) -> list[Any]:
+def _execute(connection: Any, statement: Any, parameters: Any) -> list[Any]:
     result = connection.execute(statement, parameters) if parameters else connection.execute(statement)
     if getattr(result, "returns_rows", True) is False:  # SQLAlchemy
         return []

@@ -21,7 +21,7 @@ import attrs
 from gantrymq.client.decoding import decode_messages, parse_tags
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.pop.receipts import Places, Receipt
+from gantrymq.client.pop.receipts import Receipt, ReceiptHandles
 from gantrymq.client.rpc import CALL_TIMEOUT_S, refused, reply_header
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps
@@ -32,7 +32,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 
-__all__ = ["PopAsked", "PopCalls", "Popped"]
+__all__ = ["PopCalls", "PopParameters", "PopResult"]
 
 POP_TIMEOUT_S: Final = 10.0  # beyond the poll time
 _ALL_QUEUES: Final = "-1"
@@ -66,7 +66,7 @@ class ChangeInvisibleTimeResponse(Header):
 
 
 @attrs.frozen
-class PopAsked:
+class PopParameters:
     """What is asked for."""
 
     max_count: int
@@ -74,12 +74,12 @@ class PopAsked:
     poll_ms: int  # how long the broker may hold the pop
     from_first: bool  # where a new group begins
     orderly: bool = False
-    check_crcs: bool = False  # as for `decoding.decode_messages`
+    check_crcs: bool = False  # as for `decoding.received_from`
     attempt_id: str | None = None  # of a pop in order that is asked again
 
 
 @attrs.frozen
-class Popped:
+class PopResult:
     """What one pop brought."""
 
     messages: tuple[ReceivedMessage, ...]
@@ -97,31 +97,31 @@ class PopCalls:
         self._group = group
         self._wanted = wanted
         self._tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
-        self._singly = set[str]()  # addresses that do not know 200151
+        self._no_batch_ack = set[str]()  # addresses that do not know 200151
 
-    async def pop(self, broker_name: str, asked: PopAsked) -> Popped:
+    async def pop(self, broker_name: str, parameters: PopParameters) -> PopResult:
         """Messages of any queue of the topic at one broker, each with its receipt as POP_CK."""
         address = await self._master(broker_name)
         ext = {
             "consumerGroup": self._group,
             "topic": self._wanted.topic,
             "queueId": _ALL_QUEUES,
-            "maxMsgNums": str(asked.max_count),
-            "invisibleTime": str(asked.invisible_ms),
-            "pollTime": str(asked.poll_ms),
+            "maxMsgNums": str(parameters.max_count),
+            "invisibleTime": str(parameters.invisible_ms),
+            "pollTime": str(parameters.poll_ms),
             "bornTime": str(self._instance.world.clock.now_ms()),
-            "initMode": "0" if asked.from_first else "1",
+            "initMode": "0" if parameters.from_first else "1",
             "expType": self._wanted.type,
             "exp": self._wanted.expression,
-            "order": "true" if asked.orderly else "false",
+            "order": "true" if parameters.orderly else "false",
             "bname": broker_name,
         }
-        if asked.attempt_id is not None:
-            ext["attemptId"] = asked.attempt_id
+        if parameters.attempt_id is not None:
+            ext["attemptId"] = parameters.attempt_id
         request = command.request(RequestCode.POP_MESSAGE, ext)
-        reply = await self._instance.rpc.send(address, request, asked.poll_ms / 1000 + POP_TIMEOUT_S)
+        reply = await self._instance.rpc.send(address, request, parameters.poll_ms / 1000 + POP_TIMEOUT_S)
         if reply.code in (_NOT_FOUND, _POLLING_TIMEOUT, _POLLING_FULL):
-            return Popped((), full=reply.code == _POLLING_FULL)
+            return PopResult((), full=reply.code == _POLLING_FULL)
         if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise ClientError(
                 f"broker {broker_name} ({address}) serves no pop: RocketMQ does from 5.0 on, and GantryMQ with the "
@@ -129,26 +129,30 @@ class PopCalls:
             )
         if reply.code != ResponseCode.SUCCESS:
             raise refused(reply, address)
-        return self._popped(reply, address, broker_name, asked)
+        return self._read_reply(reply, address, broker_name, parameters)
 
-    def _popped(self, reply: Command, address: str, broker_name: str, asked: PopAsked) -> Popped:
-        said = reply_header(PopMessageResponse, reply, address)
-        read = decode_messages(reply.payload, broker_name, check_crcs=asked.check_crcs)
+    def _read_reply(self, reply: Command, address: str, broker_name: str, parameters: PopParameters) -> PopResult:
+        header = reply_header(PopMessageResponse, reply, address)
+        read = decode_messages(reply.payload, broker_name, check_crcs=parameters.check_crcs)
         messages = [each for each in read if each.queue_id >= 0]
         new = [each for each in messages if POP_CK not in each.properties]
-        places = Places(said.start_offset_info, said.msg_offset_info, said.order_count_info, address, new)
+        handles = ReceiptHandles(
+            header.start_offset_info, header.msg_offset_info, header.order_count_info, address, new
+        )
         for message in messages:
             found = message.properties
             if POP_CK not in found:
-                receipt = places.receipt(message, broker_name, said.pop_time, said.invisible_time, said.revive_qid)
+                receipt = handles.receipt(
+                    message, broker_name, header.pop_time, header.invisible_time, header.revive_qid
+                )
                 found[POP_CK] = str(receipt)
-                if asked.orderly:
-                    message.reconsume_times = places.times(message) or message.reconsume_times
-            found.setdefault(_FIRST_POP_TIME, str(said.pop_time))
+                if parameters.orderly:
+                    message.reconsume_times = handles.delivery_count(message) or message.reconsume_times
+            found.setdefault(_FIRST_POP_TIME, str(header.pop_time))
             message.topic = self._wanted.topic
         if not self._tags:
-            return Popped(tuple(messages))
-        return Popped(
+            return PopResult(tuple(messages))
+        return PopResult(
             tuple(each for each in messages if each.tags in self._tags),
             tuple(each for each in messages if each.tags not in self._tags),
         )
@@ -163,15 +167,15 @@ class PopCalls:
 
     async def _ack_at(self, broker_name: str, receipts: Sequence[Receipt]) -> None:
         address = await self._master(broker_name)
-        if len(receipts) > 1 and address not in self._singly:
+        if len(receipts) > 1 and address not in self._no_batch_ack:
             body = dumps({"acks": self._batch(receipts), "brokerName": broker_name})
             reply = await self._instance.rpc.exchange(address, RequestCode.BATCH_ACK_MESSAGE, None, body)
             if reply.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 _check(reply, address)
                 return
-            self._singly.add(address)
+            self._no_batch_ack.add(address)
         for receipt in receipts:
-            request = command.request(RequestCode.ACK_MESSAGE, self._of(receipt))
+            request = command.request(RequestCode.ACK_MESSAGE, self._receipt_fields(receipt))
             _check(await self._instance.rpc.send(address, request, CALL_TIMEOUT_S), address)
 
     def _batch(self, receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
@@ -181,7 +185,7 @@ class PopCalls:
             of_pop[receipt._replace(queue_offset=receipt.start_offset)].add(receipt.queue_offset - receipt.start_offset)
         return [
             {
-                "b": _bits(places),
+                "b": _bits(handles),
                 "c": self._group,
                 "it": pop.invisible_ms,
                 "pt": pop.pop_time_ms,
@@ -191,26 +195,26 @@ class PopCalls:
                 "so": pop.start_offset,
                 "t": self._wanted.topic,
             }
-            for pop, places in of_pop.items()
+            for pop, handles in of_pop.items()
         ]
 
     async def change(self, receipt: Receipt, invisible_ms: int) -> Receipt:
         """A message comes back in *invisible_ms* from now on; returns the receipt that counts then."""
         address = await self._master(receipt.broker_name)
-        ext = {**self._of(receipt), "invisibleTime": str(invisible_ms)}
+        ext = {**self._receipt_fields(receipt), "invisibleTime": str(invisible_ms)}
         request = command.request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
         reply = await self._instance.rpc.send(address, request, CALL_TIMEOUT_S)
         _check(reply, address)
-        said = reply_header(ChangeInvisibleTimeResponse, reply, address)
+        header = reply_header(ChangeInvisibleTimeResponse, reply, address)
         start = receipt.start_offset if receipt.revive_queue == _ORDERED else receipt.queue_offset
         return receipt._replace(
             start_offset=start,
-            pop_time_ms=said.pop_time,
-            invisible_ms=said.invisible_time,
-            revive_queue=said.revive_qid,
+            pop_time_ms=header.pop_time,
+            invisible_ms=header.invisible_time,
+            revive_queue=header.revive_qid,
         )
 
-    def _of(self, receipt: Receipt) -> dict[str, str]:
+    def _receipt_fields(self, receipt: Receipt) -> dict[str, str]:
         return {
             "consumerGroup": self._group,
             "topic": receipt.topic(self._instance.wrapped(self._wanted.topic), self._instance.wrapped(self._group)),
@@ -229,9 +233,9 @@ def _check(reply: Command, address: str) -> None:
         raise refused(reply, address)
 
 
-def _bits(places: Iterable[int]) -> str:
+def _bits(handles: Iterable[int]) -> str:
     """RocketMQ's BitSet as fastjson writes its bytes: bit n is in byte n / 8, its lowest bit first."""
-    found = sorted(places)
+    found = sorted(handles)
     bits = bytearray((found[-1] >> 3) + 1)
     for place in found:
         bits[place >> 3] |= 1 << (place & 7)

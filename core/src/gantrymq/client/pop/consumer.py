@@ -27,9 +27,9 @@ from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.pop.calls import PopAsked
-from gantrymq.client.pop.keeping import key_of
-from gantrymq.client.pop.loops import PopLoop
+from gantrymq.client.pop.ack_buffer import key_of
+from gantrymq.client.pop.calls import PopParameters
+from gantrymq.client.pop.iterator import PopIterator
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.pop.run import PopRun
 from gantrymq.client.tracing.hooks import ConsumeOutcome
@@ -127,7 +127,7 @@ class PopConsumer(BaseClient):
             _within("renew_for_s", renew_for_s, 1, _LONGEST_S)
         if consume_from not in ("last", "first"):
             raise InvalidParameter(f"consume_from is {consume_from!r}; expected 'last' or 'first'")
-        self._asked = PopAsked(
+        self._parameters = PopParameters(
             batch, _ms("invisible_s", invisible_s), round(poll_s * 1000), consume_from == "first", orderly, check_crcs
         )
         self._auto_ack = auto_ack
@@ -141,11 +141,11 @@ class PopConsumer(BaseClient):
         return self._instrumentation.trace
 
     def _register(self, instance: ClientInstance) -> None:
-        longest_s = self._renew_for_s or self._asked.invisible_ms / 1000
+        longest_s = self._renew_for_s or self._parameters.invisible_ms / 1000
         hooks = self._instrumentation.consumptions(
             instance, self.group, broadcasting=False, consume_timeout_s=longest_s
         )
-        self._run = PopRun(instance, self.group, self._wanted, self._asked, self._renew_for_s, hooks)
+        self._run = PopRun(instance, self.group, self._wanted, self._parameters, self._renew_for_s, hooks)
 
     async def _finish(self) -> None:
         if self._run is not None:
@@ -180,20 +180,20 @@ class PopConsumer(BaseClient):
             BrokerRefused: the broker does not let the group read, or cannot read the expression.
             ConnectFailed, ConnectionLost, CallTimeout: no broker gives an answer.
         """
-        run, asked = self._running(), self._asked
+        run, parameters = self._running(), self._parameters
         self._check_not_closing()
         if max_count is not None:
-            asked = attrs.evolve(asked, max_count=_within("max_count", max_count, 1, _MOST))
+            parameters = attrs.evolve(parameters, max_count=_within("max_count", max_count, 1, _MOST))
         if poll_s is not None:
-            asked = attrs.evolve(asked, poll_ms=round(1000 * _within("poll_s", poll_s, 0, 60)))
+            parameters = attrs.evolve(parameters, poll_ms=round(1000 * _within("poll_s", poll_s, 0, 60)))
         if invisible_s is not None:
-            asked = attrs.evolve(asked, invisible_ms=_ms("invisible_s", invisible_s))
-        waiting = run.taken()  # of a loop that was left
-        found = [waiting] if waiting is not None else (await run.pop(asked))[0]
-        run.handed(found)
+            parameters = attrs.evolve(parameters, invisible_ms=_ms("invisible_s", invisible_s))
+        waiting = run.take_ready()  # of a loop that was left
+        found = [waiting] if waiting is not None else (await run.pop(parameters))[0]
+        run.report_delivered(found)
         return tuple(message for message, _ in found)
 
-    def __aiter__(self) -> PopLoop:
+    def __aiter__(self) -> PopIterator:
         """Messages one by one; several tasks may have a loop each.
 
         A loop that is left gives its message to the next one; at `close` it comes again within a second.
@@ -201,7 +201,7 @@ class PopConsumer(BaseClient):
         Raises:
             as `pop`, but a broker that is away is asked again every second.
         """
-        return PopLoop(self._running(), self._auto_ack)
+        return PopIterator(self._running(), self._auto_ack)
 
     async def ack(self, *messages: ReceivedMessage) -> None:
         """*messages* are consumed; done when their brokers have it, in one request for those of each.
@@ -213,11 +213,11 @@ class PopConsumer(BaseClient):
         """
         run = self._running()
         for message in messages:
-            run.in_loop.pop(key_of(message), None)
-            await run.renewals.end(message)
+            run.in_iterators.pop(key_of(message), None)
+            await run.renewals.remove(message)
         await run.calls.ack([receipt_of(message) for message in messages])
         for message in messages:
-            run.settled(message, ConsumeOutcome.SUCCESS)
+            run.report_settled(message, ConsumeOutcome.SUCCESS)
 
     async def nack(self, message: ReceivedMessage, delay_s: float | None = None) -> None:
         """*message* was not consumed and comes again in *delay_s* seconds, with `reconsume_times` one higher.
@@ -232,7 +232,7 @@ class PopConsumer(BaseClient):
             delay_s = _DELAYS_S[min(message.reconsume_times, len(_DELAYS_S) - 1)]
         run = self._running()
         await run.change(message, _ms("delay_s", delay_s))
-        run.settled(message, ConsumeOutcome.FAILED)
+        run.report_settled(message, ConsumeOutcome.FAILED)
 
     async def change_invisible_time(self, message: ReceivedMessage, invisible_s: float) -> None:
         """*message* comes again *invisible_s* seconds from now, unless it is acknowledged before. Raises as `ack`."""

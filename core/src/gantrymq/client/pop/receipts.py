@@ -27,9 +27,9 @@ from gantrymq.errors import ClientError
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.properties import POP_CK
 
-__all__ = ["Places", "Receipt", "read_receipt", "receipt_of"]
+__all__ = ["Receipt", "ReceiptHandles", "read_receipt", "receipt_of"]
 
-_REMEMBERED: Final = 1024  # receipts: that of a message is read several times
+_CACHED_RECEIPTS: Final = 1024  # receipts: that of a message is read several times
 _MARKS: Final = {"0": None, "1": "_", "2": "+"}
 
 
@@ -55,7 +55,7 @@ class Receipt(NamedTuple):
         return topic if mark is None else f"{RETRY_PREFIX}{group}{mark}{topic}"
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHED_RECEIPTS)
 def read_receipt(text: str) -> Receipt:
     """Raises ClientError: it is none."""
     try:
@@ -76,7 +76,7 @@ def receipt_of(message: ReceivedMessage) -> Receipt:
     return read_receipt(text)
 
 
-class Places:
+class ReceiptHandles:
     """The texts of one answer, read; makes receipts of its messages."""
 
     def __init__(
@@ -101,11 +101,11 @@ class Places:
         for found in self._found.values():
             found.sort()
         try:
-            self._starts = {(k, int(q)): int(start) for k, q, start in _pieces(starts)}
-            self._offsets = {(k, int(q)): [int(at) for at in all_.split(",")] for k, q, all_ in _pieces(offsets)}
-            self._counts = {(kind, place): int(times) for kind, place, times in _pieces(counts)}
+            self._starts = {(k, int(q)): int(start) for k, q, start in _split(starts)}
+            self._offsets = {(k, int(q)): [int(at) for at in all_.split(",")] for k, q, all_ in _split(offsets)}
+            self._counts = {(kind, place): int(delivery_count) for kind, place, delivery_count in _split(counts)}
         except ValueError:
-            raise self._unread(f"{starts!r}, {offsets!r}, {counts!r}") from None
+            raise self._unreadable(f"{starts!r}, {offsets!r}, {counts!r}") from None
 
     def receipt(
         self, message: ReceivedMessage, broker_name: str, pop_time_ms: int, invisible_ms: int, revive_queue: int
@@ -121,16 +121,16 @@ class Places:
                 start = self._starts[key]
                 offset = self._offsets[key][found.index(message.queue_offset)]
             except (KeyError, IndexError):
-                raise self._unread(f"queue {message.queue_id} of {message.topic} is not in it") from None
+                raise self._unreadable(f"queue {message.queue_id} of {message.topic} is not in it") from None
         return Receipt(start, pop_time_ms, invisible_ms, revive_queue, kind, broker_name, message.queue_id, offset)
 
-    def times(self, message: ReceivedMessage) -> int:
+    def delivery_count(self, message: ReceivedMessage) -> int:
         """How often an ordered pop gave *message* before; 0 where nothing is said."""
         kind = _kind(message.topic)
         of_offset = self._counts.get((kind, f"qo{message.queue_id}%{message.queue_offset}"))
         return self._counts.get((kind, str(message.queue_id)), 0) if of_offset is None else of_offset
 
-    def _unread(self, what: str) -> AnswerUnreadable:
+    def _unreadable(self, what: str) -> AnswerUnreadable:
         return AnswerUnreadable(f"the answer of {self._address} to a pop does not say where its messages lie: {what}")
 
 
@@ -140,5 +140,5 @@ def _kind(topic: str) -> str:
     return "2" if "+" in topic else "1"
 
 
-def _pieces(text: str | None) -> Iterable[list[str]]:
+def _split(text: str | None) -> Iterable[list[str]]:
     return [piece.split(" ") for piece in text.split(";")] if text else []

@@ -11,8 +11,8 @@ import attrs
 
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.pop.calls import PopAsked, PopCalls, Popped
-from gantrymq.client.pop.keeping import Acks, Key, Renewals, key_of
+from gantrymq.client.pop.ack_buffer import AckBuffer, InvisibleTimeRenewals, Key, key_of
+from gantrymq.client.pop.calls import PopCalls, PopParameters, PopResult
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.queue_reading import AGAIN_S, is_transient
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, UnsettledMessages
@@ -26,11 +26,11 @@ __all__ = ["PopRun"]
 
 logger = logging.getLogger("gantrymq.client")
 
-Taken = tuple[ReceivedMessage, float]  # and when it comes back, in seconds of the clock
+PoppedMessage = tuple[ReceivedMessage, float]  # and when it comes back, in seconds of the clock
 
 ROUTE_S: Final = 30.0  # after which the topic's brokers are asked for again
-_FEW: Final = 1000
-BACK_MS: Final = 1_000  # until what nobody took comes again after a close
+_MIN_PRUNE: Final = 1000
+RETURN_MS: Final = 1_000  # until what nobody took comes again after a close
 
 
 class PopRun:
@@ -41,7 +41,7 @@ class PopRun:
         instance: ClientInstance,
         group: str,
         wanted: Subscription,
-        asked: PopAsked,
+        parameters: PopParameters,
         renew_for_s: float | None,
         hooks: ConsumeHookCaller | None,
     ) -> None:
@@ -50,50 +50,52 @@ class PopRun:
         self._instance = instance
         self._clock = clock
         self._topic = wanted.topic
-        self._asked = asked
+        self._parameters = parameters
         self.calls = PopCalls(instance, group, wanted)
-        invisible_s = asked.invisible_ms / 1000
-        self.renewals = Renewals(self.calls, clock, instance.job, instance.outages, invisible_s, renew_for_s)
-        self.acks = Acks(self.calls, self.renewals, clock, instance.job, instance.outages, invisible_s)
-        self.in_loop: dict[Key, float] = {}  # handed out by a loop and not done with: when they come back
+        invisible_s = parameters.invisible_ms / 1000
+        self.renewals = InvisibleTimeRenewals(
+            self.calls, clock, instance.job, instance.outages, invisible_s, renew_for_s
+        )
+        self.ack_buffer = AckBuffer(self.calls, self.renewals, clock, instance.job, instance.outages, invisible_s)
+        self.in_iterators: dict[Key, float] = {}  # handed out by a loop and not done with: when they come back
         self.closing = False
         self._unsettled = None if hooks is None else UnsettledMessages(hooks)
-        self._handed: dict[Key, float] = {}  # of which hooks were told: when they come back
-        self._most_handed = _FEW
-        self._ready: deque[Taken] = deque()
-        self._under_way: dict[str, asyncio.Task[tuple[Popped, float]]] = {}  # by broker
+        self._reported: dict[Key, float] = {}  # of which hooks were told: when they come back
+        self._prune_above = _MIN_PRUNE
+        self._ready: deque[PoppedMessage] = deque()
+        self._pops: dict[str, asyncio.Task[tuple[PopResult, float]]] = {}  # by broker
         self._attempts: dict[str, str] = {}  # ids of ordered pops that brought no answer, by broker
-        self._made = 0
+        self._attempt_count = 0
         self._brokers: tuple[float, tuple[str, ...]] = (0.0, ())  # asked for when
         self._jobs = [instance.job(self.renewals.run())] if renew_for_s is not None else []
 
-    async def pop(self, asked: PopAsked) -> tuple[list[Taken], bool]:
+    async def pop(self, parameters: PopParameters) -> tuple[list[PoppedMessage], bool]:
         """What the first broker that has messages gives, and whether brokers had no room for the pop to wait.
 
         Of several brokers, what others bring meanwhile is there at the next call. Raises ClientError: no broker that
         was asked could be, or one says that it will not.
         """
-        names = await self._brokers_now()
+        names = await self._broker_names()
         if self.closing:  # `finish` has to know every pop that is under way
             return [], False
         for name in names:
-            if name not in self._under_way:
-                self._under_way[name] = asyncio.ensure_future(self._pop_at(name, asked))
-        found, full = list[Taken](), False
+            if name not in self._pops:
+                self._pops[name] = asyncio.ensure_future(self._pop_at(name, parameters))
+        found, full = list[PoppedMessage](), False
         problem: ClientError | None = None
-        while self._under_way and not found:
-            await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
-            for name, task in list(self._under_way.items()):
+        while self._pops and not found:
+            await asyncio.wait(self._pops.values(), return_when=asyncio.FIRST_COMPLETED)
+            for name, task in list(self._pops.items()):
                 if not task.done():
                     continue
-                del self._under_way[name]
+                del self._pops[name]
                 if task.cancelled():
                     continue
                 error = task.exception()
                 if error is None:
-                    popped, until_s = task.result()
-                    found += [(message, until_s) for message in popped.messages if self._clock.monotonic() < until_s]
-                    full |= popped.full
+                    result, until_s = task.result()
+                    found += [(message, until_s) for message in result.messages if self._clock.monotonic() < until_s]
+                    full |= result.full
                 elif not isinstance(error, ClientError):
                     raise error
                 else:
@@ -104,20 +106,20 @@ class PopRun:
             self._instance.outages.failed(f"popping {self._topic}", problem)
         return found, full
 
-    async def _pop_at(self, name: str, asked: PopAsked) -> tuple[Popped, float]:
-        if asked.orderly:
-            self._made += 1
-            attempt = self._attempts.setdefault(name, f"{self._instance.client_id}-{self._made}")
-            asked = attrs.evolve(asked, attempt_id=attempt)
-        popped = await self.calls.pop(name, asked)
+    async def _pop_at(self, name: str, parameters: PopParameters) -> tuple[PopResult, float]:
+        if parameters.orderly:
+            self._attempt_count += 1
+            attempt = self._attempts.setdefault(name, f"{self._instance.client_id}-{self._attempt_count}")
+            parameters = attrs.evolve(parameters, attempt_id=attempt)
+        result = await self.calls.pop(name, parameters)
         self._attempts.pop(name, None)
-        until_s = self._clock.monotonic() + asked.invisible_ms / 1000
-        self.renewals.begin(popped.messages, until_s)
-        for message in popped.unwanted:
-            self.acks.add(message)
-        return popped, until_s
+        until_s = self._clock.monotonic() + parameters.invisible_ms / 1000
+        self.renewals.add(result.messages, until_s)
+        for message in result.unwanted:
+            self.ack_buffer.add(message)
+        return result, until_s
 
-    async def _brokers_now(self) -> tuple[str, ...]:
+    async def _broker_names(self) -> tuple[str, ...]:
         at_s, names = self._brokers
         now = self._clock.monotonic()
         if not names or now - at_s > ROUTE_S:
@@ -128,14 +130,14 @@ class PopRun:
 
     # --- loops --------------------------------------------------------------------------------------------------------
 
-    async def next(self) -> Taken | None:
+    async def next_message(self) -> PoppedMessage | None:
         """The next message for a loop; None at the end. Raises ClientError: a broker will not let us pop."""
         while not self.closing:
-            taken = self.taken()
-            if taken is not None:
-                return taken
+            popped = self.take_ready()
+            if popped is not None:
+                return popped
             try:
-                found, full = await self.pop(self._asked)
+                found, full = await self.pop(self._parameters)
             except ClientError as problem:
                 if not is_transient(problem):
                     raise
@@ -147,7 +149,7 @@ class PopRun:
                 await self._clock.sleep(AGAIN_S)
         return None
 
-    def taken(self) -> Taken | None:
+    def take_ready(self) -> PoppedMessage | None:
         """A message that waits here and is still ours."""
         while self._ready:
             message, until_s = self._ready.popleft()
@@ -160,31 +162,31 @@ class PopRun:
         """It waits here, for whoever asks next."""
         self._ready.appendleft((message, until_s))
 
-    def handed(self, taken: list[Taken]) -> None:
+    def report_delivered(self, popped: list[PoppedMessage]) -> None:
         """The application has these; hooks are told, and what came back unseen meanwhile is forgotten."""
         if self._unsettled is None:
             return
-        for message, until_s in taken:
+        for message, until_s in popped:
             key = key_of(message)
-            self._handed[key] = until_s
+            self._reported[key] = until_s
             self._unsettled.handed(MessageQueue(self._topic, key[1], key[2]), [(key, message)])
-        if len(self._handed) > self._most_handed:
+        if len(self._reported) > self._prune_above:
             now = self._clock.monotonic()
-            self._handed = {key: until_s for key, until_s in self._handed.items() if until_s > now}
-            self._most_handed = max(_FEW, 2 * len(self._handed))
-            self._unsettled.keep_only(self._handed)
+            self._reported = {key: until_s for key, until_s in self._reported.items() if until_s > now}
+            self._prune_above = max(_MIN_PRUNE, 2 * len(self._reported))
+            self._unsettled.keep_only(self._reported)
 
-    def settled(self, message: ReceivedMessage, outcome: ConsumeOutcome) -> None:
+    def report_settled(self, message: ReceivedMessage, outcome: ConsumeOutcome) -> None:
         """The application is done with it."""
         if self._unsettled is not None:
             key = key_of(message)
-            self._handed.pop(key, None)
+            self._reported.pop(key, None)
             self._unsettled.settled(key, outcome)
 
     async def change(self, message: ReceivedMessage, invisible_ms: int) -> None:
         """It comes back in *invisible_ms* from now on. Raises as `PopCalls`."""
-        self.in_loop.pop(key_of(message), None)
-        await self.renewals.end(message)
+        self.in_iterators.pop(key_of(message), None)
+        await self.renewals.remove(message)
         message.properties[POP_CK] = str(await self.calls.change(receipt_of(message), invisible_ms))
 
     # --- the end ------------------------------------------------------------------------------------------------------
@@ -192,30 +194,30 @@ class PopRun:
     async def finish(self) -> None:
         """Pop no more, tell what is acknowledged, let come again at once what nobody took."""
         self.closing = True  # `pop` begins nothing more
-        for task in self._under_way.values():
+        for task in self._pops.values():
             task.cancel()
-        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
-        await self.acks.close()
+        await asyncio.gather(*self._pops.values(), return_exceptions=True)
+        await self.ack_buffer.close()
         left = [message for message, _ in self._ready]
-        for task in self._under_way.values():
+        for task in self._pops.values():
             if not task.cancelled() and task.exception() is None:  # it had come, and nobody had asked for it
                 left += task.result()[0].messages
         self._ready.clear()
-        self._under_way.clear()
-        await asyncio.gather(*map(self._let_come, left))
+        self._pops.clear()
+        await asyncio.gather(*map(self._return, left))
 
     async def end(self) -> None:
         """Stop everything; what is not told by now is not."""
         self.closing = True
-        tasks = (*self._jobs, *self._under_way.values())
+        tasks = (*self._jobs, *self._pops.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._unsettled is not None:
             self._unsettled.keep_only(())
 
-    async def _let_come(self, message: ReceivedMessage) -> None:
+    async def _return(self, message: ReceivedMessage) -> None:
         try:
-            await self.change(message, BACK_MS)
+            await self.change(message, RETURN_MS)
         except GantryError as problem:
             logger.info("message %s comes again when its time is over: %s", message.message_id, problem)

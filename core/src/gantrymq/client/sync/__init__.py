@@ -19,7 +19,7 @@ from gantrymq.client.sync.lite_pull import LitePullConsumer
 from gantrymq.client.sync.pop import PopConsumer
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.sync.reader import Reader
-from gantrymq.client.sync.streams import Stream
+from gantrymq.client.sync.streams import MessageStream
 from gantrymq.client.sync.transactions import TransactionProducer
 
 __all__ = [
@@ -29,11 +29,11 @@ __all__ = [
     "Idempotent",
     "LitePullConsumer",
     "Message",
+    "MessageStream",
     "PopConsumer",
     "Producer",
     "Reader",
     "ReceivedMessage",
-    "Stream",
     "TransactionProducer",
     "idempotent",
 ]

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
 from gantrymq.client.client import Client as AsyncClient
 from gantrymq.client.connection_config import ConnectOptions
-from gantrymq.client.sync.loop_thread import LoopThread
-from gantrymq.client.sync.streams import Stream
+from gantrymq.client.sync.portal import Portal
+from gantrymq.client.sync.streams import MessageStream
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Client"]
 
-Wrapped = TypeVar("Wrapped")
-Kept = TypeVar("Kept", bound=Stream[Any])
+Wrapper = TypeVar("Wrapper")
+AnyStream = TypeVar("AnyStream", bound=MessageStream[Any])
 
 LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more, as by a traceback
 
@@ -73,14 +73,16 @@ class Client:
         Raises:
             InvalidParameter: there is no option of a name given, or one of *hooks* is none.
         """
-        self._thread: LoopThread | None = None
-        self._made = AsyncClient(namesrv, hooks=hooks, trace=trace, **connect)
-        self._turning = threading.RLock()  # one start or end at a time; a signal's handler may end what is starting
-        self._starting: LoopThread | None = None  # while `start` is under way
-        self._given_up = False  # `close` was called meanwhile
-        self._streams = weakref.WeakSet[Stream[Any]]()
-        self._wrapping = threading.Lock()
-        self._wrapped = weakref.WeakValueDictionary[BaseClient, Any]()  # producers for threads, by what they stand for
+        self._portal: Portal | None = None
+        self._wrapped = AsyncClient(namesrv, hooks=hooks, trace=trace, **connect)
+        self._lifecycle_lock = (
+            threading.RLock()
+        )  # one start or end at a time; a signal's handler may end what is starting
+        self._starting: Portal | None = None  # while `start` is under way
+        self._start_cancelled = False  # `close` was called meanwhile
+        self._streams = weakref.WeakSet[MessageStream[Any]]()
+        self._wrappers_lock = threading.Lock()
+        self._wrappers = weakref.WeakValueDictionary[BaseClient, Any]()  # producers for threads, by what they stand for
         self._admin: Admin | None = None
 
     def start(self) -> None:
@@ -91,33 +93,33 @@ class Client:
             ClientError: an event loop runs in this thread, gevent or eventlet has replaced threads by greenlets, or the
                 client was closed meanwhile.
         """
-        with self._turning:
-            if self._thread is not None:
-                self._thread.check()
+        with self._lifecycle_lock:
+            if self._portal is not None:
+                self._portal.check_caller()
                 return
-            self._given_up = False
-            thread = self._starting = LoopThread()
+            self._start_cancelled = False
+            portal = self._starting = Portal()
             try:
-                thread.call(self._made.start)
-                if self._given_up:
-                    thread.call(self._made.close)
+                portal.call(self._wrapped.start)
+                if self._start_cancelled:
+                    portal.call(self._wrapped.close)
                     raise ClientError("this Client was closed while it was being started")
             except BaseException:
-                thread.stop()
+                portal.stop()
                 raise
             finally:
                 self._starting = None
-            self._thread = thread
+            self._portal = portal
 
     @property
     def is_started(self) -> bool:
         """Whether it is between `start` and `close`."""
-        return self._thread is not None
+        return self._portal is not None
 
     @property
     def name_servers(self) -> tuple[str, ...]:
         """Addresses of the name servers that are asked."""
-        return self._started().now(lambda: self._made.name_servers)
+        return self._started().call_sync(lambda: self._wrapped.name_servers)
 
     def set_name_servers(self, namesrv: str) -> None:
         """Ask other name servers from now on, ``host:port;host:port``, such as when a cluster moves.
@@ -125,7 +127,7 @@ class Client:
         Raises:
             ClientError: an address is not host:port, or the client is not started.
         """
-        self._started().now(lambda: self._made.set_name_servers(namesrv))
+        self._started().call_sync(lambda: self._wrapped.set_name_servers(namesrv))
 
     def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
@@ -133,7 +135,7 @@ class Client:
         Raises:
             CallTimeout: that is not so after *timeout_s* seconds; says what was missing last.
         """
-        self._started().call(lambda: self._made.wait_ready(topic, timeout_s))
+        self._started().call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
         """The started producer of *group*: made by the first call, and the same one for each later call until it is
@@ -149,8 +151,8 @@ class Client:
         """
         from gantrymq.client.sync.producer import Producer
 
-        thread = self._started()
-        return self._same(thread.now(lambda: self._made.producer(group, **options)), Producer)
+        portal = self._started()
+        return self._wrapper_of(portal.call_sync(lambda: self._wrapped.producer(group, **options)), Producer)
 
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
@@ -166,12 +168,12 @@ class Client:
         Raises:
             as `producer`.
         """
-        from gantrymq.client.sync.transactions import TransactionProducer, in_a_thread
+        from gantrymq.client.sync.transactions import TransactionProducer, run_check_in_thread
 
-        thread = self._started()
-        checked = in_a_thread(check)
-        made = thread.now(lambda: self._made.transaction_producer(group, checked, **options))
-        return self._same(made, TransactionProducer)
+        portal = self._started()
+        checked = run_check_in_thread(check)
+        wrapped = portal.call_sync(lambda: self._wrapped.transaction_producer(group, checked, **options))
+        return self._wrapper_of(wrapped, TransactionProducer)
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
         """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
@@ -184,9 +186,9 @@ class Client:
         """
         from gantrymq.client.sync.consumer import Consumer
 
-        thread = self._started()
-        made = thread.now(lambda: self._made.consumer(group, topics, **options))
-        return Consumer(self, thread, made, acknowledges=options.get("auto_ack", True))
+        portal = self._started()
+        wrapped = portal.call_sync(lambda: self._wrapped.consumer(group, topics, **options))
+        return Consumer(self, portal, wrapped, auto_ack=options.get("auto_ack", True))
 
     def lite_pull(
         self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
@@ -198,8 +200,10 @@ class Client:
         """
         from gantrymq.client.sync.lite_pull import LitePullConsumer
 
-        thread = self._started()
-        return LitePullConsumer(self, thread, thread.now(lambda: self._made.lite_pull(group, topics, **options)))
+        portal = self._started()
+        return LitePullConsumer(
+            self, portal, portal.call_sync(lambda: self._wrapped.lite_pull(group, topics, **options))
+        )
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
         """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
@@ -210,8 +214,8 @@ class Client:
         """
         from gantrymq.client.sync.pop import PopConsumer
 
-        thread = self._started()
-        return PopConsumer(self, thread, thread.now(lambda: self._made.pop_consumer(group, topic, **options)))
+        portal = self._started()
+        return PopConsumer(self, portal, portal.call_sync(lambda: self._wrapped.pop_consumer(group, topic, **options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
@@ -222,17 +226,17 @@ class Client:
         """
         from gantrymq.client.sync.reader import Reader
 
-        thread = self._started()
-        return Reader(self, thread, thread.now(lambda: self._made.reader(topic, **options)))
+        portal = self._started()
+        return Reader(self, portal, portal.call_sync(lambda: self._wrapped.reader(topic, **options)))
 
     @property
     def admin(self) -> Admin:
         """What is asked and set about clusters, topics and groups. Raises ClientError: the client is not started."""
         from gantrymq.client.sync.admin import Admin
 
-        thread = self._started()
+        portal = self._started()
         if self._admin is None or not self._admin.is_started:
-            self._admin = Admin(self, thread, thread.now(lambda: self._made.admin))
+            self._admin = Admin(self, portal, portal.call_sync(lambda: self._wrapped.admin))
         return self._admin
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -249,21 +253,21 @@ class Client:
             ClientError: an event loop runs in this thread.
         """
         if (starting := self._starting) is not None:
-            self._given_up = True
-            starting.begin(self._made.close)
-        with self._turning:
-            thread = self._thread
-            if thread is None:
+            self._start_cancelled = True
+            starting.submit(self._wrapped.close)
+        with self._lifecycle_lock:
+            portal = self._portal
+            if portal is None:
                 return
-            if not thread.is_alive:
-                self._thread = self._admin = None
+            if not portal.is_alive:
+                self._portal = self._admin = None
                 return
-            thread.check()
+            portal.check_caller()
             try:
-                self._end(thread, self._made, timeout_s)
+                self._end(portal, self._wrapped, timeout_s)
             finally:
-                self._thread = self._admin = None
-                thread.stop()
+                self._portal = self._admin = None
+                portal.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -275,60 +279,60 @@ class Client:
         self.close()
 
     def __del__(self) -> None:
-        thread = getattr(self, "_thread", None)
-        if thread is not None and not thread.is_of_another_process:
+        portal = getattr(self, "_portal", None)
+        if portal is not None and not portal.is_of_another_process:
             warnings.warn("a Client was not closed; use 'with Client(...)'", ResourceWarning, stacklevel=2, source=self)
-            thread.stop_after(self._made.close)
+            portal.stop_after(self._wrapped.close)
 
-    def _same(self, made: Any, kind: Callable[[Client, LoopThread, Any], Wrapped]) -> Wrapped:
+    def _wrapper_of(self, wrapped: Any, kind: Callable[[Client, Portal, Any], Wrapper]) -> Wrapper:
         """What stands for *made* in threads, the same one each time."""
-        with self._wrapping:
-            found: Wrapped | None = self._wrapped.get(made)
+        with self._wrappers_lock:
+            found: Wrapper | None = self._wrappers.get(wrapped)
             if found is None:
-                found = self._wrapped[made] = kind(self, self._started(), made)
+                found = self._wrappers[wrapped] = kind(self, self._started(), wrapped)
             return found
 
     # --- for what the client made -----------------------------------------------------------------------------------
 
-    def close_part(self, made: BaseClient, timeout_s: float | None) -> None:
+    def close_wrapped(self, wrapped: BaseClient, timeout_s: float | None) -> None:
         """Close one of what the client made."""
-        if self._thread is not None and self._thread.is_alive:
-            self._end(self._thread, made, timeout_s)
+        if self._portal is not None and self._portal.is_alive:
+            self._end(self._portal, wrapped, timeout_s)
 
-    def keep(self, stream: Kept) -> Kept:
+    def track(self, stream: AnyStream) -> AnyStream:
         """*stream*, whose messages in hand `close` knows of."""
         self._streams.add(stream)
         return stream
 
-    def _end(self, thread: LoopThread, made: BaseClient, timeout_s: float | None) -> None:
+    def _end(self, portal: Portal, wrapped: BaseClient, timeout_s: float | None) -> None:
         """Close *made*; does not wait for what this thread has in hand, nor for ever for loops of others."""
         streams = list(self._streams)
-        own = [each for each in streams if each.reader is None or not _works_elsewhere(each.reader)]
-        mine = [thread.in_hand, *(each.task for each in own)]
+        own = [each for each in streams if each.last_thread is None or not _is_other_running(each.last_thread)]
+        mine = [portal.current_task, *(each.task for each in own)]
         others = [each.task for each in streams if each not in own]
 
-        def let_go(tasks: list[Any]) -> None:
+        def mark_closed_by(tasks: list[Any]) -> None:
             for task in tasks:
                 if task is not None and not task.done():
-                    made.closed_by(task)
+                    wrapped.closed_by(task)
 
         async def end() -> None:
             for each in own:
                 each.settle()
-            let_go(mine)
-            timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, let_go, others)
+            mark_closed_by(mine)
+            timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, mark_closed_by, others)
             try:
-                await made.close(timeout_s)
+                await wrapped.close(timeout_s)
             finally:
                 timer.cancel()
 
-        thread.call(end)
+        portal.call(end)
 
-    def _started(self) -> LoopThread:
-        if self._thread is None:
+    def _started(self) -> Portal:
+        if self._portal is None:
             raise ClientError("this Client is not started; use 'with Client(...)' or start()")
-        return self._thread
+        return self._portal
 
 
-def _works_elsewhere(thread: threading.Thread) -> bool:
+def _is_other_running(thread: threading.Thread) -> bool:
     return thread is not threading.current_thread() and thread.is_alive()

@@ -21,9 +21,9 @@ from gantrymq.client.group.consumer import CONCURRENCY
 from gantrymq.client.group.consumer import Consumer as AsyncConsumer
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.sync.loop_thread import waited
-from gantrymq.client.sync.part import Part
-from gantrymq.client.sync.streams import Loop, Stream
+from gantrymq.client.sync.base import SyncBaseClient
+from gantrymq.client.sync.portal import wait_result
+from gantrymq.client.sync.streams import ChunkedMessageStream, MessageStream
 from gantrymq.client.user_functions import EXITS, call_function, check_function, require_plain
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -31,7 +31,7 @@ from gantrymq.model.subscription import ALL, TAG
 
 if TYPE_CHECKING:
     from gantrymq.client.sync.client import Client
-    from gantrymq.client.sync.loop_thread import LoopThread
+    from gantrymq.client.sync.portal import Portal
     from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = ["Consumer"]
@@ -39,42 +39,42 @@ __all__ = ["Consumer"]
 _MOST_CONCURRENCY: Final = 1024
 
 
-class Consumer(Part[AsyncConsumer]):
+class Consumer(SyncBaseClient[AsyncConsumer]):
     """A member of a consumer group, for any number of threads. Errors are those of `gantrymq.client.Consumer`."""
 
-    def __init__(self, client: Client, thread: LoopThread, made: AsyncConsumer, *, acknowledges: bool) -> None:
-        """As `Part`; *acknowledges*: by itself."""
-        super().__init__(client, thread, made)
-        self._acknowledges = acknowledges
+    def __init__(self, client: Client, portal: Portal, wrapped: AsyncConsumer, *, auto_ack: bool) -> None:
+        """As `SyncBaseClient`; *acknowledges*: by itself."""
+        super().__init__(client, portal, wrapped)
+        self._auto_ack = auto_ack
 
     @property
     def group(self) -> str:
         """The group's name."""
-        return self._made.group
+        return self._wrapped.group
 
     @property
     def settings(self) -> ConsumerSettings:
         """What was given, and the defaults."""
-        return self._made.settings
+        return self._wrapped.settings
 
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._made.trace
+        return self._wrapped.trace
 
-    def __iter__(self) -> Stream[ReceivedMessage]:
+    def __iter__(self) -> MessageStream[ReceivedMessage]:
         """Messages one by one, until the consumer is closed; each loop has its own, so that several threads may have
         one."""
-        self._thread.check()
-        if self._acknowledges:
-            return self._client.keep(Loop(self._thread, self._made.portions))
-        return self._client.keep(Stream(self._thread, self._made.__aiter__))
+        self._portal.check_caller()
+        if self._auto_ack:
+            return self._client.track(ChunkedMessageStream(self._portal, self._wrapped.chunks))
+        return self._client.track(MessageStream(self._portal, self._wrapped.__aiter__))
 
-    def batches(self, most: int = 32) -> Stream[list[ReceivedMessage]]:
+    def batches(self, most: int = 32) -> MessageStream[list[ReceivedMessage]]:
         """Up to *most* messages of one queue at a time, as many as wait there; *most* is 1 to 1024."""
-        source = self._thread.now(lambda: self._made.batches(most))
-        source.of_a_thread()
-        return self._client.keep(Stream(self._thread, lambda: source))
+        source = self._portal.call_sync(lambda: self._wrapped.batches(most))
+        source.for_threads()
+        return self._client.track(MessageStream(self._portal, lambda: source))
 
     @overload
     def run(
@@ -111,9 +111,9 @@ class Consumer(Part[AsyncConsumer]):
             raise InvalidParameter(f"concurrency is {concurrency}; expected 1 to {_MOST_CONCURRENCY}")
         pool = ThreadPoolExecutor(concurrency, thread_name_prefix="gantrymq-consumer")
         try:
-            handle = self._in(pool, handler)
-            running = self._thread.begin(lambda: self._handled(handle, concurrency, batch_size))
-            if (ended := self._until_closed(running)) is not None:
+            handle = self._wrap_handler(pool, handler)
+            running = self._portal.submit(lambda: self._run_on_loop(handle, concurrency, batch_size))
+            if (ended := self._wait_closed(running)) is not None:
                 raise ended
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -124,51 +124,51 @@ class Consumer(Part[AsyncConsumer]):
         The progress reaches the broker within ``commit_every_s`` seconds, and at `close`. Raises ClientError: the
         consumer acknowledges by itself.
         """
-        return self._thread.now(lambda: self._made.ack(message))
+        return self._portal.call_sync(lambda: self._wrapped.ack(message))
 
     def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
         """*message* was not consumed and is delivered again later. Returns and raises as `ack`."""
-        return self._thread.call(lambda: self._made.nack(message, delay_level))
+        return self._portal.call(lambda: self._wrapped.nack(message, delay_level))
 
     def processing(self, *messages: ReceivedMessage) -> AbstractContextManager[None]:
         """A ``with`` around the processing of *messages*, one or several, in the calling thread.
 
         As `gantrymq.client.Consumer.processing`; hooks are called in that thread, where the span is the current one.
         """
-        return self._thread.now(lambda: self._made.processing(*messages))
+        return self._portal.call_sync(lambda: self._wrapped.processing(*messages))
 
     def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression."""
-        self._thread.call(lambda: self._made.subscribe(topic, expression, expression_type))
+        self._portal.call(lambda: self._wrapped.subscribe(topic, expression, expression_type))
 
     def unsubscribe(self, topic: str) -> None:
         """Consume *topic* no more; harmless where it was not consumed."""
-        self._thread.call(lambda: self._made.unsubscribe(topic))
+        self._portal.call(lambda: self._wrapped.unsubscribe(topic))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
-        self._thread.now(lambda: self._made.pause(*queues))
+        self._portal.call_sync(lambda: self._wrapped.pause(*queues))
 
     def resume(self, *queues: MessageQueue) -> None:
         """Pull *queues* again, all where none is named."""
-        self._thread.now(lambda: self._made.resume(*queues))
+        self._portal.call_sync(lambda: self._wrapped.resume(*queues))
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
-        return self._thread.now(lambda: self._made.assignment)
+        return self._portal.call_sync(lambda: self._wrapped.assignment)
 
     def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """The queues of this member, once every topic was shared out. Raises CallTimeout: that takes longer."""
-        return self._thread.call(lambda: self._made.wait_assigned(timeout_s))
+        return self._portal.call(lambda: self._wrapped.wait_assigned(timeout_s))
 
     def commit(self) -> None:
         """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
-        self._thread.call(self._made.commit)
+        self._portal.call(self._wrapped.commit)
 
-    def _in(self, pool: ThreadPoolExecutor, handler: Callable[[Any], object]) -> Callable[[Any], Any]:
-        """*handler* for the loop: called in *pool*, whose thread knows for which task, see `LoopThread.in_hand`."""
-        thread, name = self._thread, f"the handler of {self.group}"
+    def _wrap_handler(self, pool: ThreadPoolExecutor, handler: Callable[[Any], object]) -> Callable[[Any], Any]:
+        """*handler* for the loop: called in *pool*, whose thread knows for which task, see `Portal.in_hand`."""
+        portal, name = self._portal, f"the handler of {self.group}"
 
         def call(messages: Any) -> object:
             return require_plain(call_function(handler, messages), name)
@@ -176,23 +176,23 @@ class Consumer(Part[AsyncConsumer]):
         async def handle(messages: Any) -> object:
             task, loop = asyncio.current_task(), asyncio.get_running_loop()
             run = copy_context().run
-            return await loop.run_in_executor(pool, run, thread.run_for, task, lambda: call(messages))
+            return await loop.run_in_executor(pool, run, portal.run_for_task, task, lambda: call(messages))
 
         return handle
 
-    async def _handled(
+    async def _run_on_loop(
         self, handle: Callable[[Any], Any], concurrency: int, batch_size: int | None
     ) -> BaseException | None:
         """`run` on the loop; returns what ends the program, as raised there it would end the loop's thread."""
         try:
-            await self._made.run(handle, concurrency=concurrency, batch_size=batch_size)
+            await self._wrapped.run(handle, concurrency=concurrency, batch_size=batch_size)
         except EXITS as ended:
             return ended
         return None
 
-    def _until_closed(self, running: Future[BaseException | None]) -> BaseException | None:
+    def _wait_closed(self, running: Future[BaseException | None]) -> BaseException | None:
         try:
-            return waited(running)
+            return wait_result(running)
         except KeyboardInterrupt:
             try:
                 self.close()

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gantrymq.client.idempotency.caller_thread import CallerThreadRecords, run_without_loop
 from gantrymq.client.idempotency.consuming import CACHE_SIZE, KEEP_S
-from gantrymq.client.idempotency.consuming import Idempotent as Made
+from gantrymq.client.idempotency.consuming import Idempotent as AsyncIdempotent
 from gantrymq.client.idempotency.identity import KeyOf
 from gantrymq.client.idempotency.records import Records
-from gantrymq.client.idempotency.this_thread import InThisThread, finished
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import check_function, require_plain
 from gantrymq.errors import InvalidParameter
@@ -65,20 +65,20 @@ class Idempotent:
         if not store.blocking:
             raise InvalidParameter("threads cannot await the calls of an async engine; give a plain engine")
         self._group = group
-        records = InThisThread(store)  # type: ignore[arg-type]  # a store that blocks is `BlockingRecords` as well
-        self._made = Made(
+        records = CallerThreadRecords(store)  # type: ignore[arg-type]  # a store that blocks is `BlockingRecords` as well
+        self._wrapped = AsyncIdempotent(
             store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=1, world=world, records=records
         )
 
     @property
     def consumed(self) -> int:
         """Messages whose transaction was committed here."""
-        return self._made.consumed
+        return self._wrapped.consumed
 
     @property
     def duplicates(self) -> int:
         """Messages that were consumed before, here or elsewhere."""
-        return self._made.duplicates
+        return self._wrapped.duplicates
 
     def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
         """A handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed before.
@@ -115,16 +115,16 @@ class Idempotent:
 
     def prune(self) -> int:
         """Forget all records that are older than ``keep_s``, of any group; returns how many."""
-        return finished(self._made.prune())
+        return run_without_loop(self._wrapped.prune())
 
     @contextmanager
     def _attempt(self, messages: list[ReceivedMessage]) -> Iterator[tuple[list[ReceivedMessage], Any]]:
-        attempt = self._made.attempts(messages)
-        found = finished(attempt.__aenter__())
+        attempt = self._wrapped.attempts(messages)
+        found = run_without_loop(attempt.__aenter__())
         try:
             yield found
         except BaseException as error:
-            if not finished(attempt.__aexit__(type(error), error, error.__traceback__)):
+            if not run_without_loop(attempt.__aexit__(type(error), error, error.__traceback__)):
                 raise
         else:
-            finished(attempt.__aexit__(None, None, None))
+            run_without_loop(attempt.__aexit__(None, None, None))

@@ -11,7 +11,7 @@ from gantrymq.client.producer import Producer as AsyncProducer
 from gantrymq.client.producer_settings import ProducerSettings
 from gantrymq.client.results import SendResult
 from gantrymq.client.selectors import Destination
-from gantrymq.client.sync.part import Part
+from gantrymq.client.sync.base import SyncBaseClient
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 __all__ = ["Producer"]
 
 
-class Producer(Part[AsyncProducer]):
+class Producer(SyncBaseClient[AsyncProducer]):
     """A producer of a group, for any number of threads. Errors are those of `gantrymq.client.Producer`."""
 
     @property
     def group(self) -> str:
         """Its name."""
-        return self._made.group
+        return self._wrapped.group
 
     @property
     def settings(self) -> ProducerSettings:
         """What was given, and the defaults."""
-        return self._made.settings
+        return self._wrapped.settings
 
     @property
     def oneways_dropped(self) -> int:
         """Messages of `send_oneway` that were taken and then could not be written."""
-        return self._made.oneways_dropped
+        return self._wrapped.oneways_dropped
 
     @property
     def trace(self) -> MessageTrace | None:
         """What counts the records of its message trace; None where there is none."""
-        return self._made.trace
+        return self._wrapped.trace
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Queues that messages of *topic* may be sent to, at least one."""
-        return self._thread.call(lambda: self._made.queues(topic))
+        return self._portal.call(lambda: self._wrapped.queues(topic))
 
     def send(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> SendResult:
         """Send one message and wait until it is stored.
@@ -56,7 +56,7 @@ class Producer(Part[AsyncProducer]):
                 turn.
             timeout_s: seconds for all attempts together; None for ``default_timeout_s``.
         """
-        return self._thread.call(lambda: self._made.send(message, queue, timeout_s))
+        return self._portal.call(lambda: self._wrapped.send(message, queue, timeout_s))
 
     def send_soon(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
@@ -68,36 +68,36 @@ class Producer(Part[AsyncProducer]):
         """
 
         async def begun() -> SendResult:
-            return await self._made.send_soon(message, queue, timeout_s)
+            return await self._wrapped.send_soon(message, queue, timeout_s)
 
-        return self._thread.begin(begun)
+        return self._portal.submit(begun)
 
     def send_oneway(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> None:
         """Send without an answer: done once the connection has taken the message, which may yet be lost."""
-        self._thread.call(lambda: self._made.send_oneway(message, queue, timeout_s))
+        self._portal.call(lambda: self._wrapped.send_oneway(message, queue, timeout_s))
 
     def send_batch(
         self, messages: Sequence[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> SendResult:
         """Send messages of one topic as one request; they lie next to each other in one queue."""
-        return self._thread.call(lambda: self._made.send_batch(messages, queue, timeout_s))
+        return self._portal.call(lambda: self._wrapped.send_batch(messages, queue, timeout_s))
 
     def send_batches(
         self, messages: Iterable[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> tuple[SendResult, ...]:
         """Send any number of messages as batches that are as long as they may be, one after the other."""
-        return self._thread.call(lambda: self._made.send_batches(messages, queue, timeout_s))
+        return self._portal.call(lambda: self._wrapped.send_batches(messages, queue, timeout_s))
 
     def flush(self) -> None:
         """Send what is gathered, and wait until all that was begun before is over; how it went, the futures say."""
-        self._thread.call(self._made.flush)
+        self._portal.call(self._wrapped.flush)
 
     def request(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
         """Send a question, and wait for the answer of whoever consumes it."""
-        return self._thread.call(lambda: self._made.request(message, queue, timeout_s))
+        return self._portal.call(lambda: self._wrapped.request(message, queue, timeout_s))
 
     def recall(self, topic: str, handle: str) -> str:
         """Take a timed message back before it is delivered; returns its message id."""
-        return self._thread.call(lambda: self._made.recall(topic, handle))
+        return self._portal.call(lambda: self._wrapped.recall(topic, handle))

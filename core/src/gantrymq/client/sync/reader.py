@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pull_result import PulledRecords, PullResult
 from gantrymq.client.reader import Reader as AsyncReader
-from gantrymq.client.sync.part import Part
-from gantrymq.client.sync.streams import Stream
+from gantrymq.client.sync.base import SyncBaseClient
+from gantrymq.client.sync.streams import MessageStream
 from gantrymq.model.queue import MessageQueue
 
 __all__ = ["Reader"]
 
 
-class Reader(Part[AsyncReader]):
+class Reader(SyncBaseClient[AsyncReader]):
     """Reads a topic, or queues by name. Errors are those of `gantrymq.client.Reader`."""
 
-    def __iter__(self) -> Stream[ReceivedMessage]:
+    def __iter__(self) -> MessageStream[ReceivedMessage]:
         """The messages of the topic from ``start`` on; each loop begins there anew."""
-        self._thread.check()
-        return self._client.keep(Stream(self._thread, self._made.__aiter__))
+        self._portal.check_caller()
+        return self._client.track(MessageStream(self._portal, self._wrapped.__aiter__))
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
         """By queue: the offset behind the last message that the last loop handed out; to be given as ``start``."""
-        return self._thread.now(lambda: self._made.positions)
+        return self._portal.call_sync(lambda: self._wrapped.positions)
 
     def read(
         self,
@@ -36,18 +36,18 @@ class Reader(Part[AsyncReader]):
         follow: bool = False,
         expression: str | None = None,
         expression_type: str | None = None,
-    ) -> Stream[ReceivedMessage]:
+    ) -> MessageStream[ReceivedMessage]:
         """The messages of one queue, from *offset* to before *end*, or with *follow* those to come as well."""
-        source = self._thread.now(
-            lambda: self._made.read(
+        source = self._portal.call_sync(
+            lambda: self._wrapped.read(
                 queue, offset, end=end, follow=follow, expression=expression, expression_type=expression_type
             )
         )
-        return self._client.keep(Stream(self._thread, lambda: source))
+        return self._client.track(MessageStream(self._portal, lambda: source))
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
         """Readable queues of *topic*, None for the reader's; asked afresh at every call."""
-        return self._thread.call(lambda: self._made.queues(topic))
+        return self._portal.call(lambda: self._wrapped.queues(topic))
 
     def pull(
         self,
@@ -60,8 +60,8 @@ class Reader(Part[AsyncReader]):
         suspend_ms: int = 0,
     ) -> PullResult:
         """Messages of one queue from *offset* on, as many as the broker gives at once."""
-        return self._thread.call(
-            lambda: self._made.pull(
+        return self._portal.call(
+            lambda: self._wrapped.pull(
                 queue,
                 offset,
                 max_count=max_count,
@@ -82,8 +82,8 @@ class Reader(Part[AsyncReader]):
         suspend_ms: int = 0,
     ) -> PulledRecords:
         """As `pull`, with the records as the broker sent them."""
-        return self._thread.call(
-            lambda: self._made.pull_records(
+        return self._portal.call(
+            lambda: self._wrapped.pull_records(
                 queue,
                 offset,
                 max_count=max_count,
@@ -95,20 +95,20 @@ class Reader(Part[AsyncReader]):
 
     def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has; 0 for an empty one."""
-        return self._thread.call(lambda: self._made.min_offset(queue))
+        return self._portal.call(lambda: self._wrapped.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
-        return self._thread.call(lambda: self._made.max_offset(queue))
+        return self._portal.call(lambda: self._wrapped.max_offset(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return self._thread.call(lambda: self._made.offset_for_timestamp(queue, time_ms))
+        return self._portal.call(lambda: self._wrapped.offset_for_timestamp(queue, time_ms))
 
     def committed(self, queue: MessageQueue) -> int | None:
         """The group's offset in *queue*, None when it has none."""
-        return self._thread.call(lambda: self._made.committed(queue))
+        return self._portal.call(lambda: self._wrapped.committed(queue))
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store *offset* as the group's place in *queue*; done when the broker has it."""
-        return self._thread.call(lambda: self._made.commit(queue, offset))
+        return self._portal.call(lambda: self._wrapped.commit(queue, offset))

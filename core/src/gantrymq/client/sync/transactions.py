@@ -27,9 +27,9 @@ from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
     from gantrymq.client.sync.client import Client
-    from gantrymq.client.sync.loop_thread import LoopThread
+    from gantrymq.client.sync.portal import Portal
 
-__all__ = ["Check", "TransactionProducer", "in_a_thread"]
+__all__ = ["Check", "TransactionProducer", "run_check_in_thread"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -41,10 +41,10 @@ Check = Callable[[ReceivedMessage], TransactionState]
 class TransactionProducer(Producer):
     """A producer with transactions, and all that `Producer` has."""
 
-    def __init__(self, client: Client, thread: LoopThread, made: AsyncTransactionProducer) -> None:
-        """As `Part`."""
-        super().__init__(client, thread, made)
-        self._transactions = made
+    def __init__(self, client: Client, portal: Portal, wrapped: AsyncTransactionProducer) -> None:
+        """As `SyncBaseClient`."""
+        super().__init__(client, portal, wrapped)
+        self._transactions = wrapped
 
     @contextmanager
     def transaction(self, message: Message, timeout_s: float | None = None) -> Iterator[Transaction]:
@@ -61,15 +61,15 @@ class TransactionProducer(Producer):
             ClientError: as `gantrymq.client.TransactionProducer.transaction`.
         """
         decided = self._transactions.transaction(message, timeout_s)
-        transaction = self._thread.call(decided.__aenter__)
+        transaction = self._portal.call(decided.__aenter__)
         try:
             yield transaction
         except BaseException as error:
-            self._leave(decided, transaction, error)
+            self._exit_block(decided, transaction, error)
             raise
-        self._leave(decided, transaction, None)
+        self._exit_block(decided, transaction, None)
 
-    def _leave(
+    def _exit_block(
         self, decided: AbstractAsyncContextManager[Transaction], transaction: Transaction, error: BaseException | None
     ) -> None:
         """The block was left; with *error*, which its caller raises."""
@@ -78,13 +78,13 @@ class TransactionProducer(Producer):
             await decided.__aexit__(None if error is None else type(error), error, None)
 
         try:
-            self._on.call(left)
+            self._own_portal.call(left)
         except ClientError as problem:  # the loop has stopped: the client was closed inside the block
             logger.warning("the end of transaction %s: %s; the broker will ask", transaction.id, problem)
 
 
 @attrs.frozen
-class _InAThread:
+class _ThreadedCheck:
     """A check for the loop; equal to another one of the same function."""
 
     check: Check
@@ -95,7 +95,7 @@ class _InAThread:
         )
 
 
-def in_a_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
+def run_check_in_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
     """*check* for the loop. Raises InvalidParameter: it is async, a generator function, or not callable."""
     check_function(check, "the check of a transaction", plain=_ASYNC)
-    return _InAThread(check)
+    return _ThreadedCheck(check)

@@ -1,4 +1,4 @@
-"""What brokers and tools ask the consumer of a group: its offsets, its state, to go elsewhere, to consume one message.
+"""Requests of brokers and tools to a consumer: reset offsets, report offsets and state, consume one message.
 
 Source: apache/rocketmq client/.../impl/ClientRemotingProcessor.java, client/.../impl/factory/MQClientInstance.java
 (resetOffset, consumerRunningInfo, consumeMessageDirectly), remoting/.../protocol/body/ConsumerRunningInfo.java.
@@ -13,10 +13,10 @@ from typing import Any, Final
 import attrs
 
 from gantrymq.client.decoding import decode_messages
-from gantrymq.client.group.figures import Figures
-from gantrymq.client.group.held import HeldQueue
-from gantrymq.client.group.membership import Membership
-from gantrymq.client.group.sharing import Sharing
+from gantrymq.client.group.consume_stats import ConsumeStats
+from gantrymq.client.group.membership import GroupMember
+from gantrymq.client.group.process_queue import ProcessQueue
+from gantrymq.client.group.rebalancer import Rebalancer
 from gantrymq.client.rpc import reply_header
 from gantrymq.errors import ClientError, GantryError, RefusedWith
 from gantrymq.loose_json import ObjectKey, dumps, loads
@@ -29,43 +29,52 @@ from gantrymq.remoting.headers.clients import (
     ResetOffsetRequest,
 )
 
-__all__ = ["ConsumerAnswers", "Direct"]
+__all__ = ["BrokerCallbacks", "DirectConsumption"]
 
-RESET_GRACE_S: Final = 10.0  # for messages in hand of a queue whose offset is set
+RESET_GRACE_S: Final = 10.0  # to wait for in-flight messages of a queue whose offset is reset
 
 
 @attrs.define
-class Direct:
-    """A message that a tool has consumed here; its queue is held by nobody."""
+class DirectConsumption:
+    """One message sent by a tool for direct consumption, in a process queue that is not assigned to this member."""
 
-    held: HeldQueue
+    process_queue: ProcessQueue
     result: asyncio.Future[tuple[str, str | None]]  # RocketMQ's CMResult, a remark
 
 
-class ConsumerAnswers:
-    """`gantrymq.client.broker_requests.ConsumerRequestHandler` of one member."""
+class BrokerCallbacks:
+    """Implements `gantrymq.client.broker_requests.AsksConsumer` for one member."""
 
     def __init__(
         self,
-        member: Membership,
-        sharing: Sharing,
-        figures: Figures,
-        directs: dict[int, Direct] | None,
+        member: GroupMember,
+        rebalancer: Rebalancer,
+        stats: ConsumeStats,
+        direct_consumptions: dict[int, DirectConsumption] | None,
         started_ms: int,
     ) -> None:
-        """What is to be consumed directly stands in *directs*, by the id of its queue, until it is; None: nothing."""
+        """Create the callbacks of one consumer.
+
+        Args:
+            member: the group member.
+            rebalancer: of the member.
+            stats: of the member.
+            direct_consumptions: direct consumptions in progress, by the id of their process queue; None if the consumer
+                does not support direct consumption.
+            started_ms: when the consumer was started, in ms since 1970.
+        """
         self._member = member
-        self._sharing = sharing
-        self._figures = figures
-        self._directs = directs
+        self._rebalancer = rebalancer
+        self._stats = stats
+        self._direct_consumptions = direct_consumptions
         self._started_ms = started_ms
 
     def members_changed(self) -> None:
-        """As promised."""
-        self._sharing.wake()
+        """Rebalance soon."""
+        self._rebalancer.wake()
 
     async def answer(self, asked: Command) -> Command:
-        """As promised."""
+        """Answer one request. Raises GantryError: its message is sent as the answer."""
         if asked.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             await self._reset(asked)
             return response_to(asked)
@@ -73,7 +82,7 @@ class ConsumerAnswers:
             return response_to(asked, body=dumps(self._status(asked)))
         if asked.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             return response_to(asked, body=dumps(self._running_info()))
-        return response_to(asked, body=dumps(await self._consumed(asked)))
+        return response_to(asked, body=dumps(await self._consume_directly(asked)))
 
     async def _reset(self, asked: Command) -> None:
         member = self._member
@@ -81,18 +90,20 @@ class ConsumerAnswers:
         wanted = {queue: at for queue, at in _offsets_in(asked).items() if queue.topic == topic}
         was_paused, member.paused = member.paused, True
         try:
-            going = [held for queue, held in member.held.items() if queue in wanted]
-            await asyncio.gather(*(self._sharing.give_up(held, grace_s=RESET_GRACE_S) for held in going))
-            await member.progress.store(wanted)
+            going = [pq for queue, pq in member.process_queues.items() if queue in wanted]
+            await asyncio.gather(*(self._rebalancer.give_up(pq, grace_s=RESET_GRACE_S) for pq in going))
+            await member.offset_store.store(wanted)
         finally:
             member.paused = was_paused
-            self._sharing.wake()
+            self._rebalancer.wake()
 
     def _status(self, asked: Command) -> dict[str, Any]:
         topic = reply_header(GetConsumerStatusRequest, asked, "the broker").topic
-        reached = self._member.reached()
+        commit_offsets = self._member.commit_offsets()
         return {
-            "messageQueueTable": {ObjectKey(q.to_json()): at for q, at in sorted(reached.items()) if q.topic == topic}
+            "messageQueueTable": {
+                ObjectKey(q.to_json()): at for q, at in sorted(commit_offsets.items()) if q.topic == topic
+            }
         }
 
     def _running_info(self) -> dict[str, Any]:
@@ -100,38 +111,40 @@ class ConsumerAnswers:
         instance = member.instance
         return {
             "mqPopTable": {},
-            "mqTable": {ObjectKey(queue.to_json()): self._queue_info(h) for queue, h in sorted(member.held.items())},
+            "mqTable": {
+                ObjectKey(queue.to_json()): self._queue_info(h) for queue, h in sorted(member.process_queues.items())
+            },
             "properties": self._properties(),
             "statusTable": {
-                instance.wrapped(topic): self._figures.of(topic, instance.world.clock.monotonic())
+                instance.wrapped(topic): self._stats.topic_status(topic, instance.world.clock.monotonic())
                 for topic in member.subscriptions
             },
             "subscriptionSet": [each.to_json() for _, each in sorted(member.subscriptions.items())],
             "userConsumerInfo": {},
         }
 
-    def _queue_info(self, held: HeldQueue) -> dict[str, Any]:
-        least, most = held.bounds
+    def _queue_info(self, pq: ProcessQueue) -> dict[str, Any]:
+        least, most = pq.bounds
         clock = self._member.instance.world.clock
 
         def wall_ms(at_s: float | None) -> int:
             return int(clock.now_ms() - (clock.monotonic() - at_s) * 1000) if at_s else 0
 
         return {
-            "cachedMsgCount": held.count,
+            "cachedMsgCount": pq.count,
             "cachedMsgMaxOffset": most,
             "cachedMsgMinOffset": least,
-            "cachedMsgSizeInMiB": held.bytes >> 20,
-            "commitOffset": held.progress,
-            "droped": held.dropped,
-            "lastConsumeTimestamp": wall_ms(held.consumed_s),
-            "lastLockTimestamp": wall_ms(held.locked_s),
-            "lastPullTimestamp": wall_ms(held.pulled_s),
-            "locked": held.locked_s is not None,
+            "cachedMsgSizeInMiB": pq.bytes >> 20,
+            "commitOffset": pq.commit_offset,
+            "droped": pq.dropped,
+            "lastConsumeTimestamp": wall_ms(pq.last_consumed_s),
+            "lastLockTimestamp": wall_ms(pq.locked_s),
+            "lastPullTimestamp": wall_ms(pq.last_pull_s),
+            "locked": pq.locked_s is not None,
             "transactionMsgCount": 0,
             "transactionMsgMaxOffset": 0,
             "transactionMsgMinOffset": 0,
-            "tryUnlockTimes": held.unlock_tries,
+            "tryUnlockTimes": pq.unlock_tries,
         }
 
     def _properties(self) -> dict[str, str]:
@@ -148,15 +161,15 @@ class ConsumerAnswers:
             "PROP_CLIENT_VERSION": "V5_3_3",
             "PROP_CONSUMEORDERLY": str(member.settings.orderly).lower(),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY" if self._directs is None else "CONSUME_PASSIVELY",
+            "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY" if self._direct_consumptions is None else "CONSUME_PASSIVELY",
             "PROP_NAMESERVER_ADDR": "".join(f"{each};" for each in member.instance.servers.addresses),
             "PROP_THREADPOOL_CORE_SIZE": "1",
         }
 
-    async def _consumed(self, asked: Command) -> dict[str, Any]:
-        """Hand the message out before all others, and wait until it was consumed."""
-        directs = self._directs
-        if directs is None:
+    async def _consume_directly(self, asked: Command) -> dict[str, Any]:
+        """Deliver the message before all others, and wait until it is consumed."""
+        direct_consumptions = self._direct_consumptions
+        if direct_consumptions is None:
             raise ClientError(
                 f"the lite pull consumer of {self._member.group} polls its messages and takes none from a broker; ask "
                 "a consumer that is given its messages"
@@ -170,17 +183,17 @@ class ConsumerAnswers:
             raise ClientError("there is no message to consume in the request")
         begun = clock.monotonic()
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-        held = HeldQueue(queue, message.queue_offset, begun)
-        held.locked_s = math.inf
-        direct = Direct(held, asyncio.get_running_loop().create_future())
-        directs[id(held)] = direct
+        pq = ProcessQueue(queue, message.queue_offset, begun)
+        pq.locked_s = math.inf
+        direct = DirectConsumption(pq, asyncio.get_running_loop().create_future())
+        direct_consumptions[id(pq)] = direct
         try:
-            held.put([message], message.queue_offset + 1)
-            self._member.handing.offer(held, first=True)
+            pq.put([message], message.queue_offset + 1)
+            self._member.deliveries.offer(pq, first=True)
             result, remark = await direct.result
         finally:
-            del directs[id(held)]
-            held.drop()
+            del direct_consumptions[id(pq)]
+            pq.drop()
         return {
             "autoCommit": True,
             "consumeResult": result,
@@ -191,10 +204,10 @@ class ConsumerAnswers:
 
 
 def _offsets_in(asked: Command) -> dict[MessageQueue, int]:
-    """The body of 220: a table with queues as keys, or from C++ clients' days a list.
+    """Read the body of request 220: a table with queues as keys, or a list as older C++ clients need it.
 
     Raises:
-        RefusedWith: neither.
+        RefusedWith: the body is neither.
     """
     try:
         table = loads(asked.payload)["offsetTable"]

@@ -10,21 +10,21 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, TypeVar
 
-from gantrymq.client.idempotency.records import BlockingRecords, Consumed
+from gantrymq.client.idempotency.records import BlockingRecords, ConsumedRecord
 
-__all__ = ["InThisThread", "finished"]
+__all__ = ["CallerThreadRecords", "run_without_loop"]
 
 T = TypeVar("T")
 
 
-class InThisThread:
+class CallerThreadRecords:
     """`AsyncRecords` of `BlockingRecords`, whose calls block the thread that makes them."""
 
     def __init__(self, records: BlockingRecords) -> None:
         self._records = records
         self.conflicts = records.conflicts
 
-    def turn(self) -> AbstractAsyncContextManager[Any]:
+    def slot(self) -> AbstractAsyncContextManager[Any]:
         """A thread is there already."""
         return nullcontext()
 
@@ -42,11 +42,11 @@ class InThisThread:
         """As `AsyncRecords` has it."""
         return self._records.known(group, names)
 
-    async def beginning(self, group: str, prefix: str) -> str | None:
+    async def key_with_prefix(self, group: str, prefix: str) -> str | None:
         """As `AsyncRecords` has it."""
-        return self._records.beginning(group, prefix)
+        return self._records.key_with_prefix(group, prefix)
 
-    async def add(self, connection: Any, rows: Sequence[Consumed]) -> None:
+    async def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
         """As `AsyncRecords` has it."""
         self._records.add(connection, rows)
 
@@ -55,7 +55,7 @@ class InThisThread:
         return self._records.prune(before_ms)
 
 
-def finished(work: Coroutine[Any, Any, T]) -> T:
+def run_without_loop(work: Coroutine[Any, Any, T]) -> T:
     """What *work* returns or raises; it awaits nothing that waits."""
     try:
         work.send(None)

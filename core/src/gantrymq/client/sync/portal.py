@@ -25,14 +25,14 @@ from typing import Any, Final, TypeVar
 from gantrymq.client.user_functions import EXITS
 from gantrymq.errors import ClientError
 
-__all__ = ["LoopThread"]
+__all__ = ["Portal"]
 
 T = TypeVar("T")
 
-_LOOK_S: Final = 0.2  # a wait on Windows cannot be interrupted, so that it ends from time to time
+_WAIT_SLICE_S: Final = 0.2  # a wait on Windows cannot be interrupted, so that it ends from time to time
 
 
-class LoopThread:
+class Portal:
     """Started when it is made; ends by `stop`."""
 
     def __init__(self) -> None:
@@ -41,16 +41,16 @@ class LoopThread:
         self._process_id = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
-        self._begun = threading.Event()
-        self._mine = threading.local()
-        self._steps: deque[Callable[[], object]] = deque()  # to be done on the loop
+        self._started_event = threading.Event()
+        self._local = threading.local()
+        self._callbacks: deque[Callable[[], object]] = deque()  # to be done on the loop
         self._woken = False  # the loop knows that there are some
-        self._open: set[Future[Any]] = set()
+        self._futures: set[Future[Any]] = set()
         self._ended = False
         self._settled_with: BaseException | None = None  # the last KeyboardInterrupt or SystemExit that a caller got
         self._thread = threading.Thread(target=self._main, name="gantrymq-client", daemon=True)
         self._thread.start()
-        self._begun.wait()
+        self._started_event.wait()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Do *work* on the loop, and wait for its result; what interrupts the wait cancels the work.
@@ -59,24 +59,24 @@ class LoopThread:
             ClientError: the calling thread may not wait, or the loop has stopped.
             what *work* raises.
         """
-        future = self.begin(work)
+        future = self.submit(work)
         try:
-            return waited(future)
+            return wait_result(future)
         except BaseException:
             future.cancel()
             raise
 
-    def begin(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
+    def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
         """Begin *work* on the loop, in the calling thread's context (contextvars); cancelling the future cancels it.
 
         Raises:
             ClientError: as `call`.
         """
-        self.check()
+        self.check_caller()
         future: Future[T] = Future()
         context = copy_context()
 
-        def begin() -> None:
+        def start() -> None:
             if future.cancelled():
                 return
             try:
@@ -86,16 +86,16 @@ class LoopThread:
                     future.set_exception(error)
                 return
             task.add_done_callback(lambda done: self._settle(done, future))
-            future.add_done_callback(lambda done: self.later(task.cancel) if done.cancelled() else None)
+            future.add_done_callback(lambda done: self.call_soon(task.cancel) if done.cancelled() else None)
 
-        self._open.add(future)
-        future.add_done_callback(self._open.discard)
-        self.later(begin)
+        self._futures.add(future)
+        future.add_done_callback(self._futures.discard)
+        self.call_soon(start)
         if self._ended:  # before it came so far
             future.cancel()
         return future
 
-    def now(self, step: Callable[[], T]) -> T:
+    def call_sync(self, step: Callable[[], T]) -> T:
         """As `call`, for a function that does not wait for anything."""
 
         async def work() -> T:
@@ -103,22 +103,22 @@ class LoopThread:
 
         return self.call(work)
 
-    def later(self, step: Callable[[], object]) -> None:
+    def call_soon(self, step: Callable[[], object]) -> None:
         """Have *step* done on the loop and do not wait; nothing happens where the loop has stopped.
 
         Steps that come before the loop has had its turn share one wake-up, which is a write to a socket.
         """
         if self.is_of_another_process:
             return
-        self._steps.append(step)
+        self._callbacks.append(step)
         if not self._woken:
             self._woken = True
             try:
-                self._loop.call_soon_threadsafe(self._do_steps)
+                self._loop.call_soon_threadsafe(self._run_callbacks)
             except RuntimeError:  # it is closed
                 return
 
-    def check(self) -> None:
+    def check_caller(self) -> None:
         """Whether the calling thread may wait for the loop. Raises ClientError: it may not; says why."""
         if self.is_of_another_process:
             raise ClientError(
@@ -135,17 +135,17 @@ class LoopThread:
             raise _closed()
 
     @property
-    def in_hand(self) -> asyncio.Task[Any] | None:
+    def current_task(self) -> asyncio.Task[Any] | None:
         """The task for which this thread runs a function of the application, if it does."""
-        return getattr(self._mine, "task", None)
+        return getattr(self._local, "task", None)
 
-    def run_for(self, task: asyncio.Task[Any] | None, step: Callable[[], T]) -> T:
+    def run_for_task(self, task: asyncio.Task[Any] | None, step: Callable[[], T]) -> T:
         """Run *step* in this thread, for *task*."""
-        self._mine.task = task
+        self._local.task = task
         try:
             return step()
         finally:
-            self._mine.task = None
+            self._local.task = None
 
     @property
     def is_alive(self) -> bool:
@@ -166,16 +166,16 @@ class LoopThread:
             finally:
                 self._stopping.set()
 
-        def begin() -> None:
+        def start() -> None:
             self._last = asyncio.ensure_future(last())
 
-        self.later(begin)
+        self.call_soon(start)
 
     def stop(self) -> None:
         """Cancel what is under way and end the thread; harmless when repeated."""
         if self.is_of_another_process:
             return
-        self.later(self._stopping.set)
+        self.call_soon(self._stopping.set)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -188,14 +188,14 @@ class LoopThread:
                 except EXITS as error:  # of a function that the client called here
                     self._loop.call_soon(self._hand_over, error)
         self._ended = True
-        for future in list(self._open):  # came too late for the loop
+        for future in list(self._futures):  # came too late for the loop
             future.cancel()
 
     def _hand_over(self, error: BaseException) -> None:
         """Have *error* end the program in the threads that wait, unless one of them has got it as its call's own."""
         settled_with, self._settled_with = self._settled_with, None
         if settled_with is not error:
-            for future in list(self._open):
+            for future in list(self._futures):
                 if future.set_running_or_notify_cancel():
                     future.set_exception(error)
 
@@ -212,21 +212,21 @@ class LoopThread:
                 self._settled_with = error if isinstance(error, EXITS) else None
                 future.set_exception(error)
 
-    def _do_steps(self) -> None:
+    def _run_callbacks(self) -> None:
         self._woken = False
-        for _ in range(len(self._steps)):
-            self._steps.popleft()()
+        for _ in range(len(self._callbacks)):
+            self._callbacks.popleft()()
 
     async def _until_stopped(self) -> None:
-        self._begun.set()
+        self._started_event.set()
         await self._stopping.wait()
 
 
-def waited(future: Future[T]) -> T:
+def wait_result(future: Future[T]) -> T:
     """The result of *future*, as soon as there is one; Ctrl-C ends the wait on every system."""
     try:
         if sys.platform == "win32":
-            while not concurrent.futures.wait((future,), _LOOK_S).done:
+            while not concurrent.futures.wait((future,), _WAIT_SLICE_S).done:
                 pass
         return future.result()
     except concurrent.futures.CancelledError:
@@ -237,12 +237,12 @@ def _check_threads() -> None:
     """Raises ClientError: gevent or eventlet has replaced what the client needs."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and (gevent.is_module_patched("threading") or gevent.is_module_patched("select")):
-        raise _green("gevent", "gevent.monkey.patch_all(thread=False, select=False)")
+        raise _greenlet_error("gevent", "gevent.monkey.patch_all(thread=False, select=False)")
     if eventlet is not None and eventlet.is_monkey_patched("thread"):
-        raise _green("eventlet", "eventlet.monkey_patch(thread=False)")
+        raise _greenlet_error("eventlet", "eventlet.monkey_patch(thread=False)")
 
 
-def _green(library: str, instead: str) -> ClientError:
+def _greenlet_error(library: str, instead: str) -> ClientError:
     return ClientError(
         f"{library} has replaced threads or selectors in this process, and this client needs real ones: run it in "
         "workers that are threads or processes (gunicorn: --worker-class gthread; Celery: --pool threads or prefork), "

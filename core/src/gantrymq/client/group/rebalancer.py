@@ -25,8 +25,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
 from gantrymq.client.credentials import AccessDenied
-from gantrymq.client.group.held import IDLE_S, HeldQueue
-from gantrymq.client.group.membership import Membership
+from gantrymq.client.group.membership import GroupMember
+from gantrymq.client.group.process_queue import IDLE_S, ProcessQueue
 from gantrymq.client.group.queue_locks import QueueLocks
 from gantrymq.client.user_functions import call_function
 from gantrymq.errors import BrokerRefused, ClientError, GantryError, NoRoute
@@ -37,25 +37,25 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.clients import GetConsumerListByGroupRequest
 from gantrymq.world import Timer
 
-__all__ = ["Sharing"]
+__all__ = ["Rebalancer"]
 
 logger = logging.getLogger("gantrymq.client")
 
 T = TypeVar("T")
 
-AGAIN_S: Final = 0.1  # twice that after a round in which something was missing, doubled with each one in a row
+RETRY_S: Final = 0.1  # twice that after a round in which something was missing, doubled with each one in a row
 FINISH_S: Final = 0.5  # for messages in hand of a queue that goes
-SETTLE_S: Final = 0.75  # until others have given up what we take from them
-REGAIN_S: Final = 1.25  # the same for a queue that was cut off; Java's members rebalance once a second at most
-RETURN_S: Final = 10.0  # for members to come back to a broker that was away
-AWAY_S: Final = 1.0  # between rounds while a broker is away
-_PUT_OFF: Final = 20  # rounds in a row in which nothing is taken as the members changed meanwhile
-FORCED_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
+RELEASE_WAIT_S: Final = 0.75  # until others have given up what we take from them
+REGAIN_WAIT_S: Final = 1.25  # the same for a queue that was cut off; Java's members rebalance once a second at most
+MEMBER_RETURN_S: Final = 10.0  # for members to come back to a broker that was away
+BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is away
+_MAX_POSTPONED: Final = 20  # rounds in a row in which nothing is taken as the members changed meanwhile
+FORCED_UNLOCK_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
 
-Rebalanced = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
+RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 
 
-class _Share(NamedTuple):
+class _TopicAllocation(NamedTuple):
     """What a round found of one topic."""
 
     topic: str
@@ -64,16 +64,16 @@ class _Share(NamedTuple):
     complete: bool  # whether all that is not ours was given up
 
 
-class Sharing:
+class Rebalancer:
     """The rebalance of one member."""
 
     def __init__(
         self,
-        member: Membership,
+        member: GroupMember,
         strategy: AllocationStrategy | None,
         locks: QueueLocks,
-        begin: Callable[[HeldQueue], object],
-        changed: Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], Awaitable[None]],
+        start_pulling: Callable[[ProcessQueue], object],
+        on_rebalanced: Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], Awaitable[None]],
     ) -> None:
         """*begin* pulls a queue taken; *changed* hears of queues taken and given up.
 
@@ -82,16 +82,16 @@ class Sharing:
         self._member = member
         self.strategy = strategy
         self._locks = locks
-        self._begin = begin
-        self._changed = changed
+        self._start_pulling = start_pulling
+        self._on_rebalanced = on_rebalanced
         self._due = asyncio.Event()
         self._in_round = False
-        self._lost = False  # whether a connection was lost since the round began
+        self._connection_lost = False  # whether a connection was lost since the round began
         self._timer: Timer | None = None  # begins the next round
-        self._failing = 0  # rounds in a row in which something was missing
-        self._present = frozenset[str]()  # client ids of the group, as of the last round
-        self._awaited: dict[str, set[str]] = {}  # members that may come back to a broker that was away, by its name
-        self._until: dict[str, float] = {}  # when they are waited for no more; since the broker is back
+        self._failed_rounds = 0  # rounds in a row in which something was missing
+        self._known_ids = frozenset[str]()  # client ids of the group, as of the last round
+        self._returning: dict[str, set[str]] = {}  # members that may come back to a broker that was away, by its name
+        self._return_deadlines: dict[str, float] = {}  # when they are waited for no more; since the broker is back
         self.balanced = asyncio.Event()  # set once every topic was shared out
 
     def wake(self) -> None:
@@ -103,19 +103,19 @@ class Sharing:
         member = self._member
         if member.settings.broadcasting:
             return
-        for queue, held in member.held.items():
+        for queue, pq in member.process_queues.items():
             if queue.broker_name == broker_name:
-                held.cut_off = True
-                held.locked_s = None
-        self._lost = True
-        self._awaited[broker_name] = set(self._present) - {member.instance.client_id}
-        self._until.pop(broker_name, None)
+                pq.unconfirmed = True
+                pq.locked_s = None
+        self._connection_lost = True
+        self._returning[broker_name] = set(self._known_ids) - {member.instance.client_id}
+        self._return_deadlines.pop(broker_name, None)
         if not self._in_round:  # the end of a round looks itself
-            self._sleep(AWAY_S)
+            self._sleep(BROKER_AWAY_S)
 
     def broker_back(self) -> None:
         """Share out again soon; a round that goes on needs no other one, and may itself have made the connection."""
-        self._failing = 0
+        self._failed_rounds = 0
         if not self._in_round:
             self.wake()
 
@@ -125,18 +125,18 @@ class Sharing:
         while True:
             self._due.clear()
             self._in_round = True
-            done = await self.balance()
+            done = await self.rebalance()
             self._in_round = False
-            self._failing = 0 if done else self._failing + 1
+            self._failed_rounds = 0 if done else self._failed_rounds + 1
             if done:
                 self.balanced.set()
-            if self._member.handing.refused is not None:
+            if self._member.deliveries.refused is not None:
                 self.balanced.set()  # nobody need wait for it
                 return
-            pause = period if done else min(period, AGAIN_S * 2 ** min(8, self._failing))
-            if any(held.cut_off for held in self._member.held.values()):
-                pause = min(pause, AWAY_S)
-            pause = min([pause, *(until - clock.monotonic() for until in self._until.values())])
+            pause = period if done else min(period, RETRY_S * 2 ** min(8, self._failed_rounds))
+            if any(pq.unconfirmed for pq in self._member.process_queues.values()):
+                pause = min(pause, BROKER_AWAY_S)
+            pause = min([pause, *(until - clock.monotonic() for until in self._return_deadlines.values())])
             self._sleep(pause)
             await self._due.wait()
 
@@ -146,98 +146,106 @@ class Sharing:
             self._timer.cancel()
         self._timer = self._member.instance.world.clock.call_later(max(0.0, seconds), self._due.set)
 
-    async def balance(self) -> bool:
+    async def rebalance(self) -> bool:
         """One round. False where a topic has no route, or queues could not be had yet."""
         now = self._member.instance.world.clock.monotonic()
-        for name in [name for name, until in self._until.items() if now >= until]:
-            self._await_no_more(name)
+        for name in [name for name, until in self._return_deadlines.items() if now >= until]:
+            self._stop_waiting_for(name)
         if self._member.paused:
             return True
-        self._lost = False
+        self._connection_lost = False
         member, taken, gone = self._member, list[MessageQueue](), list[MessageQueue]()
-        found = await asyncio.gather(*(self._tried(topic, self._share(topic, gone)) for topic in member.subscriptions))
-        stale = [queue for queue in member.held if queue.topic not in member.subscriptions]
+        found = await asyncio.gather(
+            *(self._guarded(topic, self._allocate_topic(topic, gone)) for topic in member.subscriptions)
+        )
+        stale = [queue for queue in member.process_queues if queue.topic not in member.subscriptions]
         for queue in stale:
-            await self.give_up(member.held[queue])
+            await self.give_up(member.process_queues[queue])
         shares = [share for share in found if share is not None]
         done = all(share is not None and share.complete for share in found)
-        if await self._settled(shares):
+        if await self._wait_others_released(shares):
             for share in shares:
-                done &= not share.wanted or await self._tried(share.topic, self._take(share.wanted, taken)) is True
+                done &= (
+                    not share.wanted or await self._guarded(share.topic, self._take_queues(share.wanted, taken)) is True
+                )
         else:
             done = False
         if taken or gone or stale:
             member.instance.registration.heartbeat_now()
-            await self._changed(tuple(taken), (*gone, *stale))
+            await self._on_rebalanced(tuple(taken), (*gone, *stale))
         return done
 
-    async def _tried(self, topic: str, work: Awaitable[T]) -> T | None:
+    async def _guarded(self, topic: str, work: Awaitable[T]) -> T | None:
         """What *work* gives; None where it cannot be done now, which is logged."""
         try:
             return await work
         except NoRoute as problem:
             logger.debug("rebalance of %s: %s", self._member.group, problem)
         except GantryError as problem:
-            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.held:
-                self._member.handing.refuse(problem)  # it was never let in
+            if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.process_queues:
+                self._member.deliveries.refuse(problem)  # it was never let in
             self._member.instance.outages.failed(f"rebalance of {self._member.group}, topic {topic}", problem)
         except Exception:  # such as of an allocation strategy; the next round tries again
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
         return None
 
-    async def _share(self, topic: str, gone: list[MessageQueue]) -> _Share:
+    async def _allocate_topic(self, topic: str, gone: list[MessageQueue]) -> _TopicAllocation:
         """What of *topic* is ours; what is not is given up, all topics at once, as others wait for it."""
         member = self._member
         queues = sorted(await member.instance.routes.readable_queues(topic))
         others = False
-        mine = set(queues)
+        own = set(queues)
         if not member.settings.broadcasting:
-            ids = sorted(await self._members(topic, queues))
+            ids = sorted(await self._member_ids(topic, queues))
             if member.instance.client_id not in ids:  # its broker has not heard of us
                 member.instance.registration.heartbeat_now()
-                return _Share(topic, [], False, False)
+                return _TopicAllocation(topic, [], False, False)
             others = len(set(ids)) > 1
-            mine = self._allocated(queues, ids)
+            own = self._allocated_queues(queues, ids)
         now = member.instance.world.clock.monotonic()
-        kept = [held for queue, held in member.held.items() if queue.topic == topic]
-        going = [held for held in kept if held.queue not in mine or held.unlock_tries]
-        gave = await asyncio.gather(*(self.give_up(held) for held in going))
-        gone += [held.queue for held, done in zip(going, gave, strict=True) if done]
-        for held in kept:
-            idle = now - held.pulled_s > IDLE_S and not (held.full or member.pausing(held.queue))
-            if held.cut_off:
-                held.halted = True  # its broker is back
-            elif held.queue in mine and idle:
-                logger.warning("%s was not pulled for %g s; it is taken anew", held.queue, IDLE_S)
-                await self.give_up(held)
-        wanted = [queue for queue in sorted(mine) if (again := member.held.get(queue)) is None or again.cut_off]
-        return _Share(topic, wanted, others, all(gave))
+        current = [pq for queue, pq in member.process_queues.items() if queue.topic == topic]
+        going = [pq for pq in current if pq.queue not in own or pq.unlock_tries]
+        gave = await asyncio.gather(*(self.give_up(pq) for pq in going))
+        gone += [pq.queue for pq, done in zip(going, gave, strict=True) if done]
+        for pq in current:
+            idle = now - pq.last_pull_s > IDLE_S and not (pq.pull_blocked or member.is_paused(pq.queue))
+            if pq.unconfirmed:
+                pq.delivery_paused = True  # its broker is back
+            elif pq.queue in own and idle:
+                logger.warning("%s was not pulled for %g s; it is taken anew", pq.queue, IDLE_S)
+                await self.give_up(pq)
+        wanted = [
+            queue for queue in sorted(own) if (again := member.process_queues.get(queue)) is None or again.unconfirmed
+        ]
+        return _TopicAllocation(topic, wanted, others, all(gave))
 
-    async def _settled(self, shares: list[_Share]) -> bool:
+    async def _wait_others_released(self, shares: list[_TopicAllocation]) -> bool:
         """Wait until others gave up what is to be taken from them.
 
         False: the members changed, a broker was lost, or the member is paused.
         """
         member = self._member
         if member.locking or not any(share.wanted and share.others for share in shares):
-            return not self._lost
-        regained = any(queue in member.held for share in shares for queue in share.wanted)
-        await member.instance.world.clock.sleep(REGAIN_S if regained else SETTLE_S)
-        return not (member.paused or self._lost or (self._due.is_set() and self._failing < _PUT_OFF))
+            return not self._connection_lost
+        regained = any(queue in member.process_queues for share in shares for queue in share.wanted)
+        await member.instance.world.clock.sleep(REGAIN_WAIT_S if regained else RELEASE_WAIT_S)
+        return not (
+            member.paused or self._connection_lost or (self._due.is_set() and self._failed_rounds < _MAX_POSTPONED)
+        )
 
-    def _allocated(self, queues: list[MessageQueue], ids: list[str]) -> set[MessageQueue]:
+    def _allocated_queues(self, queues: list[MessageQueue], ids: list[str]) -> set[MessageQueue]:
         """Those of *queues* that are this member's; strategies see the names that all members see."""
         member = self._member
         instance = member.instance
-        known_as = {
+        instance_name = {
             MessageQueue(instance.wrapped(each.topic), each.broker_name, each.queue_id): each for each in queues
         }
         group = instance.wrapped(member.group)
         assert self.strategy is not None
-        mine = call_function(self.strategy.allocate, group, instance.client_id, [*known_as], ids)
-        return {known_as[queue] for queue in mine}
+        own = call_function(self.strategy.allocate, group, instance.client_id, [*instance_name], ids)
+        return {instance_name[queue] for queue in own}
 
-    async def _take(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
+    async def _take_queues(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
         member = self._member
         granted = await self._locks.lock(wanted) if member.locking else None
         begun = await asyncio.gather(
@@ -253,7 +261,7 @@ class Sharing:
                 raise queue
             else:
                 member.instance.outages.failed(f"asking where {member.group} begins", queue)
-        return all((held := member.held.get(queue)) is not None and not held.cut_off for queue in wanted)
+        return all((pq := member.process_queues.get(queue)) is not None and not pq.unconfirmed for queue in wanted)
 
     async def _take_or_confirm(self, queue: MessageQueue) -> MessageQueue | None:
         """`take`, or go on with a queue that was cut off, unless another member has taken it meanwhile.
@@ -261,40 +269,40 @@ class Sharing:
         Returns None for one that goes on, or must wait for a message in hand (orderly). Raises ClientError: as `take`.
         """
         member = self._member
-        held = member.held.get(queue)
-        if held is None:
-            return await self.take(queue)
-        moved = await member.progress.taken_over(queue)
-        if held.dropped or self._lost:
+        pq = member.process_queues.get(queue)
+        if pq is None:
+            return await self.take_queue(queue)
+        moved = await member.offset_store.offset_of_other_member(queue)
+        if pq.dropped or self._connection_lost:
             return None
         if moved is None:
-            held.confirm(member.instance.world.clock.monotonic())
-            member.handing.offer(held)
+            pq.confirm(member.instance.world.clock.monotonic())
+            member.deliveries.offer(pq)
             return None
         logger.info("%s went on at %d of %s while its broker was away from here", member.group, moved, queue)
-        await self._finished(held, member.instance.world.clock.monotonic() + FINISH_S)
-        if held.dropped or (member.locking and held.in_hand):
+        await self._wait_finished(pq, member.instance.world.clock.monotonic() + FINISH_S)
+        if pq.dropped or (member.locking and pq.in_flight_since):
             return None
-        held.drop()
-        del member.held[queue]
-        return await self.take(queue)
+        pq.drop()
+        del member.process_queues[queue]
+        return await self.take_queue(queue)
 
-    async def take(self, queue: MessageQueue) -> MessageQueue:
+    async def take_queue(self, queue: MessageQueue) -> MessageQueue:
         """Hold *queue* from now on, and begin to pull it. Raises ClientError: the brokers do not say where."""
         member = self._member
         offset = await self.first_offset(queue)
-        held = HeldQueue(queue, offset, member.instance.world.clock.monotonic())
-        held.cut_off = self._lost
+        pq = ProcessQueue(queue, offset, member.instance.world.clock.monotonic())
+        pq.unconfirmed = self._connection_lost
         if member.locking:
-            held.locked_s = None if self._lost else held.pulled_s
-        member.held[queue] = held
-        self._begin(held)
+            pq.locked_s = None if self._connection_lost else pq.last_pull_s
+        member.process_queues[queue] = pq
+        self._start_pulling(pq)
         return queue
 
     async def first_offset(self, queue: MessageQueue) -> int:
         """Where this group goes on in *queue*, or begins. Raises ClientError: the brokers do not say."""
         member, start = self._member, self._member.settings.consume_from
-        stored = await member.progress.read(queue)
+        stored = await member.offset_store.read(queue)
         if stored is not None and stored >= 0:
             return stored
         retries = queue.topic == member.retry_topic
@@ -304,50 +312,50 @@ class Sharing:
             return await member.offsets.max_offset(queue)
         return await member.offsets.offset_for_timestamp(queue, start)
 
-    async def give_up(self, held: HeldQueue, *, grace_s: float = FINISH_S) -> bool:
+    async def give_up(self, pq: ProcessQueue, *, grace_s: float = FINISH_S) -> bool:
         """Store the progress of a queue and forget it. False: a message in hand must be waited for (orderly)."""
         member = self._member
-        held.drop()
+        pq.drop()
         deadline = member.instance.world.clock.monotonic() + grace_s
-        await self._finished(held, deadline)
-        if member.locking and held.in_hand and not self._long_locked(held):
-            held.unlock_tries += 1
+        await self._wait_finished(pq, deadline)
+        if member.locking and pq.in_flight_since and not self._lock_is_stale(pq):
+            pq.unlock_tries += 1
             return False
-        if member.held.get(held.queue) is held:
-            del member.held[held.queue]
-            if member.commits:
-                await self.store(held)
+        if member.process_queues.get(pq.queue) is pq:
+            del member.process_queues[pq.queue]
+            if member.auto_commit:
+                await self.store(pq)
             if member.locking:
-                await self._locks.unlock([held.queue])
+                await self._locks.unlock([pq.queue])
         return True
 
-    async def store(self, held: HeldQueue) -> None:
+    async def store(self, pq: ProcessQueue) -> None:
         """Store the progress of a queue, unless it was cut off and another member may be beyond it by now."""
         member = self._member
-        if held.cut_off:
+        if pq.unconfirmed:
             try:
-                if member.locking or await member.progress.taken_over(held.queue) is not None:
+                if member.locking or await member.offset_store.offset_of_other_member(pq.queue) is not None:
                     return
             except ClientError as problem:
-                member.instance.outages.failed(f"storing offsets in {held.queue.topic}", problem)
+                member.instance.outages.failed(f"storing offsets in {pq.queue.topic}", problem)
                 return
-        await member.progress.store({held.queue: held.progress})
+        await member.offset_store.store({pq.queue: pq.commit_offset})
 
-    async def _finished(self, held: HeldQueue, deadline: float) -> None:
+    async def _wait_finished(self, pq: ProcessQueue, deadline: float) -> None:
         clock = self._member.instance.world.clock
-        while held.in_hand and (left := deadline - clock.monotonic()) > 0:
-            held.room.clear()
-            timer = clock.call_later(left, held.room.set)
+        while pq.in_flight_since and (left := deadline - clock.monotonic()) > 0:
+            pq.changed.clear()
+            timer = clock.call_later(left, pq.changed.set)
             try:
-                await held.room.wait()
+                await pq.changed.wait()
             finally:
                 timer.cancel()
 
-    def _long_locked(self, held: HeldQueue) -> bool:
+    def _lock_is_stale(self, pq: ProcessQueue) -> bool:
         now = self._member.instance.world.clock.monotonic()
-        return held.locked_s is None or now - held.locked_s > FORCED_S
+        return pq.locked_s is None or now - pq.locked_s > FORCED_UNLOCK_S
 
-    async def _members(self, topic: str, queues: Iterable[MessageQueue]) -> list[str]:
+    async def _member_ids(self, topic: str, queues: Iterable[MessageQueue]) -> list[str]:
         """Client ids of the group: those that one of the topic's brokers knows, and those that may come back to it."""
         instance, group = self._member.instance, self._member.group
         names = sorted({queue.broker_name for queue in queues})
@@ -362,23 +370,25 @@ class Sharing:
                 return []
             raise
         found = loads(reply.payload)
-        return self._with_awaited(name, {str(each) for each in found.get("consumerIdList") or ()})
+        return self._with_returning(name, {str(each) for each in found.get("consumerIdList") or ()})
 
-    def _with_awaited(self, broker_name: str, ids: set[str]) -> list[str]:
+    def _with_returning(self, broker_name: str, ids: set[str]) -> list[str]:
         """*ids* of a broker, and the members that it knew before it was away, for as long as they are waited for."""
-        awaited = self._awaited.get(broker_name)
-        if awaited is None:
-            for others in self._awaited.values():
+        returning = self._returning.get(broker_name)
+        if returning is None:
+            for others in self._returning.values():
                 others &= ids  # those that left meanwhile
         elif self._member.instance.client_id in ids:
-            self._until.setdefault(broker_name, self._member.instance.world.clock.monotonic() + RETURN_S)
-            awaited -= ids
-            ids |= awaited
-            if not awaited:
-                self._await_no_more(broker_name)
-        self._present = frozenset(ids)
+            self._return_deadlines.setdefault(
+                broker_name, self._member.instance.world.clock.monotonic() + MEMBER_RETURN_S
+            )
+            returning -= ids
+            ids |= returning
+            if not returning:
+                self._stop_waiting_for(broker_name)
+        self._known_ids = frozenset(ids)
         return list(ids)
 
-    def _await_no_more(self, broker_name: str) -> None:
-        self._awaited.pop(broker_name, None)
-        self._until.pop(broker_name, None)
+    def _stop_waiting_for(self, broker_name: str) -> None:
+        self._returning.pop(broker_name, None)
+        self._return_deadlines.pop(broker_name, None)

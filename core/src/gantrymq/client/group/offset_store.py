@@ -1,4 +1,4 @@
-"""Where a group's progress is kept: at the brokers, or for broadcasting in a file of this client.
+"""Stored offsets of a group: at the brokers, or for broadcasting in a file of this client.
 
     ~/.rocketmq_offsets/<client id>/<group>/offsets.json
     {"offsetTable":{{"brokerName":"a","queueId":0,"topic":"T"}:12}}
@@ -21,60 +21,60 @@ from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import Files
 
-__all__ = ["BrokerProgress", "FileProgress", "Progress", "offsets_file", "progress_of"]
+__all__ = ["BrokerOffsetStore", "LocalFileOffsetStore", "OffsetStore", "create_offset_store", "offsets_file"]
 
 logger = logging.getLogger("gantrymq.client")
 
 _FOLDER: Final = ".rocketmq_offsets"
 
 
-class Progress(Protocol):
-    """Reads and stores offsets."""
+class OffsetStore(Protocol):
+    """Reads and stores consumer offsets."""
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset; None for none. Raises ClientError: it cannot be asked for."""
+        """Return the stored offset, None if there is none. Raises ClientError: the broker cannot be queried."""
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Keep offsets; those that cannot be stored are logged, and stored with the next ones."""
+        """Store offsets; failures are logged, and the offsets are stored again with the next call."""
 
-    def sending(self, queue: MessageQueue, offset: int) -> None:
-        """Note that *offset* is stored by a pull."""
+    def note_commit(self, queue: MessageQueue, offset: int) -> None:
+        """Note that a pull commits *offset*."""
 
-    def forget(self, broker_name: str) -> None:
-        """Store all offsets of a broker anew: it may have lost the last ones when it stopped."""
+    def forget_broker(self, broker_name: str) -> None:
+        """Store all offsets of a broker again: it may have lost the latest ones when it stopped."""
 
-    async def taken_over(self, queue: MessageQueue) -> int | None:
-        """Where another member has gone on in *queue*; None if the stored offset is none beyond this member's.
+    async def offset_of_other_member(self, queue: MessageQueue) -> int | None:
+        """Return the stored offset if another member has advanced beyond the offsets of this one, else None.
 
         Raises:
-            ClientError: it cannot be asked for.
+            ClientError: the broker cannot be queried.
         """
 
 
-class BrokerProgress:
-    """Clustering: each queue's broker keeps the offset."""
+class BrokerOffsetStore:
+    """Clustering: the broker of each queue stores the offset."""
 
     def __init__(self, offsets: GroupOffsets, outages: Outages) -> None:
-        """Asks and tells by *offsets*; *outages* hears of failures."""
+        """Read and write through *offsets*; report failures to *outages*."""
         self._offsets = offsets
         self._outages = outages
         self._stored: dict[MessageQueue, int] = {}
-        # The highest offset that was read, or sent by this member; 0 if there is none, which a broker may answer too.
+        # The highest offset read or committed by this member. 0 without any, as a broker may answer 0 then, too.
         self._own: dict[MessageQueue, int] = {}
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """As `Progress.read`."""
+        """Implement `OffsetStore.read`."""
         self._stored.pop(queue, None)
         stored = await self._offsets.committed(queue)
         self._own[queue] = 0 if stored is None else stored
         return stored
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """As `Progress.store`; one that did not move is not told again."""
+        """Implement `OffsetStore.store`; unchanged offsets are not sent again."""
         for queue, offset in offsets.items():
             if self._stored.get(queue) == offset:
                 continue
-            self.sending(queue, offset)
+            self.note_commit(queue, offset)
             try:
                 await self._offsets.commit(queue, offset)
             except GantryError as problem:
@@ -82,37 +82,37 @@ class BrokerProgress:
             else:
                 self._stored[queue] = offset
 
-    def sending(self, queue: MessageQueue, offset: int) -> None:
-        """As `Progress.sending`."""
+    def note_commit(self, queue: MessageQueue, offset: int) -> None:
+        """Implement `OffsetStore.note_commit`."""
         if offset > self._own.get(queue, 0):
             self._own[queue] = offset
 
-    def forget(self, broker_name: str) -> None:
-        """As `Progress.forget`."""
+    def forget_broker(self, broker_name: str) -> None:
+        """Implement `OffsetStore.forget_broker`."""
         self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
 
-    async def taken_over(self, queue: MessageQueue) -> int | None:
-        """As `Progress.taken_over`."""
+    async def offset_of_other_member(self, queue: MessageQueue) -> int | None:
+        """Implement `OffsetStore.offset_of_other_member`."""
         stored = await self._offsets.committed(queue)
         return stored if stored is not None and stored > self._own.get(queue, 0) else None
 
 
-class FileProgress:
-    """Broadcasting: a file, written whole, with what was before in a ``.bak`` beside it."""
+class LocalFileOffsetStore:
+    """Broadcasting: one file, rewritten as a whole; the previous version is kept as ``.bak``."""
 
     def __init__(self, files: Files, path: Path) -> None:
-        """Nothing is read yet."""
+        """Create the store; the file is read at the first use."""
         self._files = files
         self._path = path
         self._offsets: dict[MessageQueue, int] | None = None
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """As `Progress.read`."""
-        return self._loaded().get(queue)
+        """Implement `OffsetStore.read`."""
+        return self._load().get(queue)
 
     async def store(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """As `Progress.store`."""
-        known = self._loaded()
+        """Implement `OffsetStore.store`."""
+        known = self._load()
         if all(known.get(queue) == offset for queue, offset in offsets.items()):
             return
         known.update(offsets)
@@ -120,21 +120,21 @@ class FileProgress:
             self._files.make_dirs(self._path.parent)
             if self._files.stat(self._path) is not None:
                 self._files.replace(_backup(self._path), self._files.read(self._path))
-            self._files.replace(self._path, _written(known))
+            self._files.replace(self._path, _encode(known))
         except OSError as error:
             logger.warning("offsets were not stored in %s: %s", self._path, error)
 
-    def sending(self, queue: MessageQueue, offset: int) -> None:
-        """As `Progress.sending`."""
+    def note_commit(self, queue: MessageQueue, offset: int) -> None:
+        """Do nothing: pulls of broadcasting consumers commit no offset."""
 
-    def forget(self, broker_name: str) -> None:
-        """As `Progress.forget`: the file is not a broker's."""
+    def forget_broker(self, broker_name: str) -> None:
+        """Do nothing: the file does not depend on brokers."""
 
-    async def taken_over(self, queue: MessageQueue) -> int | None:
-        """As `Progress.taken_over`: no other member has this file."""
+    async def offset_of_other_member(self, queue: MessageQueue) -> int | None:
+        """Return None: no other member uses this file."""
         return None
 
-    def _loaded(self) -> dict[MessageQueue, int]:
+    def _load(self) -> dict[MessageQueue, int]:
         if self._offsets is None:
             self._offsets = self._read(self._path)
             if self._offsets is None:
@@ -151,35 +151,35 @@ class FileProgress:
             return None
 
 
-def progress_of(
+def create_offset_store(
     instance: ClientInstance,
     group: str,
     offsets: GroupOffsets,
     *,
     broadcasting: bool,
-    known_as: str,
+    instance_name: str,
     folder: str | None,
-) -> Progress:
-    """That of a member of *group*.
+) -> OffsetStore:
+    """Return the offset store for a member of *group*.
 
     Args:
-        instance: its client.
-        group: its group.
-        offsets: of the group, at the brokers.
-        broadcasting: whether it gets every message, and keeps its progress itself.
-        known_as: its instance's name, as it was given.
-        folder: for broadcasting, in place of the one in the user's home.
+        instance: client of the member.
+        group: consumer group.
+        offsets: offsets of the group at the brokers.
+        broadcasting: every member receives every message and keeps its offsets in a file.
+        instance_name: name of the client instance as given in the options.
+        folder: for broadcasting, instead of ``~/.rocketmq_offsets``.
     """
     if not broadcasting:
-        return BrokerProgress(offsets, instance.outages)
+        return BrokerOffsetStore(offsets, instance.outages)
     world = instance.world
-    return FileProgress(
-        world.files, offsets_file(world.environ, f"{instance.address}@{known_as}", instance.wrapped(group), folder)
+    return LocalFileOffsetStore(
+        world.files, offsets_file(world.environ, f"{instance.address}@{instance_name}", instance.wrapped(group), folder)
     )
 
 
 def offsets_file(environ: Mapping[str, str], client_id: str, group: str, folder: str | None) -> Path:
-    """The file of one group of one client; *folder* in place of the one in the user's home."""
+    """Return the path of the offset file of one group and client; *folder* replaces ``~/.rocketmq_offsets``."""
     home = environ.get("HOME") or environ.get("USERPROFILE") or "."
     return Path(folder or Path(home) / _FOLDER) / client_id / group / "offsets.json"
 
@@ -188,7 +188,7 @@ def _backup(path: Path) -> Path:
     return path.with_name(path.name + ".bak")
 
 
-def _written(offsets: Mapping[MessageQueue, int]) -> bytes:
+def _encode(offsets: Mapping[MessageQueue, int]) -> bytes:
     return dumps({"offsetTable": {ObjectKey(queue.to_json()): offset for queue, offset in sorted(offsets.items())}})
 
 

@@ -23,7 +23,7 @@ from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.properties import POP_CK
 from gantrymq.world import Clock
 
-__all__ = ["Acks", "Key", "Renewals", "key_of"]
+__all__ = ["AckBuffer", "InvisibleTimeRenewals", "Key", "key_of"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -31,8 +31,8 @@ Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: the sam
 
 Job = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
-_MOST_TOGETHER: Final = 1000
-_LOOKS: Final = 4  # for messages to renew, in one invisible time
+_MAX_ACKS: Final = 1000
+_CHECKS: Final = 4  # for messages to renew, in one invisible time
 
 
 def key_of(message: ReceivedMessage) -> Key:
@@ -42,14 +42,14 @@ def key_of(message: ReceivedMessage) -> Key:
 
 
 @attrs.define
-class _Kept:
+class _Renewed:
     message: ReceivedMessage
     since_s: float
     until_s: float  # when it comes back
     renewing: asyncio.Task[None] | None = None
 
 
-class Renewals:
+class InvisibleTimeRenewals:
     """Of one consumer; does nothing where *renew_for_s* is None."""
 
     def __init__(
@@ -68,65 +68,71 @@ class Renewals:
         self._job = job
         self._invisible_s = invisible_s
         self._renew_for_s = renew_for_s
-        self._kept: dict[Key, _Kept] = {}
+        self._renewed: dict[Key, _Renewed] = {}
 
-    def begin(self, messages: Iterable[ReceivedMessage], until_s: float) -> None:
+    def add(self, messages: Iterable[ReceivedMessage], until_s: float) -> None:
         """Keep *messages*, which are invisible until *until_s*."""
         if self._renew_for_s is None:
             return
         now = self._clock.monotonic()
         for message in messages:
-            self._kept[key_of(message)] = _Kept(message, now, until_s)
+            self._renewed[key_of(message)] = _Renewed(message, now, until_s)
 
-    async def end(self, message: ReceivedMessage) -> None:
+    async def remove(self, message: ReceivedMessage) -> None:
         """Renew it no more; its receipt is the last one when this returns."""
-        kept = self._kept.pop(key_of(message), None)
-        if kept is not None and kept.renewing is not None:
-            await asyncio.wait((kept.renewing,))
-            if message is not kept.message:
-                message.properties[POP_CK] = kept.message.properties[POP_CK]
+        entry = self._renewed.pop(key_of(message), None)
+        if entry is not None and entry.renewing is not None:
+            await asyncio.wait((entry.renewing,))
+            if message is not entry.message:
+                message.properties[POP_CK] = entry.message.properties[POP_CK]
 
     def until_s(self, message: ReceivedMessage, else_s: float) -> float:
         """When it comes back: *else_s*, or later if it was renewed."""
-        kept = self._kept.get(key_of(message))
-        return else_s if kept is None else kept.until_s
+        entry = self._renewed.get(key_of(message))
+        return else_s if entry is None else entry.until_s
 
     async def run(self) -> None:
         """Renew until cancelled."""
         while True:
-            await self._clock.sleep(self._invisible_s / _LOOKS)
+            await self._clock.sleep(self._invisible_s / _CHECKS)
             now = self._clock.monotonic()
-            for key, kept in list(self._kept.items()):
-                if kept.renewing is not None or kept.until_s - now > self._invisible_s / 2:
+            for key, entry in list(self._renewed.items()):
+                if entry.renewing is not None or entry.until_s - now > self._invisible_s / 2:
                     continue
-                if now >= kept.until_s or now - kept.since_s >= (self._renew_for_s or 0):
-                    del self._kept[key]
+                if now >= entry.until_s or now - entry.since_s >= (self._renew_for_s or 0):
+                    del self._renewed[key]
                     logger.warning(
                         "message %s is not done after %g s and comes again",
-                        kept.message.message_id,
-                        now - kept.since_s,
+                        entry.message.message_id,
+                        now - entry.since_s,
                     )
                     continue
-                kept.renewing = self._job(self._renew(kept))
+                entry.renewing = self._job(self._renew(entry))
 
-    async def _renew(self, kept: _Kept) -> None:
+    async def _renew(self, entry: _Renewed) -> None:
         begun = self._clock.monotonic()
         try:
-            receipt = await self._calls.change(receipt_of(kept.message), round(self._invisible_s * 1000))
+            receipt = await self._calls.change(receipt_of(entry.message), round(self._invisible_s * 1000))
         except GantryError as problem:
-            self._outages.failed(f"renewing popped messages of {kept.message.topic}", problem)
+            self._outages.failed(f"renewing popped messages of {entry.message.topic}", problem)
         else:
-            kept.message.properties[POP_CK] = str(receipt)
-            kept.until_s = begun + self._invisible_s
+            entry.message.properties[POP_CK] = str(receipt)
+            entry.until_s = begun + self._invisible_s
         finally:
-            kept.renewing = None
+            entry.renewing = None
 
 
-class Acks:
+class AckBuffer:
     """Of one consumer's loops."""
 
     def __init__(
-        self, calls: PopCalls, renewals: Renewals, clock: Clock, job: Job, outages: Outages, invisible_s: float
+        self,
+        calls: PopCalls,
+        renewals: InvisibleTimeRenewals,
+        clock: Clock,
+        job: Job,
+        outages: Outages,
+        invisible_s: float,
     ) -> None:
         """A message that cannot be acknowledged is given up after *invisible_s* seconds."""
         self._outages = outages
@@ -172,9 +178,9 @@ class Acks:
 
     async def _send_some(self) -> None:
         """Tell what waits; it waits on where this raises, or is cancelled."""
-        these = self._waiting[:_MOST_TOGETHER]
+        these = self._waiting[:_MAX_ACKS]
         for message, _ in these:
-            await self._renewals.end(message)
+            await self._renewals.remove(message)
         await self._calls.ack([receipt_of(message) for message, _ in these])
         del self._waiting[: len(these)]
 

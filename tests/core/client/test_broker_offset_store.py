@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.client.group.progress import BrokerProgress
+from gantrymq.client.group.offset_store import BrokerOffsetStore
 from gantrymq.client.outages import Outages
 from gantrymq.model.queue import MessageQueue
 
@@ -39,11 +39,11 @@ class Committed:
 def test_a_queue_is_taken_over_if_an_offset_beyond_ours_is_stored(read, sent, now, moved):
     async def main():
         offsets = Committed(read)
-        progress = BrokerProgress(offsets, Outages(None))
-        await progress.read(QUEUE)
+        store = BrokerOffsetStore(offsets, Outages(None))
+        await store.read(QUEUE)
         if sent is not None:
-            await progress.store({QUEUE: sent})
+            await store.store({QUEUE: sent})
         offsets.offset = now
-        assert await progress.taken_over(QUEUE) == moved
+        assert await store.offset_of_other_member(QUEUE) == moved
 
     asyncio.run(main())

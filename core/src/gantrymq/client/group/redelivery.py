@@ -15,8 +15,8 @@ import logging
 from typing import Final
 
 from gantrymq.client.encoded_message import prepare
-from gantrymq.client.group.handing import HandOut
-from gantrymq.client.group.held import HeldQueue
+from gantrymq.client.group.delivery_queue import DeliveryQueue
+from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
@@ -32,11 +32,11 @@ from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
 
-__all__ = ["HERE_AGAIN_S", "Failing", "ReconsumeLater"]
+__all__ = ["LOCAL_RETRY_S", "ReconsumeLater", "Redelivery"]
 
 logger = logging.getLogger("gantrymq.client")
 
-HERE_AGAIN_S: Final = 5.0
+LOCAL_RETRY_S: Final = 5.0
 _INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_LEVEL: Final = 3  # of the delay of a copy that the client sends, more with each try
 _TIMED_OUT_LEVEL: Final = 3
@@ -59,7 +59,7 @@ class ReconsumeLater(Exception):
         self.delay_level = delay_level
 
 
-class Failing:
+class Redelivery:
     """Belongs to one consumer."""
 
     def __init__(
@@ -67,59 +67,57 @@ class Failing:
         instance: ClientInstance,
         group: str,
         settings: ConsumerSettings,
-        handing: HandOut,
+        deliveries: DeliveryQueue,
         unit_mode: bool = False,
     ) -> None:
         """Messages to be tried here again go back to *handing*."""
         self._instance = instance
         self._group = group
         self._settings = settings
-        self._handing = handing
+        self._deliveries = deliveries
         self._unit_mode = unit_mode
-        self._sending = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _nothing)
+        self._sending = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Send nothing any more."""
         self._sending.end()
 
-    async def failed(self, held: HeldQueue, message: ReceivedMessage, level: int) -> None:
+    async def failed(self, pq: ProcessQueue, message: ReceivedMessage, level: int) -> None:
         """One message of *held* was not consumed. Nothing is raised; nothing is done once the queue was given up."""
-        if held.dropped or not held.holds(message):
+        if pq.dropped or not pq.holds(message):
             return
         if self._settings.orderly:
-            await self._again_in_order(held, message)
+            await self._retry_in_order(pq, message)
         elif self._settings.broadcasting:
-            logger.warning(
-                "message %s of %s was not consumed; it is not delivered again", message.message_id, held.queue
-            )
-            held.finish([message])
-        elif await self._back(message, level):
-            held.finish([message])
+            logger.warning("message %s of %s was not consumed; it is not delivered again", message.message_id, pq.queue)
+            pq.finish([message])
+        elif await self._send_back(message, level):
+            pq.finish([message])
         else:
             message.reconsume_times += 1
-            self._instance.world.clock.call_later(HERE_AGAIN_S, lambda: self._here_again(held, message))
+            self._instance.world.clock.call_later(LOCAL_RETRY_S, lambda: self._retry_here(pq, message))
 
-    async def timed_out(self, held: HeldQueue, message: ReceivedMessage) -> None:
+    async def timed_out(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
         """One message was in hand for too long: let the broker deliver it again, perhaps to another member."""
-        if await self._back(message, _TIMED_OUT_LEVEL):
-            held.finish([message])
+        if await self._send_back(message, _TIMED_OUT_LEVEL):
+            pq.finish([message])
 
-    def _here_again(self, held: HeldQueue, message: ReceivedMessage) -> None:
-        held.resting = False
-        held.give_back([message])
-        self._handing.offer(held)
+    def _retry_here(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
+        pq.suspended = False
+        pq.give_back([message])
+        self._deliveries.offer(pq)
 
-    async def _again_in_order(self, held: HeldQueue, message: ReceivedMessage) -> None:
-        if message.reconsume_times >= self._settings.tries and await self._copied(message):
-            held.finish([message])
-            self._handing.offer(held)
+    async def _retry_in_order(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
+        if message.reconsume_times >= self._settings.tries and await self._send_copy(message):
+            pq.finish([message])
+            self._deliveries.offer(pq)
             return
         message.reconsume_times += 1
-        held.resting = True
-        held.give_back([message])
-        self._instance.world.clock.call_later(self._settings.suspend_s, lambda: self._here_again(held, message))
+        pq.suspended = True
+        pq.give_back([message])
+        self._instance.world.clock.call_later(self._settings.suspend_s, lambda: self._retry_here(pq, message))
 
-    async def _back(self, message: ReceivedMessage, level: int) -> bool:
+    async def _send_back(self, message: ReceivedMessage, level: int) -> bool:
         """Let the broker store it again; done by a copy of ours where it does not. False: neither worked."""
         header = ConsumerSendMsgBackRequest(
             offset=message.log_offset,
@@ -136,10 +134,10 @@ class Failing:
             await self._instance.rpc.call(address, code, header, timeout_s=OFFSET_CALL_TIMEOUT_S)
         except GantryError as problem:
             self._instance.outages.failed(f"sending back messages of {message.topic} for {self._group}", problem)
-            return await self._copied(message)
+            return await self._send_copy(message)
         return True
 
-    async def _copied(self, message: ReceivedMessage) -> bool:
+    async def _send_copy(self, message: ReceivedMessage) -> bool:
         """Send a copy to the group's retry topic, where the broker counts tries as with one sent back."""
         if message.body_problem:
             return False
@@ -165,5 +163,5 @@ def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
     return Message(RETRY_PREFIX + group, message.body, flag=message.flag, properties=own, system_properties=found)
 
 
-def _nothing() -> None:
+def _ignore_oneway() -> None:
     """Nothing is sent without an answer."""

@@ -1,0 +1,158 @@
+"""Process queue: pulled messages of one assigned queue until they are finished. No I/O.
+
+    pulled -> waiting -> in flight -> finished
+                 ^----- given back --'
+
+The offset to commit is that of the first unfinished message, even if later messages are finished. Without unfinished
+messages it is the offset of the next pull.
+
+Source: apache/rocketmq client/.../impl/consumer/ProcessQueue.java.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from gantrymq.client.group.consume_stats import StatsWindow
+from gantrymq.client.message import ReceivedMessage
+from gantrymq.model.queue import MessageQueue
+
+__all__ = ["IDLE_S", "LOCK_LIFETIME_S", "ProcessQueue"]
+
+IDLE_S: Final = 120.0  # without a pull, after which a queue is taken again
+LOCK_LIFETIME_S: Final = 30.0
+
+
+class ProcessQueue:
+    """Created when a rebalance takes the queue, dropped when the queue is given up.
+
+    Attributes:
+        queue: the message queue.
+        next_offset: offset of the next pull.
+        dropped: the queue was given up; messages that finish later are ignored.
+        unconfirmed: the connection to the broker was lost since the queue was last confirmed as ours. Until it is
+            confirmed again, the queue is not pulled and its offset is not stored, as another member may have it.
+        delivery_paused: in addition, no messages are delivered, because the broker is back.
+        waiting: messages pulled and not delivered, by offset.
+        in_flight_since: offsets of delivered messages, with the time of delivery (seconds of the clock).
+        locked_s: when the broker granted the lock (orderly); None without a lock.
+        last_pull_s: time of the last pull.
+        last_consumed_s: when a message was last finished; 0 before the first.
+    """
+
+    def __init__(self, queue: MessageQueue, next_offset: int, now_s: float) -> None:
+        """Create the process queue of *queue*, taken at *now_s*."""
+        self.queue = queue
+        self.next_offset = next_offset
+        self.dropped = False
+        self.unconfirmed = self.delivery_paused = False
+        self.waiting: deque[ReceivedMessage] = deque()
+        self.in_flight_since: dict[int, float] = {}
+        self.locked_s: float | None = None
+        self.last_pull_s = now_s
+        self.last_consumed_s = 0.0
+        self.stats_window = StatsWindow()  # current consume statistics of the topic
+        self.pull_blocked = False  # pulls wait for free capacity, or for the broker
+        self.queued = False  # in the line of the delivery queue
+        self.suspended = False  # waiting after a failed message (orderly)
+        self.unlock_tries = 0
+        self.changed = asyncio.Event()  # set when a message is finished or the queue is confirmed or dropped
+        self._order: deque[int] = deque()  # offsets pulled; the first one is unfinished
+        self._sizes: dict[int, int] = {}  # record sizes of unfinished messages, in bytes
+        self.bytes = 0
+
+    @property
+    def count(self) -> int:
+        """Number of unfinished messages."""
+        return len(self._sizes)
+
+    @property
+    def span(self) -> int:
+        """Difference between the last and the first unfinished offset."""
+        return self._order[-1] - self._order[0] if self._order else 0
+
+    @property
+    def commit_offset(self) -> int:
+        """The offset to commit."""
+        return self._order[0] if self._order else self.next_offset
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """First and last unfinished offset; zeros if there is none."""
+        return (self._order[0], self._order[-1]) if self._order else (0, 0)
+
+    def put(self, messages: Iterable[ReceivedMessage], next_offset: int) -> None:
+        """Add pulled messages and set the offset of the next pull; messages that are here already are skipped."""
+        last = self._order[-1] if self._order else -1
+        sizes, order, waiting = self._sizes, self._order, self.waiting
+        for message in messages:
+            offset = message.queue_offset
+            if offset <= last:
+                continue
+            size = sizes[offset] = message.store_size
+            self.bytes += size
+            order.append(offset)
+            waiting.append(message)
+        self.next_offset = next_offset
+
+    def hand_out(self, most: int, now_s: float) -> list[ReceivedMessage]:
+        """Take up to *most* waiting messages and mark them in flight. At least one message must be waiting."""
+        waiting, in_flight_since = self.waiting, self.in_flight_since
+        if most == 1:
+            message = waiting.popleft()
+            in_flight_since[message.queue_offset] = now_s
+            return [message]
+        taken = [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        for message in taken:
+            in_flight_since[message.queue_offset] = now_s
+        return taken
+
+    def give_back(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Put in-flight messages back in front of the waiting ones."""
+        for message in sorted(messages, key=_offset, reverse=True):
+            if self.in_flight_since.pop(message.queue_offset, None) is not None:
+                self.waiting.appendleft(message)
+
+    def finish(self, messages: Sequence[ReceivedMessage]) -> int:
+        """Mark messages as finished. Return how many of them were unfinished before."""
+        sizes, in_flight_since, order, count = self._sizes, self.in_flight_since, self._order, 0
+        for message in messages:
+            offset = message.queue_offset
+            size = sizes.pop(offset, None)
+            if size is not None:
+                count += 1
+                in_flight_since.pop(offset, None)
+                self.bytes -= size
+                if order[0] == offset:  # the usual case
+                    order.popleft()
+        while order and order[0] not in sizes:
+            order.popleft()
+        self.changed.set()
+        return count
+
+    def holds(self, message: ReceivedMessage) -> bool:
+        """Return True if *message* is unfinished."""
+        return message.queue_offset in self._sizes
+
+    def confirm(self, now_s: float) -> None:
+        """Resume after a disconnection: the queue is still ours."""
+        self.unconfirmed = self.delivery_paused = False
+        self.last_pull_s = now_s
+        self.changed.set()
+
+    def drop(self) -> None:
+        """Mark the queue as given up and discard the waiting messages."""
+        self.dropped = True
+        self.waiting.clear()
+        self.changed.set()
+
+    def lock_expired(self, now_s: float) -> bool:
+        """Return True if the broker may have granted the lock to another member."""
+        return self.locked_s is None or now_s - self.locked_s > LOCK_LIFETIME_S
+
+
+def _offset(message: ReceivedMessage) -> int:
+    return message.queue_offset
