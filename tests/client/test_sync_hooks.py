@@ -104,5 +104,5 @@ def test_messages_in_the_hand_of_a_thread_are_processed_in_its_context(servers):
             break
         assert hook.told == [("begin", here, 1), ("end", here, 1)]
         by_itself = client.consumer("audit", "Orders")
-        with pytest.raises(ClientError, match="acknowledges by itself"):
+        with pytest.raises(ClientError, match="acknowledges automatically"):
             by_itself.processing(message)

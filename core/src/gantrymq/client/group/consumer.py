@@ -1,11 +1,11 @@
-"""The consumer of a group.
+"""The push consumer of a group.
 
     async with Consumer("billing", "Orders", "127.0.0.1:9876") as consumer:
         async for message in consumer:
             print(message.body)
 
-The queues of its topics are shared out among the members of its group; a message is consumed when the loop asks for the
-next one, and what is not consumed is delivered again, here or to another member. So a message comes at least once.
+The queues of the topics are divided among the members of the group. A message is consumed when the loop requests the
+next one; an unconsumed message is delivered again, here or to another member. Delivery is at least once.
 
 Sources: apache/rocketmq client/.../consumer/DefaultMQPushConsumer.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java.
@@ -52,7 +52,7 @@ CONCURRENCY: Final = 20
 
 
 class GroupOptions(InstrumentationOptions, SettingOptions, total=False):
-    """Options that consumers and lite pull consumers share; meanings and defaults are said there."""
+    """Options common to push and lite pull consumers; see there for meanings and defaults."""
 
     expression: str
     expression_type: str
@@ -61,21 +61,21 @@ class GroupOptions(InstrumentationOptions, SettingOptions, total=False):
 
 
 class OwnConsumerOptions(GroupOptions, total=False):
-    """What a consumer of a `Client` takes besides group and topics."""
+    """Options of `Client.consumer` besides group and topics."""
 
     auto_ack: bool
 
 
 class ConsumerOptions(SettingOptions, ConnectOptions, total=False):
-    """What a `Consumer` takes besides its own keywords."""
+    """Options of `Consumer` besides its own keywords."""
 
 
 class Consumer(BaseClient):
-    """A member of a consumer group; used as ``async with``, or between `start` and `close`.
+    """A member of a consumer group; used with ``async with``, or between `start` and `close`.
 
     Attributes:
-        group: its name.
-        settings: what was given, and the defaults.
+        group: name of the group.
+        settings: of the consumer, with defaults.
     """
 
     def __init__(
@@ -93,25 +93,25 @@ class Consumer(BaseClient):
         trace: bool | MessageTrace = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Create the consumer; nothing is opened before `start`.
 
         Args:
-            group: consumer group; its members share out the queues, and all have the same subscriptions.
+            group: consumer group; its members divide the queues, and all must have the same subscriptions.
             topics: one topic, or several with an expression each.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: of the one topic: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
-            expression_type: TAG or SQL92; of all topics.
-            auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
-            on_rebalance: called with the queues taken and those given up; plain or async, the next rebalance waits for
-                it. What it raises is logged.
-            offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
-            hooks: are told of what is consumed, see `gantrymq.client.tracing.hooks`.
-            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
+            expression: for the single topic: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
+            expression_type: TAG or SQL92; for all topics.
+            auto_ack: requesting the next message acknowledges the one before; False to use `ack`.
+            on_rebalance: called with the queues taken and the queues given up; plain or async, the next rebalance waits
+                for it. Its exceptions are logged.
+            offsets_folder: for broadcasting, instead of ~/.rocketmq_offsets.
+            hooks: called for consumed messages, see `gantrymq.client.tracing.hooks`.
+            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
             **options: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``, and of
                 `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or setting is not legal, or there is no option of a name given.
+            InvalidParameter: a name or setting is not valid, or an option does not exist.
             PluginAbsent: no installed plugin offers the allocation strategy.
         """
         names.check_group(group)
@@ -148,7 +148,7 @@ class Consumer(BaseClient):
         )
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
-        """As promised; those that wait for *task* need not any more."""
+        """Also stop waiting for the messages of *task*."""
         super().closed_by(task)
         if self._run is not None:
             self._run.in_flight.released.set()
@@ -166,20 +166,20 @@ class Consumer(BaseClient):
         await instance.registration.remove_consumer(self.group)
 
     def __aiter__(self) -> MessageIterator:
-        """Messages one by one; each loop has its own, so that several tasks may have one.
+        """Iterate over messages one by one; each loop has its own iterator, so several tasks may have one.
 
-        A loop that asks for the next one acknowledges the one before, unless the consumer was made with
-        ``auto_ack=False``; one that is left gives its message back. It ends when the consumer is closed. Look at
-        `body_problem` of each message before you read its body.
+        A loop that requests the next message acknowledges the one before, unless the consumer was created with
+        ``auto_ack=False``; a loop that is left gives its message back. It ends when the consumer is closed. Check
+        `body_problem` of each message before reading its body.
 
         Raises:
-            NoPermission: the cluster does not let the consumer in.
+            NoPermission: the cluster denies access to the group.
         """
         run = self._running()
         return MessageIterator(run.member, run.in_flight, 1, None if self._auto_ack else run.in_flight.unacked)
 
     def batches(self, most: int = 32) -> BatchIterator:
-        """Up to *most* messages of one queue at a time, as many as wait there.
+        """Iterate over lists of up to *most* waiting messages of one queue.
 
         Raises:
             InvalidParameter: *most* is not 1 to 1024.
@@ -190,37 +190,37 @@ class Consumer(BaseClient):
         return BatchIterator(run.member, run.in_flight, most, None if self._auto_ack else run.in_flight.unacked)
 
     def chunks(self) -> Chunks:
-        """What a loop of `gantrymq.client.sync` takes its messages from."""
+        """Return the message source of a loop in `gantrymq.client.sync`."""
         run = self._running()
         return Chunks(run.member, run.in_flight)
 
     async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
-        """Give messages to *handler* until the consumer is closed.
+        """Call *handler* with messages until the consumer is closed.
 
         Args:
-            handler: of one message, or with *batch_size* of a list of up to so many of one queue; an async function
-                runs in the event loop, a plain one in a thread. It has consumed them when it returns, and what it
-                returned was awaited if that is awaitable; one of batches that returns a number has consumed so many,
-                from the first on. What it raises is logged, a CancelledError of its own as well, and the messages are
-                delivered again, as `ReconsumeLater` says.
-            concurrency: calls at a time, 1 and more.
-            batch_size: 1 to 1024; None for messages one by one.
+            handler: takes one message, or with *batch_size* a list of up to that many messages of one queue; an async
+                function runs in the event loop, a plain one in a thread. Messages are consumed when it returns; an
+                awaitable result is awaited first. A batch handler that returns a number has consumed that many
+                messages, from the first on. Its exceptions are logged, including its own CancelledError, and the
+                messages are delivered again, as described in `ReconsumeLater`.
+            concurrency: calls at a time, at least 1.
+            batch_size: 1 to 1024; None for single messages.
 
         Raises:
             InvalidParameter: a number is out of bounds, or *handler* is not callable or a generator function.
-            NoPermission: the cluster does not let the consumer in.
+            NoPermission: the cluster denies access to the group.
             KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
         run = self._running()
         await run_handler(run.member, run.in_flight, handler, concurrency=concurrency, batch_size=batch_size)
 
     def ack(self, message: ReceivedMessage) -> bool:
-        """*message* is consumed. False where it is another member's by now, or was acknowledged before.
+        """Acknowledge *message*. Return False if it belongs to another member now, or was acknowledged before.
 
-        The progress reaches the broker within ``commit_every_s`` seconds, and at `close`.
+        The offset reaches the broker within ``commit_every_s`` seconds, and at `close`.
 
         Raises:
-            ClientError: the consumer acknowledges by itself.
+            ClientError: the consumer acknowledges automatically.
         """
         run = self._manual()
         unacked = run.in_flight.unacked
@@ -230,7 +230,7 @@ class Consumer(BaseClient):
         return acknowledged
 
     async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
-        """*message* was not consumed and is delivered again later; as `ReconsumeLater` says of *delay_level*.
+        """Have *message* delivered again later; *delay_level* as in `ReconsumeLater`.
 
         Returns and raises as `ack`.
         """
@@ -248,17 +248,17 @@ class Consumer(BaseClient):
         return True
 
     def processing(self, *messages: ReceivedMessage) -> AbstractContextManager[None]:
-        """A ``with`` around the processing of *messages*, one or several, in one task.
+        """Return a context manager for the processing of *messages*, one or several, in one task.
 
-        Hooks are told of its beginning and end, so that the span of OpenTelemetry for a message is the current one.
+        Hooks are called at its start and end, so that the OpenTelemetry span of a message is the current one.
 
         Raises:
-            ClientError: the consumer acknowledges by itself; there the messages are processed in the loop or handler.
+            ClientError: the consumer acknowledges automatically; there the loop or handler is the processing.
         """
         return self._manual().in_flight.unacked.processing(messages)
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
-        """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not legal."""
+        """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not valid."""
         wanted = self._subscriptions[topic] = subscription_of(topic, expression, expression_type)
         if self._run is not None:
             instance = self._started()
@@ -267,12 +267,12 @@ class Consumer(BaseClient):
             self._run.rebalancer.wake()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Consume *topic* no more; harmless where it was not consumed."""
+        """Stop consuming *topic*. Does nothing if it is not subscribed."""
         if self._subscriptions.pop(topic, None) is not None and self._run is not None:
             self._run.rebalancer.wake()
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
+        """Stop pulling *queues*, or all if none is given; messages already pulled are still delivered."""
         member = self._running().member
         if queues:
             member.paused_queues.update(queues)
@@ -280,7 +280,7 @@ class Consumer(BaseClient):
             member.paused = True
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Pull *queues* again, all where none is named."""
+        """Pull *queues* again, or all if none is given."""
         run = self._running()
         if queues:
             run.member.paused_queues.difference_update(queues)
@@ -296,23 +296,23 @@ class Consumer(BaseClient):
         return () if run is None else tuple(sorted(q for q, pq in run.member.process_queues.items() if not pq.dropped))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
-        """The queues of this member, once every topic was shared out.
+        """Wait until every topic was rebalanced, and return the queues of this member.
 
         Raises:
-            CallTimeout: that is not so after *timeout_s* seconds.
-            NoPermission: the cluster does not let the consumer in.
+            CallTimeout: that takes longer than *timeout_s* seconds.
+            NoPermission: the cluster denies access to the group.
         """
         run = self._running()
         await run.wait_balanced(timeout_s)
         return self.assignment
 
     async def commit(self) -> None:
-        """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
+        """Store the offsets now, in addition to every ``commit_every_s`` seconds."""
         await self._running().store()
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with counts of its records; None without one."""
         return self._instrumentation.trace
 
     def _running(self) -> ConsumerRun:
@@ -322,5 +322,5 @@ class Consumer(BaseClient):
 
     def _manual(self) -> ConsumerRun:
         if self._auto_ack:
-            raise ClientError(f"the consumer of {self.group} acknowledges by itself; make it with auto_ack=False")
+            raise ClientError(f"the consumer of {self.group} acknowledges automatically; create it with auto_ack=False")
         return self._running()

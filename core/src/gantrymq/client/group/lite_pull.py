@@ -1,4 +1,4 @@
-"""The lite pull consumer: the application polls, and says itself where to read and what is done with.
+"""The lite pull consumer: the application polls messages and controls positions and commits.
 
     async with LitePullConsumer("billing", namesrv="127.0.0.1:9876") as consumer:
         await consumer.subscribe("Orders")            # or: await consumer.assign(queues)
@@ -6,15 +6,15 @@
             print(message.body)
         await consumer.commit()
 
-    subscribed   a member of the group: queues are shared out among the members
-    assigned     no member: it has the queues it names, whatever members do, and brokers see its pulls alone
+    subscribed   a member of the group: its queues are assigned by the rebalance
+    assigned     not a member: it reads the queues it names, independent of members; brokers see only its pulls
 
-What a poll returned counts as consumed at the next one, or at `commit`. With ``auto_commit`` the progress is stored
-every 5 s, otherwise by `commit` alone.
+Messages of a poll count as consumed at the next poll, or at `commit`. With ``auto_commit`` the offsets are stored every
+5 s, otherwise only by `commit`.
 
 Sources: apache/rocketmq client/.../consumer/DefaultLitePullConsumer.java,
-client/.../impl/consumer/DefaultLitePullConsumerImpl.java. Brokers 4.9 do not know its request code (361), so pulls are
-plain ones (11) here.
+client/.../impl/consumer/DefaultLitePullConsumerImpl.java. Brokers 4.9 do not know its request code (361), so plain
+pulls (11) are sent here.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ QueuesChanged = Callable[[str, tuple[MessageQueue, ...]], object]
 
 
 class OwnLitePullOptions(GroupOptions, total=False):
-    """What a lite pull consumer of a `Client` takes besides group and topics."""
+    """Options of `Client.lite_pull` besides group and topics."""
 
     auto_commit: bool
 
 
 class LitePullConsumer(BaseClient):
-    """Polled by one task; used as ``async with``, or between `start` and `close`."""
+    """A consumer polled by one task; used with ``async with``, or between `start` and `close`."""
 
     def __init__(
         self,
@@ -83,31 +83,33 @@ class LitePullConsumer(BaseClient):
         trace: bool | MessageTrace = False,
         **options: Unpack[ConsumerOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Create the consumer; nothing is opened before `start`.
 
         Args:
-            group: consumer group whose progress is read and stored.
-            topics: to be subscribed to from the start: one topic, or several with an expression each; None for
-                `subscribe` or `assign` later.
+            group: consumer group whose offsets are read and stored.
+            topics: topics to subscribe to at the start: one, or several with an expression each; None for a later
+                `subscribe` or `assign`.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: of the one topic: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
-            expression_type: TAG or SQL92; of all topics.
-            auto_commit: whether the progress is stored every ``commit_every_s`` seconds and at `close`.
-            on_rebalance: called with the queues taken and those given up; plain or async.
-            offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
-            hooks: are told of what is polled, see `gantrymq.client.tracing.hooks`.
-            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
-            **options: of `ConsumerSettings`, but those of order and of failed messages, and of `ConnectOptions`.
+            expression: for the single topic: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
+            expression_type: TAG or SQL92; for all topics.
+            auto_commit: store the offsets every ``commit_every_s`` seconds and at `close`.
+            on_rebalance: called with the queues taken and the queues given up; plain or async.
+            offsets_folder: for broadcasting, instead of ~/.rocketmq_offsets.
+            hooks: called for polled messages, see `gantrymq.client.tracing.hooks`.
+            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
+            **options: of `ConsumerSettings`, except those for order and failed messages, and of `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or setting is not legal, or there is no option of a name given.
+            InvalidParameter: a name or setting is not valid, or an option does not exist.
             PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
         """
         names.check_group(group)
         settings, connect = split_options(type(self), options, SettingOptions.__annotations__)
         for name in ("orderly", "max_tries", "consume_timeout_s", "suspend_s"):
             if name in settings:
-                raise InvalidParameter(f"{name} is no option of a lite pull consumer, whose application decides")
+                raise InvalidParameter(
+                    f"{name} is not an option of a lite pull consumer, whose application decides on it"
+                )
         self.group = group
         self.settings = ConsumerSettings(**settings)
         super().__init__(namesrv, **connect)
@@ -145,11 +147,11 @@ class LitePullConsumer(BaseClient):
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with counts of its records; None without one."""
         return self._instrumentation.trace
 
     def _join(self, instance: ClientInstance, run: LitePullRun) -> None:
-        """Become a member of the group. Raises ClientError: this client has one already."""
+        """Become a member of the group. Raises ClientError: this client already has a consumer of it."""
         strategy = self._strategy = self._strategy or self._loaded_strategy()
         join_group(instance, self.group, "CONSUME_ACTIVELY", self.settings, self._subscriptions)
         run.start_rebalancing(strategy)
@@ -170,15 +172,15 @@ class LitePullConsumer(BaseClient):
             if run.is_subscribed:
                 await instance.registration.remove_consumer(self.group)
 
-    # --- what is read -------------------------------------------------------------------------------------------------
+    # --- subscriptions ------------------------------------------------------------------------------------------------
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
-        """Consume *topic* (as well), or with another expression, as a member of the group.
+        """Consume *topic* as well, or with another expression, as a member of the group.
 
         Raises:
-            InvalidParameter: the topic's name is not legal.
-            ClientError: queues were assigned; the client has a consumer of the group already.
-            PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
+            InvalidParameter: the name of the topic is not valid.
+            ClientError: queues were assigned, or the client already has a consumer of the group.
+            PluginAbsent: no installed plugin offers the allocation strategy.
         """
         wanted = subscription_of(topic, expression, expression_type)
         run, instance = self._running(), self._started()
@@ -196,7 +198,7 @@ class LitePullConsumer(BaseClient):
             raise
 
     async def unsubscribe(self, topic: str) -> None:
-        """Consume *topic* no more: its queues are given up at once. Harmless where it was not consumed."""
+        """Stop consuming *topic* and give up its queues at once. Does nothing if it is not subscribed."""
         run = self._running()
         if run.is_subscribed and self._subscriptions.pop(topic, None) is not None:
             await run.give_up([queue for queue in run.member.process_queues if queue.topic == topic])
@@ -205,17 +207,17 @@ class LitePullConsumer(BaseClient):
     async def assign(
         self, queues: Iterable[MessageQueue], *, expression: str = ALL, expression_type: str = TAG
     ) -> None:
-        """Read *queues* and no others; those that it had go on where they are.
+        """Read exactly *queues*; queues that were assigned before keep their positions.
 
-        A new one begins at the group's progress, or where ``consume_from`` says.
+        A new queue starts at the stored offset of the group, or as ``consume_from`` says.
 
         Args:
-            queues: of `queues`.
-            expression: of all their topics.
+            queues: as returned by `queues`.
+            expression: for all their topics.
             expression_type: TAG or SQL92.
 
         Raises:
-            ClientError: topics were subscribed to; a broker does not say where to begin, and nothing changed.
+            ClientError: topics were subscribed to, or a broker does not return the start offset; nothing was changed.
         """
         run = self._running()
         if run.is_subscribed:
@@ -226,15 +228,15 @@ class LitePullConsumer(BaseClient):
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
-        """The queues that it has, sorted."""
+        """The assigned queues, sorted."""
         return () if self._run is None else tuple(sorted(self._run.member.commit_offsets()))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
-        """The queues that it has, once every topic subscribed to was shared out.
+        """Wait until every subscribed topic was rebalanced, and return the assigned queues.
 
         Raises:
-            CallTimeout: that is not so after *timeout_s* seconds.
-            NoPermission: the cluster does not let the consumer in.
+            CallTimeout: that takes longer than *timeout_s* seconds.
+            NoPermission: the cluster denies access to the group.
         """
         run = self._running()
         if run.is_subscribed:
@@ -242,15 +244,15 @@ class LitePullConsumer(BaseClient):
         return self.assignment
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Readable queues of *topic*, as `Reader.queues`."""
+        """Return the readable queues of *topic*, as `Reader.queues`."""
         names.check_topic(topic)
         return await self._started().routes.readable_queues(topic)
 
     async def on_queues_changed(self, topic: str, listener: QueuesChanged) -> tuple[MessageQueue, ...]:
-        """Call ``listener(topic, queues)`` whenever the queues of *topic* change; looked at every 30 s.
+        """Call ``listener(topic, queues)`` when the queues of *topic* change; checked every 30 s.
 
-        *listener* may be plain or async; what it raises is logged. Returns the queues of now. Raises as `queues`, and
-        InvalidParameter: *listener* is not callable or a generator function.
+        *listener* may be plain or async; its exceptions are logged. Return the current queues. Raises as `queues`, and
+        InvalidParameter if *listener* is not callable or a generator function.
         """
         check_function(listener, f"the listener of {topic}")
         run, now = self._running(), await self.queues(topic)
@@ -260,18 +262,18 @@ class LitePullConsumer(BaseClient):
     # --- messages -----------------------------------------------------------------------------------------------------
 
     async def poll(self, timeout_s: float = POLL_TIMEOUT_S, max_count: int = 32) -> tuple[ReceivedMessage, ...]:
-        """Messages of one queue, as many as wait there; those of the poll before count as consumed.
+        """Return the waiting messages of one queue; messages of the previous poll count as consumed.
 
         Args:
-            timeout_s: how long to wait for the first one; 0 for what is there.
-            max_count: messages, at most; 1 to 1024.
+            timeout_s: how long to wait for a message; 0 not to wait.
+            max_count: maximum number of messages; 1 to 1024.
 
         Returns:
-            Nothing when the time is over, or the consumer was closed meanwhile.
+            Messages; none after *timeout_s*, or if the consumer was closed meanwhile.
 
         Raises:
             InvalidParameter: an argument is out of bounds.
-            ClientError: nothing is subscribed to or assigned.
+            ClientError: no topic is subscribed and no queue assigned.
         """
         if not 1 <= max_count <= MOST_POLLED or timeout_s < 0:
             raise InvalidParameter(
@@ -283,82 +285,86 @@ class LitePullConsumer(BaseClient):
         return await run.poll(max_count, timeout_s)
 
     async def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
-        """Messages one by one, each polled: it counts as consumed when the loop asks for the next one."""
+        """Poll messages one by one; a message counts as consumed when the loop requests the next one."""
         deliveries = self._running().member.deliveries
         while not deliveries.closed:
             for message in await self.poll(ITERATION_S, 1):
                 yield message
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Pull *queues* no more, all that it has where none is named; what is pulled is still polled."""
+        """Stop pulling *queues*, or all assigned queues if none is given; messages already pulled are still polled."""
         run = self._running()
         run.member.paused_queues.update(queues or run.member.process_queues)
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Pull *queues* again, all where none is named."""
+        """Pull *queues* again, or all if none is given."""
         paused = self._running().member.paused_queues
         paused.difference_update(queues or tuple(paused))
 
-    # --- places -------------------------------------------------------------------------------------------------------
+    # --- positions ----------------------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at *offset* of *queue*: what was pulled of it and not polled is forgotten.
+        """Continue at *offset* of *queue*; messages pulled but not polled are discarded.
 
         Args:
-            queue: of `assignment`.
-            offset: queue offset of the next message, from the queue's first to its end.
+            queue: one of `assignment`.
+            offset: queue offset of the next message, from the first offset of the queue to its end.
 
         Raises:
             ClientError: the queue is not assigned to this consumer.
-            InvalidParameter: it has no such offset.
-            NoRoute, BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not say.
+            InvalidParameter: the queue does not have this offset.
+            NoRoute, BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
         """
         run = self._running()
         run.process_queue_of(queue)
         offsets = run.member.offsets
         least, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
         if not least <= offset <= end:
-            raise InvalidParameter(f"offset {offset} cannot be sought: {queue} has {least} to {end}")
+            raise InvalidParameter(f"cannot seek to offset {offset}: {queue} has {least} to {end}")
         run.restart(run.process_queue_of(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """`seek` to the first message that the queue still has. Raises as `seek`."""
+        """`seek` to the first message of the queue. Raises as `seek`."""
         run = self._running()
         run.process_queue_of(queue)
         least = await run.member.offsets.min_offset(queue)
         run.restart(run.process_queue_of(queue), least)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """`seek` to the message that comes next. Raises as `seek`."""
+        """`seek` to the end of the queue. Raises as `seek`."""
         run = self._running()
         run.process_queue_of(queue)
         end = await run.member.offsets.max_offset(queue)
         run.restart(run.process_queue_of(queue), end)
 
     def position(self, queue: MessageQueue) -> int:
-        """The offset that `poll` goes on at. Raises ClientError: the queue is not assigned to this consumer."""
+        """Return the offset of the next message to poll.
+
+        Raises:
+            ClientError: the queue is not assigned to this consumer.
+        """
         pq = self._running().process_queue_of(queue)
         return pq.waiting[0].queue_offset if pq.waiting else pq.next_offset
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
         return await self._running().member.offsets.offset_for_timestamp(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset in *queue*, None when it has none."""
+        """Return the stored offset of the group in *queue*, None if it has none."""
         return await self._running().committed(queue)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Store the progress; done when the brokers have it.
+        """Store offsets; returns when the brokers have them.
 
         Args:
-            offsets: of the next message to consume, for queues of `assignment`; None for what was polled so far in
-                all of them, which counts as consumed from now on.
+            offsets: of the next message to consume, for queues of `assignment`; None for the current offset of all
+                queues, where all messages polled so far count as consumed.
 
         Raises:
             ClientError: a queue is not assigned to this consumer.
             InvalidParameter: an offset is below 0 or beyond the end of its queue.
-            NoRoute, BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: not all of it is stored.
+            NoRoute, BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: some offsets are not stored.
         """
         run = self._running()
         if offsets is None:

@@ -1,4 +1,4 @@
-"""A lite pull consumer between its start and its end: queues assigned, what was polled last, places."""
+"""State of a started lite pull consumer: assigned queues, the last poll, positions."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["LitePullRun"]
 
 logger = logging.getLogger("gantrymq.client")
 
-TOPIC_CHECK_S: Final = 30.0  # for changed queues of a topic, as Java has it
+TOPIC_CHECK_S: Final = 30.0  # between checks for changed queues of a topic, as in RocketMQ
 
 _Listener = Callable[[str, tuple[MessageQueue, ...]], object]
 
 
 class LitePullRun(MemberRun):
-    """Made at start, `begin`, used, `end`."""
+    """Created when the consumer starts; used between `start` and `end`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class LitePullRun(MemberRun):
         instance_name: str,
         offsets_folder: str | None,
     ) -> None:
-        """Arguments as `MemberRun` has them; *auto_commit* says whether the progress is stored by itself."""
+        """Create the state. Arguments as in `MemberRun`; with *auto_commit* offsets are stored periodically."""
         super().__init__(
             instance,
             group,
@@ -58,33 +58,35 @@ class LitePullRun(MemberRun):
             instance_name=instance_name,
             offsets_folder=offsets_folder,
         )
-        self.is_subscribed = False  # whether it is a member of its group
-        self.is_assigned = False  # whether queues were assigned
-        self._polled: Delivery | None = None  # what counts as consumed at the next poll
+        self.is_subscribed = False  # whether topics are subscribed, so that it is a member of the group
+        self.is_assigned = False  # whether queues were assigned by the application
+        self._polled: Delivery | None = None  # consumed at the next poll
         self._polled_s = 0.0
-        self.hooks: ConsumeHookCaller | None = None  # told of what is polled
-        self._hooked: ConsumeContext | None = None  # of what was polled last
-        self._stored: dict[MessageQueue, tuple[ProcessQueue, int]] = {}  # by `commit`, while the queue is held
+        self.hooks: ConsumeHookCaller | None = None  # called for polled messages
+        self._hooked: ConsumeContext | None = None  # of the last poll
+        self._stored: dict[
+            MessageQueue, tuple[ProcessQueue, int]
+        ] = {}  # offsets stored by `commit`, with the process queue of that time
         self._pulls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._watched_topics: dict[str, tuple[tuple[MessageQueue, ...], list[_Listener]]] = {}
         self._jobs: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Start what runs by itself."""
+        """Start the background tasks."""
         self._instance.registration.listeners.add(self)
         self._jobs.append(self._instance.job(self._watch_topics()))
         if self.member.auto_commit:
             self._jobs.append(self._instance.job(self._store_periodically()))
 
     def start_rebalancing(self, strategy: AllocationStrategy) -> None:
-        """Have queues shared out by *strategy* from now on."""
+        """Become a member of the group: assign queues by *strategy* from now on."""
         self.rebalancer.strategy = strategy
         self.is_subscribed = True
         self._register_callbacks(None)
         self._jobs.append(self._instance.job(self.rebalancer.run()))
 
     async def assign(self, queues: tuple[MessageQueue, ...], subscriptions: Mapping[str, Subscription]) -> None:
-        """Hold *queues* and no others. Raises ClientError: where one begins is not known; then nothing changed."""
+        """Assign exactly *queues*. Raises ClientError: a start offset is unknown; nothing was changed."""
         member = self.member
         new = [queue for queue in queues if queue not in member.process_queues]
         starts = await asyncio.gather(*map(self.rebalancer.first_offset, new))
@@ -97,12 +99,12 @@ class LitePullRun(MemberRun):
                 self._add_queue(queue, start)
 
     async def give_up(self, queues: Iterable[MessageQueue]) -> None:
-        """Forget queues, their progress stored if it is by itself."""
+        """Drop queues, after storing their offsets if auto_commit is set."""
         going = [self.member.process_queues[queue] for queue in queues]
         await asyncio.gather(*(self.rebalancer.give_up(pq, grace_s=0.0) for pq in going))
 
     def process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
-        """What is held of *queue*. Raises ClientError: it is not assigned."""
+        """Return the process queue of *queue*. Raises ClientError: it is not assigned."""
         pq = self.member.process_queues.get(queue)
         if pq is None or pq.dropped:
             count = len(self.member.commit_offsets())
@@ -113,14 +115,14 @@ class LitePullRun(MemberRun):
         return pq
 
     def restart(self, pq: ProcessQueue, offset: int) -> None:
-        """Go on at *offset*: what waits is forgotten, and a pull that is under way counts no more."""
+        """Continue at *offset*: waiting messages and the result of a pull in progress are discarded."""
         pq.drop()
         self._add_queue(pq.queue, offset)
 
     # --- messages -----------------------------------------------------------------------------------------------------
 
     async def poll(self, max_count: int, timeout_s: float) -> tuple[ReceivedMessage, ...]:
-        """Up to *most* messages of one queue; none once the time is over, or at the end."""
+        """Return up to *max_count* messages of one queue; none after *timeout_s*, or when the consumer is closed."""
         self.finish_polled()
         deliveries = self.member.deliveries
         delivery = deliveries.take_now(max_count) or await deliveries.take(max_count, timeout_s)
@@ -128,7 +130,7 @@ class LitePullRun(MemberRun):
             if deliveries.refused is not None:
                 raise deliveries.refused
             return ()
-        self.finish_polled()  # of another task that polls
+        self.finish_polled()  # messages that another task polled meanwhile
         self._polled, self._polled_s = delivery, self._instance.world.clock.monotonic()
         if self.hooks is not None:
             self._hooked = self.hooks.before(
@@ -137,7 +139,7 @@ class LitePullRun(MemberRun):
         return tuple(delivery.messages)
 
     def finish_polled(self) -> None:
-        """What was polled last is consumed."""
+        """Finish the messages of the last poll as consumed."""
         delivery, self._polled = self._polled, None
         if delivery is not None:
             self._after(ConsumeOutcome.SUCCESS)
@@ -154,7 +156,7 @@ class LitePullRun(MemberRun):
             self.hooks.after(hooked, outcome)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
-        """Store offsets. Raises ClientError: not all of them are."""
+        """Store offsets. Raises ClientError: some are not stored."""
         if self.member.settings.broadcasting:
             await self.member.offset_store.store(offsets)
             return
@@ -164,7 +166,7 @@ class LitePullRun(MemberRun):
                 raise problem
 
     async def commit_reached(self) -> None:
-        """Store the progress of all queues held, except those that another member went on with. Errors as `commit`."""
+        """Store the offsets of all queues, except those that another member has continued. Raises as `commit`."""
         member = self.member
         gone = []
         for queue, pq in list(member.process_queues.items()):
@@ -173,7 +175,11 @@ class LitePullRun(MemberRun):
         await self.commit({queue: offset for queue, offset in member.commit_offsets().items() if queue not in gone})
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's stored offset in *queue*, None when it has none. Raises ClientError: it cannot be asked for."""
+        """Return the stored offset of the group in *queue*, None if it has none.
+
+        Raises:
+            ClientError: it cannot be queried.
+        """
         member = self.member
         return await (member.offset_store.read if member.settings.broadcasting else member.offsets.committed)(queue)
 
@@ -187,16 +193,16 @@ class LitePullRun(MemberRun):
             self._stored[queue] = pq, offset
 
     def broker_lost(self, broker_name: str) -> None:
-        """As `BrokerWatcher` promises."""
+        """Implement `BrokerListener.broker_lost`."""
         super().broker_lost(broker_name)
         self._stored = {queue: at for queue, at in self._stored.items() if queue.broker_name != broker_name}
 
     def stop_delivery(self) -> None:
-        """Whoever polls gets nothing."""
+        """End polls: they return no messages."""
         self.member.deliveries.close()
 
     async def end(self) -> None:
-        """Stop; the progress is stored if it is by itself."""
+        """Stop; store the offsets if auto_commit is set."""
         self.stop_delivery()
         self._after(ConsumeOutcome.GIVEN_BACK)
         await self._stop((*self._jobs, *self._pulls.values()))
@@ -225,7 +231,7 @@ class LitePullRun(MemberRun):
     # --- changed topics -----------------------------------------------------------------------------------------------
 
     def watch(self, topic: str, now: tuple[MessageQueue, ...], listener: _Listener) -> None:
-        """Call *listener* when the queues of *topic* are not *now* any more."""
+        """Call *listener* when the queues of *topic* are no longer *now*."""
         self._watched_topics.setdefault(topic, (now, []))[1].append(listener)
 
     async def _watch_topics(self) -> None:

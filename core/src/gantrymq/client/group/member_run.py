@@ -114,13 +114,13 @@ class MemberRun(ABC):
         await self.member.offset_store.store(self.member.offsets_to_store())
 
     def broker_lost(self, broker_name: str) -> None:
-        """Implement `BrokerWatcher.broker_lost`."""
+        """Implement `BrokerListener.broker_lost`."""
         self.member.offset_store.forget_broker(broker_name)
         if self.rebalancer.strategy is not None:
             self.rebalancer.broker_lost(broker_name)
 
     def broker_back(self, broker_name: str) -> None:
-        """Implement `BrokerWatcher.broker_back`."""
+        """Implement `BrokerListener.broker_back`."""
         self.rebalancer.broker_back()
 
     async def _store_periodically(self) -> None:
@@ -154,7 +154,7 @@ class MemberRun(ABC):
             self._instance.broker_requests.consumers.pop(member.group, None)
 
     def _log_move(self, pq: ProcessQueue, offset: int) -> None:
-        logger.warning("%s has no offset %d; %s goes on at %d", pq.queue, pq.next_offset, self.member.group, offset)
+        logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.member.group, offset)
 
     async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
         logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(gone))

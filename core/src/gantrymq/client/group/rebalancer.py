@@ -1,18 +1,18 @@
-"""Which queues are ours: what the allocation strategy gives us of every topic, taken and given up.
+"""Rebalance: take and give up queues as the allocation strategy assigns them, topic by topic.
 
-    every 20 s, and at once when a broker says that the members changed, or is back; after 0.2 s, 0.4 s and so on while
-    something is missing, each second while a broker is away
+A round runs every 20 s, and at once when a broker reports changed members or is reconnected. Incomplete rounds are
+repeated after 0.2 s, 0.4 s and so on, or every second while a broker is disconnected.
 
-A queue that goes to another member is handed out no more; messages in hand have half a second to be finished, then the
-progress is stored. A member that takes queues from others waits as long before it asks where they stopped; in orderly
-mode the broker's lock says when.
+A queue that goes to another member is no longer delivered; in-flight messages have half a second to finish, then the
+offset is stored. A member that takes queues from others waits that long before it reads their offsets; in orderly mode
+it waits for the broker's lock instead.
 
-A broker that starts again knows no members. Each comes back by itself, within a second or so, and until then:
+A restarted broker knows no members. Each member registers again within a second or so. Until then:
 
-- the members that were there before count for `RETURN_S` more, so that the first one back does not take all queues;
-- a queue whose broker was away is *cut off*: not pulled, and its progress not stored, until a round has confirmed that
-  it is ours (and its lock, in orderly mode). If another member has taken it meanwhile and stored a later offset, it is
-  taken anew there.
+- members that were known before count for `MEMBER_RETURN_S` more, so that the first one back does not take all queues;
+- a queue of the broker is *unconfirmed*: it is not pulled and its offset is not stored until a round has confirmed
+  that it is still ours (and locked, in orderly mode). If another member has taken it meanwhile and stored a later
+  offset, it is taken again from there.
 
 Source: apache/rocketmq client/.../impl/consumer/RebalanceImpl.java, RebalancePushImpl.java, RebalanceService.java.
 """
@@ -43,29 +43,29 @@ logger = logging.getLogger("gantrymq.client")
 
 T = TypeVar("T")
 
-RETRY_S: Final = 0.1  # twice that after a round in which something was missing, doubled with each one in a row
-FINISH_S: Final = 0.5  # for messages in hand of a queue that goes
-RELEASE_WAIT_S: Final = 0.75  # until others have given up what we take from them
-REGAIN_WAIT_S: Final = 1.25  # the same for a queue that was cut off; Java's members rebalance once a second at most
-MEMBER_RETURN_S: Final = 10.0  # for members to come back to a broker that was away
-BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is away
-_MAX_POSTPONED: Final = 20  # rounds in a row in which nothing is taken as the members changed meanwhile
-FORCED_UNLOCK_S: Final = 20.0  # since the last lock, after which a queue is given up whatever is in hand
+RETRY_S: Final = 0.1  # twice that after an incomplete round, doubled after each further one
+FINISH_S: Final = 0.5  # for in-flight messages of a queue that is given up
+RELEASE_WAIT_S: Final = 0.75  # until other members have given up the queues that we take
+REGAIN_WAIT_S: Final = 1.25  # the same for an unconfirmed queue; Java's members rebalance at most once a second
+MEMBER_RETURN_S: Final = 10.0  # for members to register again at a reconnected broker
+BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is disconnected
+_MAX_POSTPONED: Final = 20  # rounds in a row that take no queues because the members changed meanwhile
+FORCED_UNLOCK_S: Final = 20.0  # since the last lock; then a queue is given up despite in-flight messages
 
 RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 
 
 class _TopicAllocation(NamedTuple):
-    """What a round found of one topic."""
+    """Result of one round for one topic."""
 
     topic: str
-    wanted: list[MessageQueue]  # ours, and not held or cut off
+    wanted: list[MessageQueue]  # queues of this member that are not taken yet, or unconfirmed
     others: bool  # whether the group has other members
-    complete: bool  # whether all that is not ours was given up
+    complete: bool  # whether all queues of other members were given up
 
 
 class Rebalancer:
-    """The rebalance of one member."""
+    """Runs the rebalance of one member."""
 
     def __init__(
         self,
@@ -75,9 +75,14 @@ class Rebalancer:
         start_pulling: Callable[[ProcessQueue], object],
         on_rebalanced: Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], Awaitable[None]],
     ) -> None:
-        """*begin* pulls a queue taken; *changed* hears of queues taken and given up.
+        """Create the rebalancer; *strategy* may be set later, but before `run`.
 
-        *strategy* may come later, as long as it is there before `run`.
+        Args:
+            member: the group member.
+            strategy: allocation strategy.
+            locks: for orderly consumers.
+            start_pulling: called with each queue taken.
+            on_rebalanced: called with the queues taken and given up.
         """
         self._member = member
         self.strategy = strategy
@@ -87,19 +92,19 @@ class Rebalancer:
         self._due = asyncio.Event()
         self._in_round = False
         self._connection_lost = False  # whether a connection was lost since the round began
-        self._timer: Timer | None = None  # begins the next round
-        self._failed_rounds = 0  # rounds in a row in which something was missing
-        self._known_ids = frozenset[str]()  # client ids of the group, as of the last round
-        self._returning: dict[str, set[str]] = {}  # members that may come back to a broker that was away, by its name
-        self._return_deadlines: dict[str, float] = {}  # when they are waited for no more; since the broker is back
-        self.balanced = asyncio.Event()  # set once every topic was shared out
+        self._timer: Timer | None = None  # starts the next round
+        self._failed_rounds = 0  # incomplete rounds in a row
+        self._known_ids = frozenset[str]()  # client ids of the group in the last round
+        self._returning: dict[str, set[str]] = {}  # members that may register again, by broker name
+        self._return_deadlines: dict[str, float] = {}  # until when they count, by broker name; set on reconnect
+        self.balanced = asyncio.Event()  # set once every topic was rebalanced
 
     def wake(self) -> None:
-        """Share out again soon."""
+        """Start a round soon."""
         self._due.set()
 
     def broker_lost(self, broker_name: str) -> None:
-        """Cut off the queues of a broker whose connection was lost; the next round that reaches it confirms them."""
+        """Mark the queues of a disconnected broker as unconfirmed until a round reaches it again."""
         member = self._member
         if member.settings.broadcasting:
             return
@@ -110,17 +115,17 @@ class Rebalancer:
         self._connection_lost = True
         self._returning[broker_name] = set(self._known_ids) - {member.instance.client_id}
         self._return_deadlines.pop(broker_name, None)
-        if not self._in_round:  # the end of a round looks itself
+        if not self._in_round:  # otherwise the end of the round schedules the next one
             self._sleep(BROKER_AWAY_S)
 
     def broker_back(self) -> None:
-        """Share out again soon; a round that goes on needs no other one, and may itself have made the connection."""
+        """Start a round soon, unless one is running: that one may itself have made the connection."""
         self._failed_rounds = 0
         if not self._in_round:
             self.wake()
 
     async def run(self) -> None:
-        """Share out until cancelled."""
+        """Run rounds until cancelled."""
         clock, period = self._member.instance.world.clock, self._member.settings.rebalance_every_s
         while True:
             self._due.clear()
@@ -131,7 +136,7 @@ class Rebalancer:
             if done:
                 self.balanced.set()
             if self._member.deliveries.refused is not None:
-                self.balanced.set()  # nobody need wait for it
+                self.balanced.set()  # end waits for the first rebalance
                 return
             pause = period if done else min(period, RETRY_S * 2 ** min(8, self._failed_rounds))
             if any(pq.unconfirmed for pq in self._member.process_queues.values()):
@@ -141,13 +146,13 @@ class Rebalancer:
             await self._due.wait()
 
     def _sleep(self, seconds: float) -> None:
-        """Have the next round begin in *seconds*, unless something wakes it before."""
+        """Start the next round in *seconds*, unless `wake` starts it earlier."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._member.instance.world.clock.call_later(max(0.0, seconds), self._due.set)
 
     async def rebalance(self) -> bool:
-        """One round. False where a topic has no route, or queues could not be had yet."""
+        """Run one round. Return False if a topic has no route, or queues could not be taken yet."""
         now = self._member.instance.world.clock.monotonic()
         for name in [name for name, until in self._return_deadlines.items() if now >= until]:
             self._stop_waiting_for(name)
@@ -176,28 +181,31 @@ class Rebalancer:
         return done
 
     async def _guarded(self, topic: str, work: Awaitable[T]) -> T | None:
-        """What *work* gives; None where it cannot be done now, which is logged."""
+        """Return the result of *work*; None if it fails now, which is logged."""
         try:
             return await work
         except NoRoute as problem:
             logger.debug("rebalance of %s: %s", self._member.group, problem)
         except GantryError as problem:
             if isinstance(problem, AccessDenied) and not self.balanced.is_set() and not self._member.process_queues:
-                self._member.deliveries.refuse(problem)  # it was never let in
+                self._member.deliveries.refuse(problem)  # access was never granted
             self._member.instance.outages.failed(f"rebalance of {self._member.group}, topic {topic}", problem)
-        except Exception:  # such as of an allocation strategy; the next round tries again
+        except Exception:  # such as from an allocation strategy; the next round tries again
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
         return None
 
     async def _allocate_topic(self, topic: str, gone: list[MessageQueue]) -> _TopicAllocation:
-        """What of *topic* is ours; what is not is given up, all topics at once, as others wait for it."""
+        """Determine the queues of this member in *topic*, and give up the others.
+
+        All topics give up their queues at the same time, because other members wait for them.
+        """
         member = self._member
         queues = sorted(await member.instance.routes.readable_queues(topic))
         others = False
         own = set(queues)
         if not member.settings.broadcasting:
             ids = sorted(await self._member_ids(topic, queues))
-            if member.instance.client_id not in ids:  # its broker has not heard of us
+            if member.instance.client_id not in ids:  # the broker has not received our heartbeat
                 member.instance.registration.heartbeat_now()
                 return _TopicAllocation(topic, [], False, False)
             others = len(set(ids)) > 1
@@ -210,9 +218,9 @@ class Rebalancer:
         for pq in current:
             idle = now - pq.last_pull_s > IDLE_S and not (pq.pull_blocked or member.is_paused(pq.queue))
             if pq.unconfirmed:
-                pq.delivery_paused = True  # its broker is back
+                pq.delivery_paused = True  # the broker is reconnected
             elif pq.queue in own and idle:
-                logger.warning("%s was not pulled for %g s; it is taken anew", pq.queue, IDLE_S)
+                logger.warning("%s was not pulled for %g s; it is taken again", pq.queue, IDLE_S)
                 await self.give_up(pq)
         wanted = [
             queue for queue in sorted(own) if (again := member.process_queues.get(queue)) is None or again.unconfirmed
@@ -220,9 +228,9 @@ class Rebalancer:
         return _TopicAllocation(topic, wanted, others, all(gave))
 
     async def _wait_others_released(self, shares: list[_TopicAllocation]) -> bool:
-        """Wait until others gave up what is to be taken from them.
+        """Wait until other members have given up the queues that this member takes.
 
-        False: the members changed, a broker was lost, or the member is paused.
+        Return False if the members changed, a broker was lost, or the member is paused.
         """
         member = self._member
         if member.locking or not any(share.wanted and share.others for share in shares):
@@ -234,7 +242,10 @@ class Rebalancer:
         )
 
     def _allocated_queues(self, queues: list[MessageQueue], ids: list[str]) -> set[MessageQueue]:
-        """Those of *queues* that are this member's; strategies see the names that all members see."""
+        """Return the queues that the strategy assigns to this member.
+
+        Strategies get names that include the namespace, as all members of the group do.
+        """
         member = self._member
         instance = member.instance
         instance_name = {
@@ -260,13 +271,13 @@ class Rebalancer:
             elif not isinstance(queue, ClientError) or isinstance(queue, AccessDenied):
                 raise queue
             else:
-                member.instance.outages.failed(f"asking where {member.group} begins", queue)
+                member.instance.outages.failed(f"reading the start offset of {member.group}", queue)
         return all((pq := member.process_queues.get(queue)) is not None and not pq.unconfirmed for queue in wanted)
 
     async def _take_or_confirm(self, queue: MessageQueue) -> MessageQueue | None:
-        """`take`, or go on with a queue that was cut off, unless another member has taken it meanwhile.
+        """Take *queue*, or confirm it if it is unconfirmed and no other member has taken it meanwhile.
 
-        Returns None for one that goes on, or must wait for a message in hand (orderly). Raises ClientError: as `take`.
+        Return None if it was confirmed, or must wait for an in-flight message (orderly). Raises as `take_queue`.
         """
         member = self._member
         pq = member.process_queues.get(queue)
@@ -279,7 +290,12 @@ class Rebalancer:
             pq.confirm(member.instance.world.clock.monotonic())
             member.deliveries.offer(pq)
             return None
-        logger.info("%s went on at %d of %s while its broker was away from here", member.group, moved, queue)
+        logger.info(
+            "another member of %s continued at %d of %s during an outage",
+            member.group,
+            moved,
+            queue,
+        )
         await self._wait_finished(pq, member.instance.world.clock.monotonic() + FINISH_S)
         if pq.dropped or (member.locking and pq.in_flight_since):
             return None
@@ -288,7 +304,11 @@ class Rebalancer:
         return await self.take_queue(queue)
 
     async def take_queue(self, queue: MessageQueue) -> MessageQueue:
-        """Hold *queue* from now on, and begin to pull it. Raises ClientError: the brokers do not say where."""
+        """Create the process queue of *queue* and start to pull it.
+
+        Raises:
+            ClientError: the brokers do not return the start offset.
+        """
         member = self._member
         offset = await self.first_offset(queue)
         pq = ProcessQueue(queue, offset, member.instance.world.clock.monotonic())
@@ -300,7 +320,11 @@ class Rebalancer:
         return queue
 
     async def first_offset(self, queue: MessageQueue) -> int:
-        """Where this group goes on in *queue*, or begins. Raises ClientError: the brokers do not say."""
+        """Return the stored offset of the group in *queue*, or the offset at which a new group begins.
+
+        Raises:
+            ClientError: the brokers do not return it.
+        """
         member, start = self._member, self._member.settings.consume_from
         stored = await member.offset_store.read(queue)
         if stored is not None and stored >= 0:
@@ -313,7 +337,7 @@ class Rebalancer:
         return await member.offsets.offset_for_timestamp(queue, start)
 
     async def give_up(self, pq: ProcessQueue, *, grace_s: float = FINISH_S) -> bool:
-        """Store the progress of a queue and forget it. False: a message in hand must be waited for (orderly)."""
+        """Store the offset of a queue and drop it. Return False if an in-flight message must finish first (orderly)."""
         member = self._member
         pq.drop()
         deadline = member.instance.world.clock.monotonic() + grace_s
@@ -330,7 +354,7 @@ class Rebalancer:
         return True
 
     async def store(self, pq: ProcessQueue) -> None:
-        """Store the progress of a queue, unless it was cut off and another member may be beyond it by now."""
+        """Store the offset of a queue, unless it is unconfirmed and another member may have advanced further."""
         member = self._member
         if pq.unconfirmed:
             try:
@@ -356,7 +380,10 @@ class Rebalancer:
         return pq.locked_s is None or now - pq.locked_s > FORCED_UNLOCK_S
 
     async def _member_ids(self, topic: str, queues: Iterable[MessageQueue]) -> list[str]:
-        """Client ids of the group: those that one of the topic's brokers knows, and those that may come back to it."""
+        """Return the client ids of the group.
+
+        These are the members that one broker of the topic knows, plus members expected to return to it.
+        """
         instance, group = self._member.instance, self._member.group
         names = sorted({queue.broker_name for queue in queues})
         name = names[instance.world.random.randrange(len(names))]
@@ -366,18 +393,18 @@ class Rebalancer:
         try:
             reply = await instance.rpc.call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
         except BrokerRefused as refusal:
-            if refusal.response_code == ResponseCode.SYSTEM_ERROR:  # it does not know the group yet
+            if refusal.response_code == ResponseCode.SYSTEM_ERROR:  # the broker does not know the group yet
                 return []
             raise
         found = loads(reply.payload)
         return self._with_returning(name, {str(each) for each in found.get("consumerIdList") or ()})
 
     def _with_returning(self, broker_name: str, ids: set[str]) -> list[str]:
-        """*ids* of a broker, and the members that it knew before it was away, for as long as they are waited for."""
+        """Return *ids* of a broker, plus members known before it was disconnected, while they still count."""
         returning = self._returning.get(broker_name)
         if returning is None:
             for others in self._returning.values():
-                others &= ids  # those that left meanwhile
+                others &= ids  # drop members that left meanwhile
         elif self._member.instance.client_id in ids:
             self._return_deadlines.setdefault(
                 broker_name, self._member.instance.world.clock.monotonic() + MEMBER_RETURN_S

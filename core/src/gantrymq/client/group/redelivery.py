@@ -1,9 +1,9 @@
-"""What becomes of a message that was not consumed.
+"""Redelivery of messages that were not consumed.
 
-    clustering      sent back to its broker, which delivers it again after a while, or keeps it as a dead letter; where
-                    that fails a copy is sent to the group's retry topic; where that fails too it is tried here again
+    clustering      sent back to the broker, which delivers it again after a delay, or stores it as a dead letter; if
+                    that fails, a copy is sent to the retry topic of the group; if that fails too, it is retried here
     broadcasting    logged
-    orderly         tried here again, before all others of its queue; after `tries` a dead letter
+    orderly         retried here, before all other messages of its queue; after `tries` a dead letter
 
 Source: apache/rocketmq client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack),
 ConsumeMessageConcurrentlyService.java (processConsumeResult), ConsumeMessageOrderlyService.java (checkReconsumeTimes).
@@ -38,17 +38,17 @@ logger = logging.getLogger("gantrymq.client")
 
 LOCAL_RETRY_S: Final = 5.0
 _INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
-_FIRST_LEVEL: Final = 3  # of the delay of a copy that the client sends, more with each try
+_FIRST_LEVEL: Final = 3  # delay level of the first copy that the client sends; one more with each try
 _TIMED_OUT_LEVEL: Final = 3
 _RECONSUME_TIME: Final = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
 
 
 class ReconsumeLater(Exception):
-    """Raised by a handler: deliver the message again after the delay of *delay_level*.
+    """Raised by a handler to have the message delivered again after the delay of *delay_level*.
 
-    0 leaves the delay to the broker (10 s, 30 s, 1 min, ... with each try), below 0 makes it a dead letter at once.
-    In orderly mode the queue waits for ``suspend_s`` in either case. Any other exception is as level 0, but for
+    0 leaves the delay to the broker (10 s, 30 s, 1 min, ... with each try); below 0 makes it a dead letter at once. In
+    orderly mode the queue waits for ``suspend_s`` in either case. Any other exception acts as level 0, except
     KeyboardInterrupt and SystemExit, which end `Consumer.run`.
     """
 
@@ -60,7 +60,7 @@ class ReconsumeLater(Exception):
 
 
 class Redelivery:
-    """Belongs to one consumer."""
+    """Redelivers the failed messages of one consumer."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Redelivery:
         deliveries: DeliveryQueue,
         unit_mode: bool = False,
     ) -> None:
-        """Messages to be tried here again go back to *handing*."""
+        """Create the redelivery of one consumer; messages to be retried here are offered to *deliveries*."""
         self._instance = instance
         self._group = group
         self._settings = settings
@@ -79,11 +79,11 @@ class Redelivery:
         self._sending = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Send no more messages."""
         self._sending.end()
 
     async def failed(self, pq: ProcessQueue, message: ReceivedMessage, level: int) -> None:
-        """One message of *held* was not consumed. Nothing is raised; nothing is done once the queue was given up."""
+        """Redeliver a message of *pq*. Raises nothing; does nothing once the queue was given up."""
         if pq.dropped or not pq.holds(message):
             return
         if self._settings.orderly:
@@ -98,7 +98,7 @@ class Redelivery:
             self._instance.world.clock.call_later(LOCAL_RETRY_S, lambda: self._retry_here(pq, message))
 
     async def timed_out(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
-        """One message was in hand for too long: let the broker deliver it again, perhaps to another member."""
+        """Send back a message that exceeded the consume timeout; the broker may deliver it to another member."""
         if await self._send_back(message, _TIMED_OUT_LEVEL):
             pq.finish([message])
 
@@ -118,7 +118,7 @@ class Redelivery:
         self._instance.world.clock.call_later(self._settings.suspend_s, lambda: self._retry_here(pq, message))
 
     async def _send_back(self, message: ReceivedMessage, level: int) -> bool:
-        """Let the broker store it again; done by a copy of ours where it does not. False: neither worked."""
+        """Send the message back to its broker, or a copy if that fails. Return False if both fail."""
         header = ConsumerSendMsgBackRequest(
             offset=message.log_offset,
             group=self._group,
@@ -138,7 +138,7 @@ class Redelivery:
         return True
 
     async def _send_copy(self, message: ReceivedMessage) -> bool:
-        """Send a copy to the group's retry topic, where the broker counts tries as with one sent back."""
+        """Send a copy to the retry topic of the group, where the broker counts tries as for messages sent back."""
         if message.body_problem:
             return False
         copy = retry_copy(message, self._group, self._settings.tries)
@@ -152,7 +152,7 @@ class Redelivery:
 
 
 def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
-    """What goes to the retry topic in place of *message*."""
+    """Return the copy of *message* that is sent to the retry topic."""
     own, found = split_properties(message.properties)
     found.pop(names.TRAN_MSG, None)
     found.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
@@ -164,4 +164,4 @@ def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
 
 
 def _ignore_oneway() -> None:
-    """Nothing is sent without an answer."""
+    """Do nothing: no oneway messages are sent."""

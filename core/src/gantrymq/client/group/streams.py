@@ -1,4 +1,4 @@
-"""Messages of a group as an ``async for`` gets them."""
+"""Async iterators over the messages of a group."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ T = TypeVar("T")
 
 
 class _DeliveryIterator(Generic[T]):
-    """Asking for the next message acknowledges the one before; a loop that is left gives its message back.
+    """Requesting the next message acknowledges the one before; a loop that is left gives its message back.
 
-    Nobody tells an iterator that its loop was left: it notices when it is forgotten, at once in CPython.
+    An iterator is not notified when its loop is left: it gives messages back when it is garbage collected, which in
+    CPython happens at once.
     """
 
     _batch = False
@@ -27,23 +28,23 @@ class _DeliveryIterator(Generic[T]):
     def __init__(
         self, member: GroupMember, in_flight: InFlight, max_count: int, unacked: UnackedMessages | None
     ) -> None:
-        """Up to *most* messages at a time; with *kept* the application acknowledges them."""
+        """Return up to *max_count* messages at a time; with *unacked* the application acknowledges them."""
         self._deliveries = member.deliveries
         self._holder = in_flight.new_holder(batch=self._batch)
         self._max_count = max_count
         self._unacked = unacked
 
     def for_threads(self) -> None:
-        """Its messages are consumed by a thread, each call of which is a task of its own."""
+        """Mark messages as consumed by another thread, each call of which is a separate task."""
         self._holder.in_task = False
 
     def bind_to_task(self, task: asyncio.Task[Any]) -> None:
-        """What is in hand now is in that of *task*, instead of the one that asked for it; `close` waits for it."""
+        """Make *task* the owner of the in-flight messages instead of the requesting task; `close` waits for it."""
         if self._holder.delivery is not None:
             self._holder.task = task
 
     def _next_now(self) -> list[ReceivedMessage] | None:
-        """The next messages, None where nothing waits; what was in hand is consumed."""
+        """Finish the in-flight messages as consumed and return the next ones, or None if no message waits."""
         holder = self._holder
         if holder.delivery is not None:
             holder.done()
@@ -68,7 +69,7 @@ class _DeliveryIterator(Generic[T]):
 
 
 class MessageIterator(_DeliveryIterator[ReceivedMessage]):
-    """One by one."""
+    """Single messages."""
 
     def __aiter__(self) -> MessageIterator:
         return self
@@ -78,7 +79,7 @@ class MessageIterator(_DeliveryIterator[ReceivedMessage]):
 
 
 class BatchIterator(_DeliveryIterator[list[ReceivedMessage]]):
-    """Several of one queue at a time."""
+    """Lists of messages of one queue."""
 
     _batch = True
 
@@ -90,20 +91,22 @@ class BatchIterator(_DeliveryIterator[list[ReceivedMessage]]):
 
 
 class Chunks(_DeliveryIterator[list[ReceivedMessage]]):
-    """For a loop of another thread: several of one queue at a time, acknowledged as if they came one by one.
+    """Lists of messages of one queue for a loop in another thread, acknowledged as if delivered one by one.
 
-    How many of all it got are consumed is counted from the beginning, so that it may be said twice.
+    Consumed messages are counted from the start, so that a count may be reported twice.
     """
 
     def __init__(self, member: GroupMember, in_flight: InFlight) -> None:
-        """Acknowledges by itself. Where hooks look on, messages come one by one indeed."""
+        """Create the iterator. With hooks, messages are delivered one by one."""
         super().__init__(member, in_flight, 1, None)
         self.for_threads()
         self._hooked = in_flight.hooked
         self._settled = 0
 
     async def next_chunk(self, consumed: int, max_count: int) -> list[ReceivedMessage]:
-        """Up to *most* messages; *consumed* of those before are consumed, the rest waits again.
+        """Return up to *max_count* messages.
+
+        *consumed* is the number of messages consumed since the start; the others are given back.
 
         Raises:
             StopAsyncIteration: the consumer is closed.
@@ -114,12 +117,12 @@ class Chunks(_DeliveryIterator[list[ReceivedMessage]]):
         return self._next_now() or await self._next()
 
     def keep_first(self, consumed: int) -> None:
-        """As `settle`; the first of the others stays in hand, and the rest waits again."""
+        """Finish messages as `settle`, keep the first of the others in flight, and give the rest back."""
         self.settle(consumed)
         self._holder.keep_first(1)
 
     def settle(self, consumed: int) -> None:
-        """*consumed* messages since the beginning are consumed."""
+        """Finish messages as consumed, *consumed* of them since the start."""
         if consumed > self._settled:
             self._holder.done(consumed - self._settled)
             self._settled = consumed

@@ -1,4 +1,4 @@
-"""Messages in the hand of an application that acknowledges them itself (``auto_ack=False``)."""
+"""Delivered messages that the application acknowledges itself (``auto_ack=False``)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _Key = tuple[str, int, int]  # broker, offset in its log, offset in the queue
 
 
 class UnackedMessages:
-    """Belongs to one consumer. What is taken out is put back, or settled, by whoever took it."""
+    """Unacknowledged messages of one consumer. A caller of `pop` must settle the message or `restore` it."""
 
     def __init__(self, member: GroupMember, hooks: ConsumeHookCaller | None) -> None:
-        """Of queues that *member* holds; *hooks* are told what becomes of each message."""
+        """Create the table for process queues of *member*; *hooks* are called with the outcome of each message."""
         self._member = member
         self._queues: dict[_Key, ProcessQueue] = {}
         self._messages: dict[ProcessQueue, dict[int, ReceivedMessage]] = {}  # by offset
         self._unsettled = None if hooks is None else UnsettledMessages(hooks)
 
     def add(self, delivery: Delivery) -> None:
-        """The application has them; those of queues that are another member's since are forgotten."""
+        """Add delivered messages, and drop those of queues that were given up."""
         if delivery.process_queue not in self._messages:
             self._drop_stale()
         for message in delivery.messages:
@@ -39,7 +39,7 @@ class UnackedMessages:
             )
 
     def pop(self, message: ReceivedMessage) -> ProcessQueue | None:
-        """The queue that *message* is of, for one caller; None where it is not kept, or another member's by now."""
+        """Remove *message* and return its process queue; None if it is not here, or its queue was given up."""
         pq = self._queues.pop(_key(message), None)
         if pq is None:
             return None
@@ -47,24 +47,24 @@ class UnackedMessages:
         return None if self._is_stale(pq) else pq
 
     def restore(self, pq: ProcessQueue, message: ReceivedMessage) -> None:
-        """What was taken is kept again."""
+        """Put a removed message back."""
         self._put(pq, message)
 
     def settle(self, message: ReceivedMessage, outcome: ConsumeOutcome) -> None:
-        """What became of *message*, for hooks; harmless when repeated."""
+        """Report the outcome of *message* to hooks; later calls for the same message do nothing."""
         if self._unsettled is not None:
             self._unsettled.settled(_key(message), outcome)
 
     def processing(self, messages: Iterable[ReceivedMessage]) -> AbstractContextManager[None]:
-        """Around the processing of *messages*, for hooks."""
+        """Return a context manager for the processing of *messages*, for hooks."""
         return nullcontext() if self._unsettled is None else self._unsettled.processing(map(_key, messages))
 
     def get(self, pq: ProcessQueue, offset: int) -> ReceivedMessage | None:
-        """The message of *held* at *offset*, if it is kept."""
+        """Return the message of *pq* at *offset*, None if it is not here."""
         return self._messages.get(pq, {}).get(offset)
 
     def close(self) -> None:
-        """The application acknowledges nothing any more."""
+        """Report the remaining messages to hooks as given back."""
         if self._unsettled is not None:
             self._unsettled.keep_only(())
 
