@@ -349,7 +349,7 @@ def test_renewals_end_with_their_time(caplog):
 
     with caplog.at_level(logging.WARNING, "gantrymq.client"):
         simulate_cluster(work)
-    assert "is not done after" in caplog.text
+    assert "is not finished after" in caplog.text
 
 
 def test_a_message_is_acknowledged_while_it_is_renewed():
@@ -555,7 +555,7 @@ def test_what_was_not_popped_is_not_acknowledged():
             with pytest.raises(ClientError, match=r"was not popped: it has no receipt \(POP_CK\)"):
                 await consumer.ack(message)
             message.properties[POP_CK] = "1 2 3"
-            with pytest.raises(ClientError, match="'1 2 3' is no receipt of a popped message"):
+            with pytest.raises(ClientError, match="'1 2 3' is not a receipt of a popped message"):
                 await consumer.ack(message)
 
     simulate_cluster(work)
@@ -565,9 +565,9 @@ def test_a_broker_without_pop_is_named_in_one_sentence():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         async with pops(cluster) as consumer:
-            with pytest.raises(ClientError, match=r"broker broker-a \(.*\) serves no pop: .*gantrymq-pop; "):
+            with pytest.raises(ClientError, match=r"broker broker-a \(.*\) does not support pop: .*gantrymq-pop; "):
                 await consumer.pop()
-            with pytest.raises(ClientError, match="serves no pop"):
+            with pytest.raises(ClientError, match="does not support pop"):
                 async for _ in consumer:
                     raise AssertionError
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.interop
 OURS = "0.1.0"  # a version as well, so that all servers share a row of the page
 SERVERS = [OURS, "5.3.3", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.9.7", "5.5.0"))]
 TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
-NO_POP = "serves no pop: RocketMQ does from 5.0 on"
+NO_POP = "does not support pop: RocketMQ does from 5.0 on"
 
 
 class Ran(NamedTuple):

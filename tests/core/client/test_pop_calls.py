@@ -137,7 +137,7 @@ def test_an_answer_that_does_not_say_where_its_messages_lie(simulate, cluster, r
             c.brokers["a"].answers[POP] = answer(
                 record(queue_id=1, queue_offset=4), startOffsetInfo=starts, msgOffsetInfo=offsets
             )
-            with pytest.raises(AnswerUnreadable, match="a:10911 to a pop does not say where its messages lie"):
+            with pytest.raises(AnswerUnreadable, match="a:10911 to a pop lacks the offsets of its messages"):
                 await pops.pop()
 
     simulate(work)
@@ -238,7 +238,9 @@ def test_what_the_broker_refuses_is_raised(simulate, cluster, record):
             with pytest.raises(BrokerRefused, match="a:10911 answered code 16: not readable"):
                 await pops.pop()
             broker.answers[POP] = Command(3, remark="request type 200050 not supported")
-            with pytest.raises(ClientError, match=r"broker a \(a:10911\) serves no pop: RocketMQ does from 5.0 on"):
+            with pytest.raises(
+                ClientError, match=r"broker a \(a:10911\) does not support pop: RocketMQ does from 5.0 on"
+            ):
                 await pops.pop()
             broker.answers[POP] = answer(record(), startOffsetInfo="0 0 0", msgOffsetInfo="0 0 0")
             (message,) = await pops.pop()
@@ -390,7 +392,7 @@ def test_texts_of_receipts():
     assert receipt._replace(kind="2").topic("T", "G") == "%RETRY%G+T"
     assert receipt._replace(kind="0").topic("T", "G") == "T"
     for wrong in ("", "10 1700 60000 3 1 a 2", "x 1700 60000 3 1 a 2 12", "10 1700 60000 3 9 a 2 12"):
-        with pytest.raises(ClientError, match="is no receipt of a popped message"):
+        with pytest.raises(ClientError, match="is not a receipt of a popped message"):
             read_receipt(wrong)
     with pytest.raises(AnswerUnreadable):
         ReceiptHandles("0", None, None, "a:1", ())

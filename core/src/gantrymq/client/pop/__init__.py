@@ -1,9 +1,9 @@
-"""Pop: brokers hand messages out one by one, hide them for a while, and give back what was not acknowledged.
+"""Pop consumption: brokers deliver single messages, hide them for a while, and deliver unacknowledged ones again.
 
-receipts  what a consumer shows to acknowledge a message, made of a pop's answer
-calls     the requests: pop, acknowledge, change the invisible time
-keeping   messages in hand: acknowledged together, renewed
-loops     `async for`
-run       pops under way, and what they brought
-consumer  the consumer itself
+receipts    receipts, with which messages are acknowledged; built from the response of a pop
+calls       requests: pop, acknowledge, change the invisible time
+ack_buffer  in-flight messages: batched acknowledgements, renewals
+iterator    `async for`
+run         state of a started consumer
+consumer    the public consumer class
 """

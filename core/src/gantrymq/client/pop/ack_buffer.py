@@ -1,8 +1,8 @@
-"""Messages that were popped and are not done with: acknowledged together, kept invisible by renewals.
+"""In-flight popped messages: batched acknowledgements, and renewals of the invisible time.
 
-Acknowledgements gather while one request is under way, and the next one carries them all; one that fails because a
-broker is away is tried again every second until its message comes back anyway. A renewal begins when half of the
-invisible time is over. Whoever acknowledges a message waits for its renewal, which gives it another receipt.
+Acknowledgements are collected while a request is in progress, and sent together in the next one. If a broker is
+disconnected, they are retried every second until the invisible time of the message ends. A renewal starts after half of
+the invisible time. An acknowledgement waits for a running renewal of the message, because it changes the receipt.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["AckBuffer", "InvisibleTimeRenewals", "Key", "key_of"]
 
 logger = logging.getLogger("gantrymq.client")
 
-Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: the same with every receipt of a message
+Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: equal for all receipts of a message
 
 Job = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 _MAX_ACKS: Final = 1000
-_CHECKS: Final = 4  # for messages to renew, in one invisible time
+_CHECKS: Final = 4  # checks for messages to renew, per invisible time
 
 
 def key_of(message: ReceivedMessage) -> Key:
-    """Raises ClientError: it was not popped."""
+    """Return the key of a popped message. Raises ClientError: the message was not popped."""
     receipt = receipt_of(message)
     return receipt.kind, receipt.broker_name, receipt.queue_id, receipt.queue_offset
 
@@ -45,12 +45,12 @@ def key_of(message: ReceivedMessage) -> Key:
 class _Renewed:
     message: ReceivedMessage
     since_s: float
-    until_s: float  # when it comes back
+    until_s: float  # end of the invisible time
     renewing: asyncio.Task[None] | None = None
 
 
 class InvisibleTimeRenewals:
-    """Of one consumer; does nothing where *renew_for_s* is None."""
+    """Renewals of one consumer; does nothing if *renew_for_s* is None."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class InvisibleTimeRenewals:
         invisible_s: float,
         renew_for_s: float | None,
     ) -> None:
-        """Messages are kept for *renew_for_s* seconds, *invisible_s* at a time."""
+        """Keep messages invisible for *renew_for_s* seconds, *invisible_s* seconds per renewal."""
         self._outages = outages
         self._calls = calls
         self._clock = clock
@@ -71,7 +71,7 @@ class InvisibleTimeRenewals:
         self._renewed: dict[Key, _Renewed] = {}
 
     def add(self, messages: Iterable[ReceivedMessage], until_s: float) -> None:
-        """Keep *messages*, which are invisible until *until_s*."""
+        """Renew *messages*, which are invisible until *until_s*."""
         if self._renew_for_s is None:
             return
         now = self._clock.monotonic()
@@ -79,7 +79,7 @@ class InvisibleTimeRenewals:
             self._renewed[key_of(message)] = _Renewed(message, now, until_s)
 
     async def remove(self, message: ReceivedMessage) -> None:
-        """Renew it no more; its receipt is the last one when this returns."""
+        """Stop renewing *message*; on return its receipt is final."""
         entry = self._renewed.pop(key_of(message), None)
         if entry is not None and entry.renewing is not None:
             await asyncio.wait((entry.renewing,))
@@ -87,12 +87,12 @@ class InvisibleTimeRenewals:
                 message.properties[POP_CK] = entry.message.properties[POP_CK]
 
     def until_s(self, message: ReceivedMessage, else_s: float) -> float:
-        """When it comes back: *else_s*, or later if it was renewed."""
+        """Return the end of the invisible time: *else_s*, or later after a renewal."""
         entry = self._renewed.get(key_of(message))
         return else_s if entry is None else entry.until_s
 
     async def run(self) -> None:
-        """Renew until cancelled."""
+        """Renew messages until cancelled."""
         while True:
             await self._clock.sleep(self._invisible_s / _CHECKS)
             now = self._clock.monotonic()
@@ -102,7 +102,7 @@ class InvisibleTimeRenewals:
                 if now >= entry.until_s or now - entry.since_s >= (self._renew_for_s or 0):
                     del self._renewed[key]
                     logger.warning(
-                        "message %s is not done after %g s and comes again",
+                        "message %s is not finished after %g s and is delivered again",
                         entry.message.message_id,
                         now - entry.since_s,
                     )
@@ -123,7 +123,7 @@ class InvisibleTimeRenewals:
 
 
 class AckBuffer:
-    """Of one consumer's loops."""
+    """Collects the acknowledgements of one consumer's loops."""
 
     def __init__(
         self,
@@ -134,24 +134,24 @@ class AckBuffer:
         outages: Outages,
         invisible_s: float,
     ) -> None:
-        """A message that cannot be acknowledged is given up after *invisible_s* seconds."""
+        """Create the buffer; a message that cannot be acknowledged within *invisible_s* seconds is dropped."""
         self._outages = outages
         self._calls = calls
         self._renewals = renewals
         self._clock = clock
         self._job = job
         self._invisible_s = invisible_s
-        self._waiting: list[tuple[ReceivedMessage, float]] = []  # and when it was added
+        self._waiting: list[tuple[ReceivedMessage, float]] = []  # with the time of `add`
         self._sending: asyncio.Task[None] | None = None
 
     def add(self, message: ReceivedMessage) -> None:
-        """*message* need not come back; its broker is told soon."""
+        """Acknowledge *message* soon."""
         self._waiting.append((message, self._clock.monotonic()))
         if self._sending is None:
             self._sending = self._job(self._send())
 
     async def close(self) -> None:
-        """Tell what was added, trying once more."""
+        """Send the remaining acknowledgements, without further retries."""
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
@@ -177,7 +177,7 @@ class AckBuffer:
             self._sending = None
 
     async def _send_some(self) -> None:
-        """Tell what waits; it waits on where this raises, or is cancelled."""
+        """Send the waiting acknowledgements; they stay in the buffer if this raises or is cancelled."""
         these = self._waiting[:_MAX_ACKS]
         for message, _ in these:
             await self._renewals.remove(message)
@@ -188,4 +188,4 @@ class AckBuffer:
         if lost:
             first = lost[0][0]
             logger.info("%d messages, %s first, were not acknowledged: %s", len(lost), first.message_id, problem)
-            self._outages.failed(f"acknowledging popped messages of {first.topic}, which come again", problem)
+            self._outages.failed(f"acknowledging popped messages of {first.topic}, which are delivered again", problem)

@@ -1,8 +1,8 @@
-"""The requests of a pop consumer. Brokers below 5.0, and those of ours without gantrymq-pop, do not serve them.
+"""Requests of a pop consumer. Not supported by brokers below 5.0, nor by GantryMQ brokers without gantrymq-pop.
 
-    200050  pop                      to the master of a broker name; held for the poll time where there is nothing
-    200051  acknowledge one
-    200151  acknowledge several      of one broker in one request; one by one where the broker does not know it
+    200050  pop                         to the master; the broker suspends it for the poll time without messages
+    200051  acknowledge one message
+    200151  acknowledge several         messages of one broker; one by one if the broker does not support it
     200053  change an invisible time
 
 Source: apache/rocketmq client/.../impl/MQClientAPIImpl.java (popMessageAsync, ackMessageAsync, batchAckMessageAsync,
@@ -34,7 +34,7 @@ from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 
 __all__ = ["PopCalls", "PopParameters", "PopResult"]
 
-POP_TIMEOUT_S: Final = 10.0  # beyond the poll time
+POP_TIMEOUT_S: Final = 10.0  # in addition to the poll time
 _ALL_QUEUES: Final = "-1"
 _NOT_FOUND: Final = 19
 _POLLING_FULL: Final = 209
@@ -45,7 +45,7 @@ _ORDERED: Final = 999  # reviveQueueId of pops in order
 
 @header_of(RequestCode.POP_MESSAGE)
 class PopMessageResponse(Header):
-    """What is said beside the records."""
+    """Header of a pop response."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -58,7 +58,7 @@ class PopMessageResponse(Header):
 
 @header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
 class ChangeInvisibleTimeResponse(Header):
-    """What a new receipt is made of."""
+    """Fields of the new receipt."""
 
     pop_time: Int64
     invisible_time: Int64
@@ -67,40 +67,43 @@ class ChangeInvisibleTimeResponse(Header):
 
 @attrs.frozen
 class PopParameters:
-    """What is asked for."""
+    """Parameters of a pop request."""
 
     max_count: int
     invisible_ms: int
-    poll_ms: int  # how long the broker may hold the pop
-    from_first: bool  # where a new group begins
+    poll_ms: int  # how long the broker may suspend the pop
+    from_first: bool  # a new group starts at the first message of each queue
     orderly: bool = False
-    check_crcs: bool = False  # as for `decoding.received_from`
-    attempt_id: str | None = None  # of a pop in order that is asked again
+    check_crcs: bool = False  # as in `decoding.decode_messages`
+    attempt_id: str | None = None  # of an ordered pop that is repeated
 
 
 @attrs.frozen
 class PopResult:
-    """What one pop brought."""
+    """Result of one pop."""
 
     messages: tuple[ReceivedMessage, ...]
-    unwanted: tuple[ReceivedMessage, ...] = ()  # of other tags with the same hash: to be acknowledged
-    full: bool = False  # as many pops wait at the broker as may
+    unwanted: tuple[ReceivedMessage, ...] = ()  # other tags with the same hash code; to be acknowledged
+    full: bool = False  # the broker has reached its limit of waiting pops
 
 
 class PopCalls:
-    """Those of one group about one topic. Every method raises `NoRoute` where a broker has no master, `BrokerRefused`
-    with its code, and ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
+    """Requests of one group for one topic.
+
+    Every method raises `NoRoute` if a broker has no master, `BrokerRefused` with the response code, and ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     def __init__(self, instance: ClientInstance, group: str, wanted: Subscription) -> None:
-        """Over the connections of *instance*."""
+        """Send requests over the connections of *instance*."""
         self._instance = instance
         self._group = group
         self._wanted = wanted
         self._tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
-        self._no_batch_ack = set[str]()  # addresses that do not know 200151
+        self._no_batch_ack = set[str]()  # addresses of brokers that do not support 200151
 
     async def pop(self, broker_name: str, parameters: PopParameters) -> PopResult:
-        """Messages of any queue of the topic at one broker, each with its receipt as POP_CK."""
+        """Pop messages of any queue of the topic at one broker; each has its receipt as POP_CK."""
         address = await self._master(broker_name)
         ext = {
             "consumerGroup": self._group,
@@ -124,8 +127,8 @@ class PopCalls:
             return PopResult((), full=reply.code == _POLLING_FULL)
         if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             raise ClientError(
-                f"broker {broker_name} ({address}) serves no pop: RocketMQ does from 5.0 on, and GantryMQ with the "
-                "plugin gantrymq-pop; consume with client.consumer() or client.lite_pull() there"
+                f"broker {broker_name} ({address}) does not support pop: RocketMQ does from 5.0 on, and GantryMQ with "
+                "the plugin gantrymq-pop; consume with client.consumer() or client.lite_pull() instead"
             )
         if reply.code != ResponseCode.SUCCESS:
             raise refused(reply, address)
@@ -158,7 +161,7 @@ class PopCalls:
         )
 
     async def ack(self, receipts: Sequence[Receipt]) -> None:
-        """These messages need not come back."""
+        """Acknowledge messages."""
         of_broker: defaultdict[str, list[Receipt]] = defaultdict(list)
         for receipt in receipts:
             of_broker[receipt.broker_name].append(receipt)
@@ -179,7 +182,7 @@ class PopCalls:
             _check(await self._instance.rpc.send(address, request, CALL_TIMEOUT_S), address)
 
     def _batch(self, receipts: Iterable[Receipt]) -> list[dict[str, Any]]:
-        """One entry for what each pop read of each queue, its messages as bits from startOffset on."""
+        """Return one entry for each pop and queue, with its messages as bits counted from startOffset."""
         of_pop: defaultdict[Receipt, set[int]] = defaultdict(set)
         for receipt in receipts:
             of_pop[receipt._replace(queue_offset=receipt.start_offset)].add(receipt.queue_offset - receipt.start_offset)
@@ -199,7 +202,7 @@ class PopCalls:
         ]
 
     async def change(self, receipt: Receipt, invisible_ms: int) -> Receipt:
-        """A message comes back in *invisible_ms* from now on; returns the receipt that counts then."""
+        """Set the invisible time of a message, counted from now. Return its new receipt."""
         address = await self._master(receipt.broker_name)
         ext = {**self._receipt_fields(receipt), "invisibleTime": str(invisible_ms)}
         request = command.request(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, ext)
@@ -234,7 +237,7 @@ def _check(reply: Command, address: str) -> None:
 
 
 def _bits(handles: Iterable[int]) -> str:
-    """RocketMQ's BitSet as fastjson writes its bytes: bit n is in byte n / 8, its lowest bit first."""
+    """Encode a BitSet as fastjson does: bit n is in byte n / 8, lowest bit first."""
     found = sorted(handles)
     bits = bytearray((found[-1] >> 3) + 1)
     for place in found:

@@ -1,15 +1,15 @@
-"""The pop consumer: no queues of its own, each message acknowledged by itself.
+"""The pop consumer: no assigned queues, each message acknowledged separately.
 
     async with PopConsumer("billing", "Orders", "127.0.0.1:9876") as consumer:
-        async for message in consumer:                 # acknowledged when the loop asks for the next one
+        async for message in consumer:                 # acknowledged when the loop requests the next one
             print(message.body)
 
-    for message in await consumer.pop():               # or by hand
+    for message in await consumer.pop():               # or explicitly
         await consumer.ack(message)
 
-A broker hands a message out to one consumer of the group, hides it from the others for the invisible time, and gives it
-back when that is over without an acknowledgement. So one slow message holds up no other, a group may have any number of
-consumers, and every message comes at least once. Consumers that pop are no members of their group and share no queues.
+A broker delivers a message to one consumer of the group and hides it from the others for the invisible time. If it is
+not acknowledged by then, it is delivered again. A slow message blocks no others, a group may have any number of
+consumers, and delivery is at least once. Pop consumers are not members of their group and have no queues of their own.
 
 Sources: apache/rocketmq client/.../impl/MQClientAPIImpl.java (popMessageAsync and the like),
 client/.../impl/consumer/ConsumeMessagePopConcurrentlyService.java (delays).
@@ -46,13 +46,13 @@ __all__ = ["PopConsumer", "PopOptions"]
 
 INVISIBLE_S: Final = 60.0
 POLL_S: Final = 15.0
-_MOST: Final = 32  # messages of one pop
-_LONGEST_S: Final = 3 * 86400.0  # of an invisible time
+_MOST: Final = 32  # messages per pop
+_LONGEST_S: Final = 3 * 86400.0  # maximum invisible time
 _DELAYS_S: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 
 
 class PopOptions(TypedDict, total=False):
-    """What a `PopConsumer` takes besides group, topic and `ConnectOptions`; meanings and defaults are said there."""
+    """Options of `PopConsumer` besides group, topic and `ConnectOptions`; see there for meanings and defaults."""
 
     expression: str
     expression_type: str
@@ -69,7 +69,7 @@ class PopOptions(TypedDict, total=False):
 
 
 class PopConsumer(BaseClient):
-    """Pops messages of one topic for one group; used as ``async with``, or between `start` and `close`."""
+    """Pops messages of one topic for one group; used with ``async with``, or between `start` and `close`."""
 
     def __init__(
         self,
@@ -91,30 +91,29 @@ class PopConsumer(BaseClient):
         trace: bool | MessageTrace = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Create the consumer; nothing is opened before `start`.
 
         Args:
-            group: consumer group, of which each message goes to one consumer.
-            topic: whose messages, and those of it that come back.
+            group: consumer group; each message is delivered to one of its consumers.
+            topic: topic to consume, including redelivered messages.
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: ``TagA || TagB``, ``*`` for all, or what the filter type understands.
+            expression: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
             expression_type: TAG or SQL92.
-            invisible_s: how long a message that was handed out is hidden from others, 1 s to three days.
-            poll_s: how long a broker may hold a pop until there is a message, 1 s to 60 s.
-            batch: messages of one pop, 1 to 32.
-            consume_from: where a new group begins; "last" is the last message of each queue, as RocketMQ has it.
-            orderly: a queue gives nothing more out until all that it gave out is acknowledged, or its time is over.
-            auto_ack: whether asking a loop for the next message acknowledges the one before; false for `ack`.
-            renew_for_s: for work that takes longer than ``invisible_s``: messages in hand are kept invisible for so
-                long, by a renewal whenever half of their time is over; None: they are not.
-            check_crcs: whether bodies are compared with the check sums of their records, see `body_problem`.
-            hooks: are told of what is popped, see `gantrymq.client.tracing.hooks`.
-            trace: whether that is traced in a topic of the cluster; a `MessageTrace` says how.
+            invisible_s: how long a delivered message is hidden from other consumers, 1 s to three days.
+            poll_s: how long a broker may wait for a message, 1 s to 60 s.
+            batch: messages per pop, 1 to 32.
+            consume_from: where a new group starts; "last" is the last message of each queue, as in RocketMQ.
+            orderly: a queue delivers no more messages until all delivered ones are acknowledged, or their time ends.
+            auto_ack: requesting the next message in a loop acknowledges the one before; False to use `ack`.
+            renew_for_s: for processing that takes longer than ``invisible_s``: keep in-flight messages invisible for
+                this long, renewing after half of the invisible time; None for no renewals.
+            check_crcs: verify bodies against the CRC of their records, see `body_problem`.
+            hooks: called for popped messages, see `gantrymq.client.tracing.hooks`.
+            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: a name or option is not legal, there is no option of a name given, or one of *hooks* is
-                none.
+            InvalidParameter: a name or option is not valid, an option does not exist, or one of *hooks* is not a hook.
         """
         names.check_group(group)
         self.group = group
@@ -137,7 +136,7 @@ class PopConsumer(BaseClient):
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with counts of its records; None without one."""
         return self._instrumentation.trace
 
     def _register(self, instance: ClientInstance) -> None:
@@ -160,25 +159,25 @@ class PopConsumer(BaseClient):
     async def pop(
         self, max_count: int | None = None, *, poll_s: float | None = None, invisible_s: float | None = None
     ) -> tuple[ReceivedMessage, ...]:
-        """Messages of any queue, hidden from others from now on; each is to be acknowledged by `ack`.
+        """Pop messages of any queue and hide them from other consumers; acknowledge each with `ack`.
 
-        Look at `body_problem` of each before you read its body. Where the topic is on several brokers all are asked,
-        and what the others bring while one has answered is what the next call returns.
+        Check `body_problem` of each message before reading its body. If several brokers have the topic, all are
+        queried; messages that others return after the first response are returned by the next call.
 
         Args:
-            max_count: messages of one broker, at most, 1 to 32; None for ``batch``.
-            poll_s: how long brokers may wait for a message, 0 to 60; None for ``poll_s`` of the consumer.
+            max_count: maximum number of messages per broker, 1 to 32; None for ``batch``.
+            poll_s: how long brokers may wait for a message, 0 to 60; None for the ``poll_s`` of the consumer.
             invisible_s: None for that of the consumer.
 
         Returns:
-            Nothing when the time is over.
+            Messages; none if the time is over.
 
         Raises:
             InvalidParameter: an argument is out of bounds.
-            ClientError: a broker serves no pop.
+            ClientError: a broker does not support pop.
             NoRoute: no name server knows the topic.
-            BrokerRefused: the broker does not let the group read, or cannot read the expression.
-            ConnectFailed, ConnectionLost, CallTimeout: no broker gives an answer.
+            BrokerRefused: the broker denies access to the group, or cannot parse the expression.
+            ConnectFailed, ConnectionLost, CallTimeout: no broker responds.
         """
         run, parameters = self._running(), self._parameters
         self._check_not_closing()
@@ -188,28 +187,28 @@ class PopConsumer(BaseClient):
             parameters = attrs.evolve(parameters, poll_ms=round(1000 * _within("poll_s", poll_s, 0, 60)))
         if invisible_s is not None:
             parameters = attrs.evolve(parameters, invisible_ms=_ms("invisible_s", invisible_s))
-        waiting = run.take_ready()  # of a loop that was left
+        waiting = run.take_ready()  # given back by a loop that was left
         found = [waiting] if waiting is not None else (await run.pop(parameters))[0]
         run.report_delivered(found)
         return tuple(message for message, _ in found)
 
     def __aiter__(self) -> PopIterator:
-        """Messages one by one; several tasks may have a loop each.
+        """Iterate over messages one by one; several tasks may each have a loop.
 
-        A loop that is left gives its message to the next one; at `close` it comes again within a second.
+        A loop that is left gives its message to the next one; after `close` it is delivered again within a second.
 
         Raises:
-            as `pop`, but a broker that is away is asked again every second.
+            as `pop`, but a disconnected broker is retried every second.
         """
         return PopIterator(self._running(), self._auto_ack)
 
     async def ack(self, *messages: ReceivedMessage) -> None:
-        """*messages* are consumed; done when their brokers have it, in one request for those of each.
+        """Acknowledge *messages*; returns when their brokers have it, with one request per broker.
 
         Raises:
             ClientError: one was not popped.
-            BrokerRefused: a receipt counts no more, or is another group's.
-            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: a broker gives no answer.
+            BrokerRefused: a receipt is no longer valid, or belongs to another group.
+            NoRoute, ConnectFailed, ConnectionLost, CallTimeout: a broker does not respond.
         """
         run = self._running()
         for message in messages:
@@ -220,11 +219,11 @@ class PopConsumer(BaseClient):
             run.report_settled(message, ConsumeOutcome.SUCCESS)
 
     async def nack(self, message: ReceivedMessage, delay_s: float | None = None) -> None:
-        """*message* was not consumed and comes again in *delay_s* seconds, with `reconsume_times` one higher.
+        """Have *message* delivered again in *delay_s* seconds, with `reconsume_times` one higher.
 
         Args:
-            message: that was popped.
-            delay_s: 1 s to three days; None for 10 s, 30 s, 1 min and so on with each time, up to 2 h.
+            message: a popped message.
+            delay_s: 1 s to three days; None for 10 s, 30 s, 1 min and so on with each delivery, up to 2 h.
 
         Raises as `ack`.
         """
@@ -235,7 +234,7 @@ class PopConsumer(BaseClient):
         run.report_settled(message, ConsumeOutcome.FAILED)
 
     async def change_invisible_time(self, message: ReceivedMessage, invisible_s: float) -> None:
-        """*message* comes again *invisible_s* seconds from now, unless it is acknowledged before. Raises as `ack`."""
+        """Have *message* delivered again in *invisible_s* seconds unless it is acknowledged before. Raises as `ack`."""
         await self._running().change(message, _ms("invisible_s", invisible_s))
 
     def _running(self) -> PopRun:

@@ -1,4 +1,4 @@
-"""Loops over popped messages."""
+"""Async iterator over popped messages."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["PopIterator"]
 
 
 class PopIterator:
-    """One loop: asking for the next message acknowledges the one before, leaving gives it back."""
+    """Requesting the next message acknowledges the one before; a loop that is left gives its message back."""
 
     def __init__(self, run: PopRun, auto_ack: bool) -> None:
-        """Without *auto_ack* the application acknowledges, and keeps what it was given."""
+        """Without *auto_ack* the application acknowledges messages."""
         self._run = run
         self._auto_ack = auto_ack
         self._message: ReceivedMessage | None = None
@@ -38,7 +38,7 @@ class PopIterator:
         return message
 
     def _release(self, message: ReceivedMessage) -> float | None:
-        """When *message* comes back; None where the application acknowledged it, or had it come again, by itself."""
+        """Return when *message* is delivered again; None if the application acknowledged it or changed its time."""
         return self._run.in_iterators.pop(key_of(message), None)
 
     def __del__(self) -> None:

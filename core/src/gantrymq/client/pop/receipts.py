@@ -1,15 +1,16 @@
-"""Receipts: what a consumer shows to acknowledge a popped message. No I/O.
+"""Receipts of popped messages, required to acknowledge them. No I/O.
 
-    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by blanks
+    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by spaces
 
-That text is the property POP_CK of a message, set by the broker on one that came back, else made here of the answer:
+This text is the property POP_CK of a message. The broker sets it on redelivered messages; otherwise it is built here
+from the response:
 
     startOffsetInfo   kind queueId startOffset;...
     msgOffsetInfo     kind queueId offset,offset,...;...
     orderCountInfo    kind queueId times;...   or   kind qo<queueId>%<offset> times;...
 
-*kind* is 0 for the topic, 1 and 2 for the two names that a group's retry topic may have. A changed invisible time makes
-a new receipt, whose startOffset is the message's own offset.
+*kind* is 0 for the topic, 1 and 2 for the two names of the group's retry topic. Changing the invisible time creates a
+new receipt, with the offset of the message as startOffset.
 
 Sources: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, client/.../impl/MQClientAPIImpl.java
 (processPopResponse, changeInvisibleTimeAsync), common/.../KeyBuilder.java.
@@ -29,12 +30,12 @@ from gantrymq.model.properties import POP_CK
 
 __all__ = ["Receipt", "ReceiptHandles", "read_receipt", "receipt_of"]
 
-_CACHED_RECEIPTS: Final = 1024  # receipts: that of a message is read several times
+_CACHED_RECEIPTS: Final = 1024  # the receipt of a message is parsed several times
 _MARKS: Final = {"0": None, "1": "_", "2": "+"}
 
 
 class Receipt(NamedTuple):
-    """One message of one pop."""
+    """Receipt of one popped message."""
 
     start_offset: int
     pop_time_ms: int
@@ -46,18 +47,18 @@ class Receipt(NamedTuple):
     queue_offset: int
 
     def __str__(self) -> str:
-        """The text that brokers read."""
+        """Return the text for brokers."""
         return " ".join(map(str, tuple(self)))
 
     def topic(self, topic: str, group: str) -> str:
-        """Where the message lies: *topic*, or a retry topic of it."""
+        """Return the topic that stores the message: *topic*, or its retry topic."""
         mark = _MARKS[self.kind]
         return topic if mark is None else f"{RETRY_PREFIX}{group}{mark}{topic}"
 
 
 @lru_cache(_CACHED_RECEIPTS)
 def read_receipt(text: str) -> Receipt:
-    """Raises ClientError: it is none."""
+    """Parse a receipt. Raises ClientError: the text is not a receipt."""
     try:
         start, pop_time, invisible, revive, kind, broker_name, queue_id, offset = text.split(" ")
         if kind in _MARKS:
@@ -65,11 +66,11 @@ def read_receipt(text: str) -> Receipt:
             return Receipt(*places, kind, broker_name, int(queue_id), int(offset))
     except ValueError:
         pass
-    raise ClientError(f"{text[:80]!r} is no receipt of a popped message (POP_CK); give it as it was")
+    raise ClientError(f"{text[:80]!r} is not a receipt of a popped message (POP_CK); pass it unchanged")
 
 
 def receipt_of(message: ReceivedMessage) -> Receipt:
-    """That of a popped message. Raises ClientError: it was not popped."""
+    """Return the receipt of a popped message. Raises ClientError: the message was not popped."""
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(f"message {message.message_id} was not popped: it has no receipt (POP_CK)")
@@ -77,7 +78,7 @@ def receipt_of(message: ReceivedMessage) -> Receipt:
 
 
 class ReceiptHandles:
-    """The texts of one answer, read; makes receipts of its messages."""
+    """Parsed fields of one pop response, from which receipts are built."""
 
     def __init__(
         self,
@@ -87,12 +88,13 @@ class ReceiptHandles:
         address: str,
         messages: Iterable[ReceivedMessage],
     ) -> None:
-        """Of *messages* without a receipt in the answer of the broker at *address*.
+        """Parse the fields for those *messages* of the response that have no receipt yet.
 
-        Those with one lie in a retry topic, whatever their topic says, and would be counted among others.
+        Messages with a receipt are stored in a retry topic, whatever their topic field says, and must not be counted
+        here.
 
         Raises:
-            AnswerUnreadable: a text cannot be read.
+            AnswerUnreadable: a field cannot be parsed.
         """
         self._address = address
         self._found: dict[tuple[str, int], list[int]] = {}
@@ -110,11 +112,11 @@ class ReceiptHandles:
     def receipt(
         self, message: ReceivedMessage, broker_name: str, pop_time_ms: int, invisible_ms: int, revive_queue: int
     ) -> Receipt:
-        """That of *message*, which has none yet. Raises AnswerUnreadable: the texts do not name it."""
+        """Build the receipt of *message*. Raises AnswerUnreadable: the fields do not contain it."""
         kind = _kind(message.topic)
         key = (kind, message.queue_id)
         found = self._found[key]
-        if not self._starts:  # brokers before 5.0: the first message is where the pop began
+        if not self._starts:  # brokers before 5.0: the pop started at the first message
             start, offset = found[0], message.queue_offset
         else:
             try:
@@ -125,13 +127,13 @@ class ReceiptHandles:
         return Receipt(start, pop_time_ms, invisible_ms, revive_queue, kind, broker_name, message.queue_id, offset)
 
     def delivery_count(self, message: ReceivedMessage) -> int:
-        """How often an ordered pop gave *message* before; 0 where nothing is said."""
+        """Return how often an ordered pop has delivered *message* before; 0 if not reported."""
         kind = _kind(message.topic)
         of_offset = self._counts.get((kind, f"qo{message.queue_id}%{message.queue_offset}"))
         return self._counts.get((kind, str(message.queue_id)), 0) if of_offset is None else of_offset
 
     def _unreadable(self, what: str) -> AnswerUnreadable:
-        return AnswerUnreadable(f"the answer of {self._address} to a pop does not say where its messages lie: {what}")
+        return AnswerUnreadable(f"the answer of {self._address} to a pop lacks the offsets of its messages: {what}")
 
 
 def _kind(topic: str) -> str:

@@ -1,4 +1,4 @@
-"""A pop consumer between its start and its end: pops under way, messages that nobody has taken yet."""
+"""State of a started pop consumer: pops in progress, and popped messages that are not delivered yet."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["PopRun"]
 
 logger = logging.getLogger("gantrymq.client")
 
-PoppedMessage = tuple[ReceivedMessage, float]  # and when it comes back, in seconds of the clock
+PoppedMessage = tuple[ReceivedMessage, float]  # with the end of its invisible time, in seconds of the clock
 
-ROUTE_S: Final = 30.0  # after which the topic's brokers are asked for again
+ROUTE_S: Final = 30.0  # between queries for the brokers of the topic
 _MIN_PRUNE: Final = 1000
-RETURN_MS: Final = 1_000  # until what nobody took comes again after a close
+RETURN_MS: Final = 1_000  # invisible time of undelivered messages after `close`
 
 
 class PopRun:
-    """Made at start, ended once."""
+    """Created when the consumer starts, ended once."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class PopRun:
         renew_for_s: float | None,
         hooks: ConsumeHookCaller | None,
     ) -> None:
-        """*asked* is what loops ask for; *hooks* are told of what is handed out."""
+        """*parameters* are used by loops; *hooks* are called for delivered messages."""
         clock = instance.world.clock
         self._instance = instance
         self._clock = clock
@@ -57,26 +57,29 @@ class PopRun:
             self.calls, clock, instance.job, instance.outages, invisible_s, renew_for_s
         )
         self.ack_buffer = AckBuffer(self.calls, self.renewals, clock, instance.job, instance.outages, invisible_s)
-        self.in_iterators: dict[Key, float] = {}  # handed out by a loop and not done with: when they come back
+        self.in_iterators: dict[Key, float] = {}  # unfinished messages of loops, with the end of their invisible time
         self.closing = False
         self._unsettled = None if hooks is None else UnsettledMessages(hooks)
-        self._reported: dict[Key, float] = {}  # of which hooks were told: when they come back
+        self._reported: dict[Key, float] = {}  # messages reported to hooks, with the end of their invisible time
         self._prune_above = _MIN_PRUNE
         self._ready: deque[PoppedMessage] = deque()
         self._pops: dict[str, asyncio.Task[tuple[PopResult, float]]] = {}  # by broker
-        self._attempts: dict[str, str] = {}  # ids of ordered pops that brought no answer, by broker
+        self._attempts: dict[str, str] = {}  # ids of ordered pops without a response, by broker
         self._attempt_count = 0
-        self._brokers: tuple[float, tuple[str, ...]] = (0.0, ())  # asked for when
+        self._brokers: tuple[float, tuple[str, ...]] = (0.0, ())  # with the time of the query
         self._jobs = [instance.job(self.renewals.run())] if renew_for_s is not None else []
 
     async def pop(self, parameters: PopParameters) -> tuple[list[PoppedMessage], bool]:
-        """What the first broker that has messages gives, and whether brokers had no room for the pop to wait.
+        """Return messages of the first broker that has some, and whether a broker has reached its limit of waiting
+        pops.
 
-        Of several brokers, what others bring meanwhile is there at the next call. Raises ClientError: no broker that
-        was asked could be, or one says that it will not.
+        With several brokers, messages of the others are returned by the next call.
+
+        Raises:
+            ClientError: no broker could be reached, or one refuses.
         """
         names = await self._broker_names()
-        if self.closing:  # `finish` has to know every pop that is under way
+        if self.closing:  # `finish` must know all pops in progress
             return [], False
         for name in names:
             if name not in self._pops:
@@ -131,7 +134,7 @@ class PopRun:
     # --- loops --------------------------------------------------------------------------------------------------------
 
     async def next_message(self) -> PoppedMessage | None:
-        """The next message for a loop; None at the end. Raises ClientError: a broker will not let us pop."""
+        """Return the next message for a loop, None when closing. Raises ClientError: a broker refuses the pop."""
         while not self.closing:
             popped = self.take_ready()
             if popped is not None:
@@ -150,7 +153,7 @@ class PopRun:
         return None
 
     def take_ready(self) -> PoppedMessage | None:
-        """A message that waits here and is still ours."""
+        """Return a waiting message whose invisible time has not ended, if any."""
         while self._ready:
             message, until_s = self._ready.popleft()
             until_s = self.renewals.until_s(message, until_s)
@@ -159,11 +162,11 @@ class PopRun:
         return None
 
     def give_back(self, message: ReceivedMessage, until_s: float) -> None:
-        """It waits here, for whoever asks next."""
+        """Keep *message* for the next call."""
         self._ready.appendleft((message, until_s))
 
     def report_delivered(self, popped: list[PoppedMessage]) -> None:
-        """The application has these; hooks are told, and what came back unseen meanwhile is forgotten."""
+        """Report messages to hooks; messages whose invisible time ended are dropped from the table."""
         if self._unsettled is None:
             return
         for message, until_s in popped:
@@ -177,14 +180,14 @@ class PopRun:
             self._unsettled.keep_only(self._reported)
 
     def report_settled(self, message: ReceivedMessage, outcome: ConsumeOutcome) -> None:
-        """The application is done with it."""
+        """Report the outcome of *message* to hooks."""
         if self._unsettled is not None:
             key = key_of(message)
             self._reported.pop(key, None)
             self._unsettled.settled(key, outcome)
 
     async def change(self, message: ReceivedMessage, invisible_ms: int) -> None:
-        """It comes back in *invisible_ms* from now on. Raises as `PopCalls`."""
+        """Set the invisible time of *message*, counted from now. Raises as `PopCalls`."""
         self.in_iterators.pop(key_of(message), None)
         await self.renewals.remove(message)
         message.properties[POP_CK] = str(await self.calls.change(receipt_of(message), invisible_ms))
@@ -192,22 +195,22 @@ class PopRun:
     # --- the end ------------------------------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """Pop no more, tell what is acknowledged, let come again at once what nobody took."""
-        self.closing = True  # `pop` begins nothing more
+        """Stop popping, send acknowledgements, and let undelivered messages become visible at once."""
+        self.closing = True  # `pop` starts no more requests
         for task in self._pops.values():
             task.cancel()
         await asyncio.gather(*self._pops.values(), return_exceptions=True)
         await self.ack_buffer.close()
         left = [message for message, _ in self._ready]
         for task in self._pops.values():
-            if not task.cancelled() and task.exception() is None:  # it had come, and nobody had asked for it
+            if not task.cancelled() and task.exception() is None:  # popped, but never requested
                 left += task.result()[0].messages
         self._ready.clear()
         self._pops.clear()
         await asyncio.gather(*map(self._return, left))
 
     async def end(self) -> None:
-        """Stop everything; what is not told by now is not."""
+        """Stop all tasks; acknowledgements that are not sent yet are lost."""
         self.closing = True
         tasks = (*self._jobs, *self._pops.values())
         for task in tasks:
@@ -220,4 +223,4 @@ class PopRun:
         try:
             await self.change(message, RETURN_MS)
         except GantryError as problem:
-            logger.info("message %s comes again when its time is over: %s", message.message_id, problem)
+            logger.info("message %s is delivered again after its invisible time: %s", message.message_id, problem)
