@@ -210,12 +210,12 @@ def test_messages_that_a_hook_spoils_are_sent_without_what_it_added(caplog):
 
     with caplog.at_level(logging.WARNING, "gantrymq.client"):
         simulate_cluster(work)
-    assert sum("without what hooks added" in record.getMessage() for record in caplog.records) == 1
+    assert sum("without the properties that hooks added" in record.getMessage() for record in caplog.records) == 1
 
 
 @pytest.mark.parametrize("wrong", [[object()], [Noting], ["before_send"]])
 def test_what_is_no_hook_is_refused(wrong):
-    with pytest.raises(InvalidParameter, match="is no hook"):
+    with pytest.raises(InvalidParameter, match="is not a hook"):
         Client("127.0.0.1:1", hooks=wrong)
 
 

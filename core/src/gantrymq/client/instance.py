@@ -62,7 +62,8 @@ class SharedSettings:
 async def join(options: ConnectionConfig) -> ClientInstance:
     """Return a started instance; the caller gives it up with `ClientInstance.leave`.
 
-    Clients with the same name and connection settings share one instance; the default name is never shared.
+    Clients with the same name, name servers and connection settings share one instance; the default name is never
+    shared.
 
     Raises:
         OptionUnusable: a name server's address is not host:port, a TLS setting or file cannot be used, or the

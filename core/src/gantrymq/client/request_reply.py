@@ -54,7 +54,7 @@ async def request_and_wait(
         timer.cancel()
         del instance.broker_requests.replies[correlation_id]
     if answer.cancelled():
-        raise CallTimeout(f"nobody answered the request to {message.topic} within {timeout_s:g} s")
+        raise CallTimeout(f"no reply to the request to {message.topic} within {timeout_s:g} s")
     return answer.result()
 
 
@@ -66,7 +66,9 @@ def reply_to(question: ReceivedMessage, body: bytes) -> Message:
     """
     found = question.properties
     if not found.get(names.CLUSTER) or not found.get(REPLY_TO_CLIENT):
-        raise ClientError(f"message {question.message_id} is no request that can be answered: nobody waits for it")
+        raise ClientError(
+            f"message {question.message_id} is not a request that can be answered: no client waits for a reply"
+        )
     asked = {name: found[name] for name in (CORRELATION_ID, REPLY_TO_CLIENT, TTL) if found.get(name)}
     return Message(
         found[names.CLUSTER] + _REPLY_SUFFIX,

@@ -1,16 +1,16 @@
-"""Administration: one typed facade, `Admin`. What its calls return stands beside each, by idea.
+"""Administration: one typed facade, `Admin`. The types of results are in the module of each topic.
 
-    clusters       name servers' clusters and masters, write permission
-    topics         their settings, routes and queues
-    groups         settings of consumer groups, and what they read
-    connections    who is connected, what a member does, a message for one member
-    progress       how far groups are, in offsets and in time
-    offsets        of queues, and of groups in them
-    resets         where a group goes on, set from outside
+    clusters       clusters and masters known to name servers, write permission
+    topics         settings, routes and queues of topics
+    groups         settings and subscriptions of consumer groups
+    connections    connected clients, running info of a member, direct consumption by one member
+    progress       progress of groups, in offsets and in time
+    offsets        offsets of queues, and of groups in them
+    resets         resetting the offsets of a group
     messages       by id, by unique id, by key
-    configuration  settings of servers that run; name servers' key-value table
-    brokers        figures, counters, entries of queues, cleaning up
-    problems       errors with a class of their own
+    configuration  settings of running servers; key-value table of name servers
+    brokers        runtime info, counters, entries of queues, clean-up
+    errors         error classes of administration
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
 """

@@ -1,4 +1,4 @@
-"""The facade: everything that may be asked of a cluster, and set in it."""
+"""The facade of administration."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Admin"]
 
 
 class Admin(ResetCalls, MessageCalls, BrokerCalls):
-    """Asks name servers and brokers; used as ``async with``, or as `gantrymq.client.Client.admin`.
+    """Administers a cluster; used as ``async with``, or as `gantrymq.client.Client.admin`.
 
-    Calls whose first argument is an *address* ask that one broker, ip:port of a master (`masters` names them); calls
-    with a `MessageQueue` ask the master of its broker; all others ask name servers, or every broker that it takes.
-    Registers with no broker, so that nobody sees it as a member of a group.
+    Calls with an *address* as first argument query that broker, ip:port of a master (see `masters`); calls with a
+    `MessageQueue` query the master of its broker; all others query name servers, or every broker involved. Does not
+    register with brokers, so it is not visible as a member of a group.
     """

@@ -1,8 +1,8 @@
-"""A group in the queues of one topic at one broker: where it is, where it would go on, and setting that.
+"""Offsets of a group in the queues of one topic at one broker: query, plan and set them.
 
-A broker either sets offsets itself (``useServerSideResetOffset``, ours and 5.x: request 222 for one queue; members are
-told by their next pull) or lets the group's members do it (4.9 and ours with that setting off: request 222 by time).
-There a group that is offline is set by plain commits (15).
+A broker either sets offsets itself (``useServerSideResetOffset``, ours and 5.x: request 222 for one queue; members
+learn of it from their next pull) or lets the group's members do it (4.9, and ours with that setting off: request 222 by
+time). In the second case, offsets of an offline group are set by plain commits (15).
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java (resetOffsetByTimestampOld, cloneGroupOffset),
 broker/.../processor/AdminBrokerProcessor.java (resetOffset).
@@ -29,7 +29,7 @@ SERVER_SIDE: Final = "useServerSideResetOffset"
 
 
 class _Asks(Protocol):
-    """What is used of `Admin`."""
+    """The methods of `Admin` that are used here."""
 
     async def request(self, address: str, code: RequestCode, header: ResetOffsetRequest) -> Command: ...
     async def groups(self, address: str) -> dict[str, GroupConfig]: ...
@@ -46,7 +46,7 @@ class BrokerOffsets:
     """The queues of one topic at one broker."""
 
     def __init__(self, admin: _Asks, name: str, address: str, topic: str, queue_ids: Sequence[int]) -> None:
-        """*name*, *address*: of the broker; *queue_ids*: its read queues that are meant."""
+        """*name*, *address*: of the broker; *queue_ids*: its read queues to process."""
         self._admin = admin
         self.name = name
         self.address = address
@@ -54,20 +54,20 @@ class BrokerOffsets:
         self.queue_ids = queue_ids
 
     async def known(self, group: str) -> bool:
-        """Whether the broker has the group."""
+        """Return whether the broker knows the group."""
         return group in await self._admin.groups(self.address)
 
     async def online(self, group: str) -> int:
-        """How many clients of the group are connected."""
+        """Return the number of connected clients of the group."""
         found = await self._admin.consumer_connections(self.address, group)
         return 0 if found is None else len(found.clients)
 
     async def server_side(self) -> bool:
-        """Whether the broker sets offsets itself."""
+        """Return whether the broker sets offsets itself."""
         return (await self._admin.broker_settings(self.address)).get(SERVER_SIDE, "false").lower() == "true"
 
     async def committed(self, group: str) -> dict[int, int]:
-        """Queue id to what the group committed, where it did. 4.9 tells 0 for a new group as well."""
+        """Return the committed offsets by queue id. RocketMQ 4.9 reports 0 for a new group too."""
 
         async def one(queue_id: int) -> int | None:
             return await self._admin.committed_offset(group, self._queue(queue_id))
@@ -76,7 +76,7 @@ class BrokerOffsets:
         return {queue_id: at for queue_id, at in zip(self.queue_ids, found, strict=True) if at is not None}
 
     async def moves(self, group: str, target: OffsetTarget | dict[int, int]) -> list[OffsetMove]:
-        """Where the group is and would go on; of a table of offsets only the queues in it, within their bounds."""
+        """Return the current and the new offsets; a table of offsets limits them to its queues, within their bounds."""
         before = await self.committed(group)
 
         async def one(queue_id: int) -> OffsetMove:
@@ -90,7 +90,7 @@ class BrokerOffsets:
         return await each(wanted, one)
 
     async def set_here(self, group: str, moves: Sequence[OffsetMove]) -> None:
-        """Let the broker set the offsets, queue by queue. It must set them itself, see `server_side`."""
+        """Let the broker set the offsets, queue by queue. Requires `server_side`."""
 
         async def one(move: OffsetMove) -> None:
             header = ResetOffsetRequest(
@@ -106,10 +106,10 @@ class BrokerOffsets:
         await each(moves, one)
 
     async def commit(self, group: str, moves: Sequence[OffsetMove]) -> None:
-        """Commit the offsets as a member would; right for a group that is offline.
+        """Commit the offsets as a member would; only for a group that is offline.
 
-        The first by itself: of two first commits of a group on a topic at once RocketMQ may forget one (commitOffset of
-        its ConsumerOffsetManager makes the table of the topic in two steps).
+        The first commit is sent alone: RocketMQ may lose one of two concurrent first commits of a group on a topic
+        (commitOffset of its ConsumerOffsetManager creates the table of the topic in two steps).
         """
 
         async def one(move: OffsetMove) -> None:
@@ -120,10 +120,10 @@ class BrokerOffsets:
         await each(others, one)
 
     async def tell_members(self, group: str, target: OffsetTarget) -> None:
-        """Let the members that are online set their offsets, which takes them some ten seconds.
+        """Let the online members set their offsets, which takes about ten seconds.
 
         Raises:
-            InvalidParameter: a queue offset is asked for: members understand times alone.
+            InvalidParameter: the target is a queue offset; members accept times only.
         """
         refuse_by_members(self.name, group, target)
         time_ms = {EARLIEST: 0, LATEST: -1}.get(target.edge, target.time_ms)
@@ -131,7 +131,7 @@ class BrokerOffsets:
         await self._admin.request(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
     async def _place(self, queue: MessageQueue, target: OffsetTarget | dict[int, int], lowest: int, end: int) -> int:
-        """Where *target* is in a queue; within its bounds, but for a queue offset that was asked for."""
+        """Return the offset of *target* in a queue, within its bounds except for an explicit queue offset."""
         if isinstance(target, dict):
             return min(max(target[queue.queue_id], lowest), end)
         known = target.at_once(lowest, end)
@@ -144,7 +144,7 @@ class BrokerOffsets:
 
 
 def refuse_by_members(broker: str, group: str, target: OffsetTarget) -> None:
-    """Refuse what members of an older kind do not understand. Raises InvalidParameter."""
+    """Reject targets that older members do not understand. Raises InvalidParameter."""
     if target.queue_offset is not None:
         raise InvalidParameter(
             f"broker {broker} lets the members of {group} set their offsets, and they understand times alone; stop "

@@ -1,4 +1,4 @@
-"""What one broker does: its figures, its counters, entries of its queues, and cleaning up.
+"""Single brokers: runtime info, counters, entries of queues, and clean-up.
 
 Sources: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java,
 remoting/.../protocol/body/{BrokerStatsData,QueryConsumeQueueResponseBody}.java.
@@ -25,16 +25,16 @@ CLEANINGS: Final[Mapping[str, RequestCode]] = {
     "queues": RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
     "topics": RequestCode.CLEAN_UNUSED_TOPIC,
 }
-"""What a broker can be asked to clean: expired log files, expired queues, queues of unknown topics."""
+"""Clean-up tasks of a broker: expired log files, expired queues, queues of unknown topics."""
 
 
 @attrs.frozen
 class CounterWindow:
-    """A counter over a time."""
+    """A counter over a time window."""
 
     sum: float
     per_s: float
-    average: float  # of one time that it was counted
+    average: float  # per increment
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class QueueEntryInfo:
 
 @attrs.frozen
 class QueueEntries:
-    """Entries of a queue, and its bounds; queue offsets."""
+    """Entries of a queue, and its bounds, as queue offsets."""
 
     min_offset: int
     max_offset: int
@@ -65,17 +65,18 @@ class QueueEntries:
 
 
 class BrokerCalls(AdminRequests):
-    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
-    ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     async def runtime_info(self, address: str) -> dict[str, str]:
-        """A broker's figures by name, as texts; which there are depends on its version."""
+        """Return a broker's runtime info as text by name; the names depend on its version."""
         found = await self.request_json(address, RequestCode.GET_BROKER_RUNTIME_INFO, what="figures")
         with parsing(f"the figures of {address}"):
             return {str(name): str(value) for name, value in sorted((found.get("table") or {}).items())}
 
     async def counter(self, address: str, name: str, key: str) -> Counter:
-        """One counter of a broker.
+        """Return one counter of a broker.
 
         Args:
             address: ip:port of the broker.
@@ -84,7 +85,7 @@ class BrokerCalls(AdminRequests):
             key: a topic, ``topic@group``, or for the last two the cluster.
 
         Raises:
-            BrokerRefused: nothing was counted under that name and key since the broker started.
+            BrokerRefused: no value with that name and key since the broker started.
         """
         header = ViewBrokerStatsDataRequest(stats_name=name, stats_key=key)
         found = await self.request_json(address, RequestCode.VIEW_BROKER_STATS_DATA, header, what="counters")
@@ -92,7 +93,9 @@ class BrokerCalls(AdminRequests):
             return Counter(*(_window(found.get(each) or {}) for each in ("statsMinute", "statsHour", "statsDay")))
 
     async def queue_entries(self, address: str, topic: str, queue_id: int, start: int, count: int) -> QueueEntries:
-        """Entries of a queue from queue offset *start* on, *count* at most; brokers of ours give 1000 at once.
+        """Return up to *count* entries of a queue, from queue offset *start*.
+
+        Our brokers return at most 1000 at once.
 
         Raises:
             BrokerRefused: the broker has no such queue.
@@ -107,10 +110,10 @@ class BrokerCalls(AdminRequests):
             return QueueEntries(int(found["minQueueIndex"]), int(found["maxQueueIndex"]), entries)
 
     async def clean(self, address: str, what: str) -> str:
-        """Have one of `CLEANINGS` done; returns what the broker says of it, empty for one of Java's.
+        """Run one of `CLEANINGS`; return the broker's report, which is empty for Java brokers.
 
         Raises:
-            InvalidParameter: *what* is none of them.
+            InvalidParameter: *what* is not one of them.
         """
         if what not in CLEANINGS:
             raise InvalidParameter(f"a broker does not clean {what!r}, but one of {', '.join(CLEANINGS)}")

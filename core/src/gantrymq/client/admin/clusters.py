@@ -1,4 +1,4 @@
-"""Clusters as name servers know them: brokers, masters, whether a broker is written to.
+"""Clusters known to name servers: brokers, masters, write permission of brokers.
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
 """
@@ -20,28 +20,28 @@ __all__ = ["ClusterCalls"]
 
 
 class ClusterCalls(AdminRequests):
-    """Of `Admin`."""
+    """Part of `Admin`."""
 
     async def clusters(self, server: str | None = None) -> ClusterInfo:
-        """Clusters and brokers.
+        """Return clusters and brokers.
 
         Args:
-            server: address of the name server to ask; None for any.
+            server: address of a name server; None for any.
 
         Raises:
             ConnectFailed: no name server answers.
-            BrokerRefused: it does not tell.
+            BrokerRefused: the name server refuses.
         """
         return parse_clusters(
             (await self._request_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, None, server)).payload
         )
 
     async def masters(self, cluster: str | None = None) -> tuple[str, ...]:
-        """Addresses of the masters of *cluster*, or of the only cluster there is, in the order of their names.
+        """Return the addresses of the masters of *cluster*, or of the only cluster, sorted by broker name.
 
         Raises:
-            ClusterUnclear: no such cluster, several without one named, or no master in it.
-            as `clusters`: otherwise.
+            ClusterUnclear: no such cluster, several and none named, or no master in it.
+            as `clusters`: all other errors.
         """
         info = await self.clusters()
         known = ", ".join(info.clusters) or "none"
@@ -57,14 +57,13 @@ class ClusterCalls(AdminRequests):
         return masters
 
     async def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Let no producer be led to a broker; lasts until the broker registers again with changed topics.
+        """Stop producers from sending to a broker; lasts until the broker registers again with changed topics.
 
         Returns:
-            Address of each name server to how many topics changed there.
+            The number of changed topics by address of the name server.
 
         Raises:
-            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a name server does not do it; those
-                before it did.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a name server failed; earlier ones have changed.
         """
         header, code = WritePermRequest(broker_name=broker_name), RequestCode.WIPE_WRITE_PERM_OF_BROKER
         return {
@@ -75,7 +74,10 @@ class ClusterCalls(AdminRequests):
         }
 
     async def add_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Undo `wipe_write_permission`: every topic of the broker may be read and written. Returns and raises as it."""
+        """Undo `wipe_write_permission`: every topic of the broker may be read and written.
+
+        Returns and raises as `wipe_write_permission`.
+        """
         header, code = WritePermRequest(broker_name=broker_name), RequestCode.ADD_WRITE_PERM_OF_BROKER
         return {
             server: reply_header(AddWritePermResponse, await self.request(server, code, header), server).add_topic_count

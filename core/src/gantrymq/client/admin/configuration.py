@@ -1,4 +1,4 @@
-"""Settings of servers that run, and the key-value table of name servers.
+"""Settings of running servers, and the key-value table of name servers.
 
 Sources: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getBrokerConfig, updateBrokerConfig),
 namesrv/.../processor/DefaultRequestProcessor.java, tools/.../admin/DefaultMQAdminExtImpl.java.
@@ -20,37 +20,39 @@ from gantrymq.settings_file import parse_properties
 __all__ = ["ORDER_NAMESPACE", "ConfigurationCalls"]
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""Where name servers keep how an ordered topic lies: its name to ``broker-a:4;broker-b:8``, queues by broker."""
+"""Namespace of the order configuration of topics: topic name to ``broker-a:4;broker-b:8``, queues by broker."""
 
 
 class ConfigurationCalls(AdminRequests):
-    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the server's code, or ConnectFailed,
-    ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the server's code, or ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     async def broker_settings(self, address: str) -> dict[str, str]:
-        """Every setting of one broker as text, sorted by key."""
+        """Return all settings of one broker as text, sorted by key."""
         return await self._settings(address, RequestCode.GET_BROKER_CONFIG)
 
     async def change_broker_settings(self, address: str, settings: Mapping[str, str]) -> None:
-        """Change settings while the broker runs; what Java brokers change stays in their file.
+        """Change settings of a running broker; Java brokers write changes to their file.
 
         Raises:
-            InvalidParameter: a key or value spans lines.
-            BrokerRefused: code 16, a key is black-listed; 1, it cannot change now or the value does not fit.
+            InvalidParameter: a key or value contains a line break.
+            BrokerRefused: code 16 for a blacklisted key; code 1 if the setting cannot change at runtime or the value is
+                invalid.
         """
         await self.request(address, RequestCode.UPDATE_BROKER_CONFIG, body=_properties(settings))
 
     async def name_server_settings(self, server: str | None = None) -> dict[str, str]:
-        """Every setting of one name server as text, sorted by key; of the first one as given where none is named."""
+        """Return all settings of *server*, or of the first configured name server, as text, sorted by key."""
         return await self._settings(server or self.name_servers[0], RequestCode.GET_NAMESRV_CONFIG)
 
     async def change_name_server_settings(
         self, settings: Mapping[str, str], server: str | None = None
     ) -> tuple[str, ...]:
-        """Change settings of one name server, or of all as given; returns which.
+        """Change settings of *server*, or of all configured name servers; return their addresses.
 
         Raises:
-            as `change_broker_settings`; those before it have changed.
+            as `change_broker_settings`; servers earlier in the list have changed.
         """
         servers, body = (server,) if server else self.name_servers, _properties(settings)
         for each in servers:
@@ -58,7 +60,7 @@ class ConfigurationCalls(AdminRequests):
         return servers
 
     async def kv_values(self, namespace: str) -> dict[str, str]:
-        """All keys of a namespace with their values, sorted; empty for one that nobody wrote to."""
+        """Return all keys of a namespace with their values, sorted; empty for an unused namespace."""
         try:
             reply = await self._request_name_server(
                 RequestCode.GET_KVLIST_BY_NAMESPACE, KvListRequest(namespace=namespace)
@@ -72,7 +74,7 @@ class ConfigurationCalls(AdminRequests):
             return {str(key): str(value) for key, value in sorted(table.items())}
 
     async def kv_value(self, namespace: str, key: str) -> str | None:
-        """One value, None where there is none."""
+        """Return one value, or None if it is not set."""
         try:
             reply = await self._request_name_server(RequestCode.GET_KV_CONFIG, KvRequest(namespace=namespace, key=key))
         except BrokerRefused as refusal:
@@ -82,13 +84,13 @@ class ConfigurationCalls(AdminRequests):
         return reply_header(KvResponse, reply, "a name server").value
 
     async def put_kv_value(self, namespace: str, key: str, value: str) -> None:
-        """Set a value at every name server as given; an error leaves it set at those before."""
+        """Set a value at every configured name server; after an error, earlier servers have it."""
         header = PutKvRequest(namespace=namespace, key=key, value=value)
         for server in self.name_servers:
             await self.request(server, RequestCode.PUT_KV_CONFIG, header)
 
     async def delete_kv_value(self, namespace: str, key: str) -> None:
-        """Remove a value at every name server as given; fine where there is none."""
+        """Remove a value at every configured name server; a missing value is not an error."""
         for server in self.name_servers:
             await self.request(server, RequestCode.DELETE_KV_CONFIG, KvRequest(namespace=namespace, key=key))
 

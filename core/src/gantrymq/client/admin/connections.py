@@ -1,4 +1,4 @@
-"""Who is connected: members of consumer and producer groups, what a member does, and a message for one of them.
+"""Connected clients: members of consumer and producer groups, running info, and direct consumption by one member.
 
 Sources: apache/rocketmq remoting/.../protocol/body/{Connection,ConsumerConnection,ProducerConnection,ProducerInfo,
 ConsumerRunningInfo,ProcessQueueInfo,ConsumeStatus,ConsumeMessageDirectlyResult}.java.
@@ -36,7 +36,7 @@ __all__ = [
     "RunningInfo",
 ]
 
-NO_MEMBERS: Final = "no consumer for this group"  # begins the remark of a broker that sees none
+NO_MEMBERS: Final = "no consumer for this group"  # start of a broker's remark if no member is connected
 
 
 @attrs.frozen
@@ -51,7 +51,7 @@ class GroupClient:
 
 @attrs.frozen
 class GroupClients:
-    """Who of a consumer group is connected to one broker, and what the group reads."""
+    """Clients of a consumer group that are connected to one broker, and the group's subscriptions."""
 
     clients: tuple[GroupClient, ...]  # sorted by id and address
     consume_type: str
@@ -62,7 +62,7 @@ class GroupClients:
 
 @attrs.frozen
 class ProcessQueueInfo:
-    """A queue that a member holds, and the messages it has pulled; queue offsets, 0 without a message."""
+    """A queue assigned to a member, and the messages it has pulled; queue offsets, 0 without a message."""
 
     committed_offset: int
     cached_min_offset: int
@@ -71,14 +71,14 @@ class ProcessQueueInfo:
     cached_mib: int
     locked: bool
     dropped: bool
-    last_locked_ms: int  # wall time, as are the next two; 0 for never
+    last_locked_ms: int  # wall time, also for the next two; 0 for never
     last_pulled_ms: int
     last_consumed_ms: int
 
 
 @attrs.frozen
 class ConsumeStatus:
-    """How a member gets on with one topic: of the last minute, failures of the last hour."""
+    """Consumption rates of a member for one topic, over the last minute; failures over the last hour."""
 
     pull_ms: float
     pulled_per_s: float
@@ -90,21 +90,21 @@ class ConsumeStatus:
 
 @attrs.frozen
 class RunningInfo:
-    """What a member of a consumer group is doing."""
+    """State of a member of a consumer group."""
 
     properties: Mapping[str, str]  # its settings, sorted by name
     subscriptions: tuple[Subscription, ...]  # sorted by topic
-    queues: Mapping[MessageQueue, ProcessQueueInfo]  # that it holds, sorted; none of a member that pops
+    queues: Mapping[MessageQueue, ProcessQueueInfo]  # assigned to it, sorted; empty for a member that pops
     figures: Mapping[str, ConsumeStatus]  # by topic
-    stacks: str  # of its threads, where they were asked for and it is one of Java
+    stacks: str  # thread stacks, if requested and it is a Java client
 
 
 @attrs.frozen
 class ConsumedDirectly:
-    """What a member made of a message that it was given."""
+    """Result of a message that a member consumed directly."""
 
     result: str  # CR_SUCCESS, CR_LATER, CR_ROLLBACK, CR_COMMIT, CR_THROW_EXCEPTION, CR_RETURN_NULL
-    remark: str  # what it raised; empty otherwise
+    remark: str  # its exception; empty otherwise
     spent_ms: int
     orderly: bool
 
@@ -115,15 +115,16 @@ class ConsumedDirectly:
 
 
 class ConnectionCalls(AdminRequests):
-    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
-    ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     async def members(self, address: str, group: str) -> tuple[str, ...]:
-        """Client ids of a consumer group's members that one broker sees, sorted; an id once for each connection.
+        """Return the client ids of a consumer group connected to one broker, sorted; one entry for each connection.
 
         Args:
-            address: ip:port of a broker; members are connected to every broker of the topics they consume.
-            group: its name; a group that the broker does not know has no members.
+            address: ip:port of a broker; members connect to every broker of the topics they consume.
+            group: its name; a group unknown to the broker has no members.
         """
         header = GetConsumerListByGroupRequest(consumer_group=group)
         try:
@@ -135,7 +136,7 @@ class ConnectionCalls(AdminRequests):
         return tuple(sorted(str(client_id) for client_id in found.get("consumerIdList") or ()))
 
     async def consumer_connections(self, address: str, group: str) -> GroupClients | None:
-        """Who of a consumer group is connected to one broker; None when nobody is."""
+        """Return the connections of a consumer group to one broker, or None without any."""
         header = GetConsumerConnectionListRequest(consumer_group=group)
         try:
             found = await self.request_json(
@@ -149,10 +150,10 @@ class ConnectionCalls(AdminRequests):
             return _clients(found, group)
 
     async def producer_connections(self, address: str, group: str) -> tuple[GroupClient, ...]:
-        """Who of a producer group is connected to one broker, sorted by id.
+        """Return the connections of a producer group to one broker, sorted by id.
 
         Raises:
-            BrokerRefused: nobody is.
+            BrokerRefused: there is none.
         """
         header = GetProducerConnectionListRequest(producer_group=group)
         found = await self.request_json(address, RequestCode.GET_PRODUCER_CONNECTION_LIST, header, what="connections")
@@ -160,7 +161,7 @@ class ConnectionCalls(AdminRequests):
             return _sorted(_client(each, "clientAddr") for each in found.get("connectionSet") or ())
 
     async def producers(self, address: str) -> dict[str, tuple[GroupClient, ...]]:
-        """Every producer group with connections to one broker, sorted by name, and who they are."""
+        """Return every producer group connected to one broker, sorted by name, with its connections."""
         found = await self.request_json(address, RequestCode.GET_ALL_PRODUCER_INFO, what="producers")
         with parsing(f"the producers of {address}"):
             return {
@@ -169,16 +170,16 @@ class ConnectionCalls(AdminRequests):
             }
 
     async def running_info(self, address: str, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
-        """Ask a member of a consumer group, through a broker, what it is doing.
+        """Query a member of a consumer group, through a broker, for its state.
 
         Args:
             address: ip:port of a broker that the member is connected to.
             group: its consumer group.
             client_id: its id, see `members`.
-            stacks: ask for the stacks of its threads, which members of Java give.
+            stacks: include thread stacks, which Java clients return.
 
         Raises:
-            BrokerRefused: it is not connected there, does not answer, or the broker cannot ask it.
+            BrokerRefused: the member is not connected there or does not answer, or the broker cannot query it.
         """
         header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
         found = await self.request_json(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, what="running info")
@@ -186,7 +187,7 @@ class ConnectionCalls(AdminRequests):
             return _running(found, group)
 
     async def consume_directly(self, address: str, group: str, client_id: str, offset_id: str) -> ConsumedDirectly:
-        """Have one member consume a message now, whatever the group has committed; nothing is committed by it.
+        """Have one member consume a message now, regardless of the group's offsets; commits nothing.
 
         Args:
             address: ip:port of a broker that has the message and that the member is connected to.
@@ -259,7 +260,7 @@ def _held(members: dict[str, Any]) -> ProcessQueueInfo:
         whole("cachedMsgCount"),
         whole("cachedMsgSizeInMiB"),
         bool(members.get("locked")),
-        bool(members.get("droped")),  # their spelling
+        bool(members.get("droped")),  # RocketMQ's spelling
         whole("lastLockTimestamp"),
         whole("lastPullTimestamp"),
         whole("lastConsumeTimestamp"),

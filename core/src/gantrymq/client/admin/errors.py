@@ -1,4 +1,4 @@
-"""Errors of administration that have a class of their own, so that a shell can add its own advice."""
+"""Error classes of administration, so that the command line can add its own advice."""
 
 from __future__ import annotations
 
@@ -32,34 +32,36 @@ _NOT_IN_4_9: Final = frozenset(
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
     }
 )
-"""Requests that a broker 4.9.7 does not serve and 5.3.3 does; `tests/interop/test_admin_calls.py` asks both."""
+"""Requests that a broker 4.9.7 does not serve and 5.3.3 does; `tests/interop/test_admin_calls.py` sends them to both.
+
+"""
 
 
 class ClusterUnclear(ClientError):
-    """No such cluster, several where none was named, or one without a master."""
+    """Raised if there is no such cluster, several and none named, or one without a master."""
 
 
 class QueueUnknown(InvalidParameter):
-    """No broker of the topic has that queue."""
+    """Raised if no broker of the topic has the queue."""
 
 
 class OffsetOutside(InvalidParameter):
-    """A queue does not have the offset; nothing was changed."""
+    """Raised if a queue does not have the offset; nothing was changed."""
 
 
 class NothingCommitted(ClientError):
-    """A group has no place to take over."""
+    """Raised if a group has no offsets to clone."""
 
 
 class PartialReset(ClientError):
-    """A server failed while offsets were set: some queues may be set already. The same call again does the rest."""
+    """Raised if a server failed while offsets were set: some queues may be set. Repeating the call sets the rest."""
 
 
 _SAYS_NOTHING: Final = re.compile(r"request type \d+.* not supported|no reason given|not supported")
 
 
 class RequestNotServed(BrokerRefused):
-    """The server does not know the request: it is older than that, or lacks a plugin. Its code is 3."""
+    """Raised if a server does not know the request: it is too old, or lacks a plugin. Its code is 3."""
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
@@ -72,7 +74,7 @@ class RequestNotServed(BrokerRefused):
 
 
 class NotABroker(BrokerRefused):
-    """A name server was asked for what brokers do. Its code is 3."""
+    """Raised if a broker request reaches a name server. Its code is 3."""
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
@@ -84,10 +86,10 @@ class NotABroker(BrokerRefused):
 
 @contextmanager
 def parsing(what: str) -> Iterator[None]:
-    """Members are taken from an answer: *what* names it, in the error where one is missing or of another kind.
+    """Convert errors while the members of a response are read; *what* names the response.
 
     Raises:
-        AnswerUnreadable: so it was.
+        AnswerUnreadable: a member is missing or of the wrong type.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Consumer groups as brokers keep them: their settings, and what they read.
+"""Consumer groups at brokers: settings and subscriptions.
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
 """
@@ -24,21 +24,23 @@ __all__ = ["GroupCalls"]
 
 
 class GroupCalls(ClusterCalls):
-    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
-    ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     async def groups(self, address: str) -> dict[str, GroupConfig]:
-        """Every group that one broker knows, sorted by name, its own included."""
+        """Return every group that one broker knows, sorted by name, system groups included."""
         found = await self.request_json(address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, what="groups")
         with parsing(f"the groups of {address}"):
             table = found.get("subscriptionGroupTable") or {}
             return {str(name): GroupConfig.from_json(table[name], str(name)) for name in sorted(table)}
 
     async def group_config(self, address: str, group: str) -> GroupConfig:
-        """What one broker knows of a group; a broker before 5.0 is asked for all of them.
+        """Return the settings of a group at one broker; from a broker before 5.0, all groups are fetched.
 
         Raises:
-            GroupNotExist: it knows none of that name; where groups are made by themselves, a Java broker makes it.
+            GroupNotExist: the broker does not know the group. A Java broker that creates groups automatically creates
+                it.
         """
         header = GetSubscriptionGroupConfigRequest(group=group)
         try:
@@ -54,17 +56,17 @@ class GroupCalls(ClusterCalls):
             return GroupConfig.from_json(found)
 
     async def create_group(self, address: str, config: GroupConfig) -> None:
-        """Create a group, or change one, at one broker. Raises InvalidParameter: the name is not legal."""
+        """Create or change a group at one broker. Raises InvalidParameter if the name is not legal."""
         names.check_group(config.name)
         body = dumps(config.to_json(), sort=True)
         await self.request(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     async def create_group_in(self, config: GroupConfig, cluster: str | None = None) -> tuple[str, ...]:
-        """Create or change a group at every master of a cluster; returns their addresses.
+        """Create or change a group at every master of a cluster; return their addresses.
 
         Raises:
             as `masters`: the cluster is not clear.
-            as `create_group`: otherwise; the masters before have it.
+            as `create_group`: all other errors; earlier masters have the group.
         """
         names.check_group(config.name)
         masters = await self.masters(cluster)
@@ -73,18 +75,21 @@ class GroupCalls(ClusterCalls):
         return masters
 
     async def delete_group(self, address: str, group: str, *, clean_offsets: bool = False) -> None:
-        """Forget a group at one broker, and what it committed when *clean_offsets*; fine where there is none."""
+        """Delete a group at one broker, with *clean_offsets* also its offsets; a missing group is not an error."""
         header = DeleteSubscriptionGroupRequest(group_name=group, clean_offset=clean_offsets)
         await self.request(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
-        """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
+        """Return the topics that a group subscribes to or has offsets for at one broker, sorted.
+
+        Includes its retry topic.
+        """
         header = QueryTopicsByConsumerRequest(group=group)
         found = await self.request_json(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header, what="topics")
         return tuple(sorted({str(topic) for topic in found.get("topicList") or ()}))
 
     async def subscription(self, address: str, group: str, topic: str) -> Subscription | None:
-        """What the members of a group that are online want of a topic; None where they do not want it."""
+        """Return the subscription to a topic of a group's online members, or None without one."""
         header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
         found = await self.request_json(
             address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header, what="subscription"

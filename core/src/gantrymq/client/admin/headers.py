@@ -1,4 +1,4 @@
-"""Headers that only administration sends: of name servers' key-value table, write permission and topics of a cluster.
+"""Headers used by administration only: key-value table of name servers, write permission, topics of a cluster.
 
 Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java.
 """
@@ -54,21 +54,21 @@ class KvListRequest(RequestHeader):
 
 @header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
 class WritePermRequest(RequestHeader):
-    """Take the write permission from, or give it to, all queues of a broker."""
+    """Remove or restore the write permission of all queues of a broker."""
 
     broker_name: str
 
 
 @header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
 class WipeWritePermResponse(Header):
-    """How many topics changed."""
+    """The number of changed topics."""
 
     wipe_topic_count: Int32
 
 
 @header_of(RequestCode.ADD_WRITE_PERM_OF_BROKER)
 class AddWritePermResponse(Header):
-    """How many topics changed."""
+    """The number of changed topics."""
 
     add_topic_count: Int32
 
@@ -82,6 +82,6 @@ class TopicsOfClusterRequest(RequestHeader):
 
 @header_of(RequestCode.GET_EARLIEST_MSG_STORETIME)
 class EarliestStoreTimeResponse(Header):
-    """When the oldest message of a queue was stored; -1 without one."""
+    """Store time of the oldest message of a queue; -1 without one."""
 
     timestamp: Int64

@@ -1,7 +1,7 @@
-"""Finding messages by key, by unique key and by offset id.
+"""Message queries by key, by unique key and by offset id.
 
-Every broker of the topic is asked, its master where it has one. Brokers may answer with messages that only share the
-key's hash; those are left out here.
+A query is sent to every broker of the topic, to its master if it has one. Brokers may return messages that only share
+the hash of the key; those are dropped here.
 
 Sources: apache/rocketmq client/.../impl/MQAdminImpl.java (queryMessage, viewMessage),
 common/.../message/MessageClientIDSetter.java (getNearlyTimeFromID).
@@ -29,42 +29,42 @@ __all__ = ["FOREVER_MS", "MessageCalls"]
 log = logging.getLogger(__name__)
 
 FOREVER_MS = 2**63 - 1
-UNIQUE_MARGIN_MS = 13 * 3_600_000  # a client's local time may be that far from ours
+UNIQUE_MARGIN_MS = 13 * 3_600_000  # maximum difference between a client's local time and ours
 MOST_BY_UNIQUE_KEY = 32
 
 
 class MessageCalls(TopicCalls):
-    """Of `Admin`."""
+    """Part of `Admin`."""
 
     async def query_message(
         self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
     ) -> tuple[ReceivedMessage, ...]:
-        """Messages of *topic* with *key* among their keys, by store time.
+        """Return the messages of *topic* with *key* among their keys, sorted by store time.
 
         Args:
-            topic: where they were sent to.
+            topic: topic of the messages.
             key: one of their keys, or their unique key.
-            begin_ms: first store time wanted; brokers know it to the second.
-            end_ms: last store time wanted.
-            limit: of each broker the newest so many; brokers allow 64 unless set otherwise.
+            begin_ms: lowest store time; brokers index it in seconds.
+            end_ms: highest store time.
+            limit: maximum messages per broker, the newest first; brokers allow 64 by default.
 
         Raises:
-            NoMessageFound: every broker says that it has none; with what each answered.
+            NoMessageFound: no broker has such a message; includes the answer of each.
             NoRoute: no name server knows the topic.
-            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: nothing was found, and one broker cannot tell;
-                code 2: its index is behind its log, ask again.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: no message was found and a broker failed; code 2:
+                its index is not up to date with its log, retry later.
         """
         return await self._query(_request(topic, key, begin_ms, end_ms, limit), _has_key)
 
     async def query_unique(
         self, topic: str, unique_key: str, begin_ms: int | None = None
     ) -> tuple[ReceivedMessage, ...]:
-        """Messages of *topic* with a client's unique id; several where one was sent twice or in a batch.
+        """Return the messages of *topic* with a client's unique id; several if it was sent twice or in a batch.
 
         Args:
-            topic: where they were sent to.
+            topic: topic of the messages.
             unique_key: a client's unique id.
-            begin_ms: first store time wanted; None for shortly before the time that the id tells.
+            begin_ms: lowest store time; None for shortly before the time in the id.
 
         Raises:
             as `query_message`.
@@ -76,10 +76,10 @@ class MessageCalls(TopicCalls):
         return await self._query(request, _is_unique)
 
     async def view_message(self, offset_id: str) -> ReceivedMessage:
-        """The message with an offset id, asked of the broker that the id names; of an inner batch the first one.
+        """Return the message with an offset id from the broker named in the id; the first message of an inner batch.
 
         Raises:
-            ClientError: *offset_id* is none.
+            ClientError: *offset_id* is malformed.
             BrokerRefused: code 1, the broker has no message there.
             ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
         """
@@ -93,7 +93,7 @@ class MessageCalls(TopicCalls):
         return found[0]
 
     def _made(self, unique_key: str) -> int:
-        """A time before which no message with that id was stored; 0 for an id that does not tell."""
+        """Return a lower bound of the store time of a message with that id; 0 if the id contains no time."""
         try:
             parts = parse_unique_id(unique_key)
         except ValueError:
@@ -140,7 +140,7 @@ class MessageCalls(TopicCalls):
 
 
 def _place(offset_id: str) -> tuple[str, int]:
-    """The broker that an offset id names, and the log offset. Raises ClientError: it is none."""
+    """Return the broker address and the log offset in an offset id. Raises ClientError if it is malformed."""
     try:
         host, port, log_offset = parse_offset_id(offset_id)
     except ValueError as problem:

@@ -1,4 +1,4 @@
-"""Where a group is to go on in its queues, and what that means for it. No I/O."""
+"""Targets and results of offset resets. No I/O."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class OffsetTarget:
 
     @classmethod
     def earliest(cls) -> Self:
-        """The oldest message that each queue still has."""
+        """The oldest message still in each queue."""
         return cls(edge=EARLIEST)
 
     @classmethod
     def latest(cls) -> Self:
-        """Behind everything there is now."""
+        """The end of each queue, after all existing messages."""
         return cls(edge=LATEST)
 
     @classmethod
@@ -40,11 +40,11 @@ class OffsetTarget:
 
     @classmethod
     def at_offset(cls, queue_offset: int) -> Self:
-        """That offset of each queue."""
+        """The same queue offset in each queue."""
         return cls(queue_offset=queue_offset)
 
     def at_once(self, min_offset: int, max_offset: int) -> int | None:
-        """The offset in a queue with these bounds; None where the broker has to look a time up."""
+        """Return the offset in a queue with these bounds, or None if the broker has to look up a time."""
         if self.edge == EARLIEST:
             return min_offset
         if self.edge == LATEST:
@@ -54,7 +54,7 @@ class OffsetTarget:
 
 @attrs.frozen
 class OffsetMove:
-    """One queue of a group and where the group goes on in it; queue offsets."""
+    """Current and new offset of a group in one queue."""
 
     broker: str  # its name
     queue_id: int
@@ -65,38 +65,38 @@ class OffsetMove:
 
     @property
     def skipped(self) -> int:
-        """Messages that the group will not read; below 0: that it reads again."""
+        """Number of messages that the group skips; negative for messages that it reads again."""
         return self.after - min(max(self.before or 0, self.min_offset), self.max_offset)
 
 
 @attrs.frozen
 class OffsetReset:
-    """What became of a reset, or would."""
+    """Result of a reset, or of a dry run."""
 
     topic: str
     dry_run: bool  # nothing was set
     online: int  # members that are connected
-    ways: tuple[str, ...]  # how: "broker", "members" (within some ten seconds), "commit"; sorted
+    ways: tuple[str, ...]  # methods used: "broker", "members" (within about ten seconds), "commit"; sorted
     moves: tuple[OffsetMove, ...]
     left_out: tuple[str, ...] = ()  # names of brokers that do not know the group
-    attributes_left_out: tuple[str, ...] = ()  # of a group that was cloned, which its clone does not have
+    attributes_left_out: tuple[str, ...] = ()  # attributes of a cloned group that its clone does not have
 
     @property
     def skipped(self) -> int:
-        """Messages that the group will not read."""
+        """Number of messages that the group skips."""
         return sum(max(0, move.skipped) for move in self.moves)
 
     @property
     def read_again(self) -> int:
-        """Messages that the group reads once more."""
+        """Number of messages that the group reads again."""
         return sum(max(0, -move.skipped) for move in self.moves)
 
 
 def refuse_outside(moves: Iterable[OffsetMove]) -> None:
-    """Refuse an offset that a queue does not have.
+    """Reject offsets outside of their queues.
 
     Raises:
-        OffsetOutside: it is below the minimum or behind the end of one of the queues; none was changed.
+        OffsetOutside: an offset is below the minimum or beyond the end of its queue; nothing was changed.
     """
     bad = [move for move in moves if not move.min_offset <= move.after <= move.max_offset]
     if bad:

@@ -1,4 +1,4 @@
-"""Offsets of queues, and of groups in them. Queues are `MessageQueue`; the master of their broker is asked.
+"""Offsets of queues, and of groups in them, queried from the master of the queue's broker.
 
 Source: apache/rocketmq client/.../impl/MQAdminImpl.java (maxOffset, minOffset, searchOffset, earliestMsgStoreTime).
 """
@@ -18,23 +18,24 @@ __all__ = ["OffsetCalls"]
 
 
 class OffsetCalls(AdminRequests):
-    """Of `Admin`. Every call raises `NoRoute` where the queue's broker is not known, `BrokerRefused` with its code, and
-    ConnectFailed, ConnectionLost or CallTimeout where there is no answer."""
+    """Part of `Admin`. Calls raise `NoRoute` if the queue's broker is not known, `BrokerRefused` with its code, and
+    ConnectFailed, ConnectionLost or CallTimeout without a response.
+    """
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has; 0 for an empty one."""
+        """Return the first offset still in the queue; 0 for an empty queue."""
         return await self._offsets().min_offset(queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the queue's next message will get."""
         return await self._offsets().max_offset(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
         return await self._offsets().offset_for_timestamp(queue, time_ms)
 
     async def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
-        """When the oldest message of the queue was stored, wall time; None for an empty one."""
+        """Return the store time of the queue's oldest message in ms since 1970, or None for an empty queue."""
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await self.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
@@ -42,11 +43,11 @@ class OffsetCalls(AdminRequests):
         return told if told >= 0 else None
 
     async def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The group's place in the queue, None without one. 4.9 tells 0 for a new group as well."""
+        """Return the group's offset in the queue, or None. RocketMQ 4.9 reports 0 for a new group too."""
         return await self._offsets(group).committed(queue, or_zero=False)
 
     async def committed_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The group's places in all queues of a topic where it has one, sorted."""
+        """Return the group's offsets in all queues of a topic that have one, sorted."""
         queues = sorted(await self._started().routes.readable_queues(topic))
 
         async def one(queue: MessageQueue) -> int | None:
@@ -56,10 +57,10 @@ class OffsetCalls(AdminRequests):
         return {queue: at for queue, at in found if at is not None}
 
     async def commit_offset(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
-        """Commit for a group as a member would: right for one that is offline, see `reset_offsets` for others.
+        """Commit for a group as a member would; only for a group that is offline, see `reset_offsets` for others.
 
         Raises:
-            InvalidParameter: the queue does not have the offset.
+            InvalidParameter: the offset is outside of the queue.
         """
         end = await self.max_offset(queue)
         if not 0 <= queue_offset <= end:
@@ -73,5 +74,5 @@ class OffsetCalls(AdminRequests):
         await self._offsets(group).commit(queue, queue_offset)
 
     def _offsets(self, group: str = "") -> GroupOffsets:
-        """*group* is nothing where no group is asked about."""
+        """Return the offsets of *group*, or of no group if it is empty."""
         return GroupOffsets(self._started(), group, self.request)

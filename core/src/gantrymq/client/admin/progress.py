@@ -1,4 +1,4 @@
-"""How far consumer groups are: in queue offsets, and in time.
+"""Progress of consumer groups, in queue offsets and in time.
 
 Sources: apache/rocketmq remoting/.../protocol/admin/{ConsumeStats,OffsetWrapper,ConsumeStatsList}.java,
 remoting/.../protocol/body/QueueTimeSpan.java.
@@ -27,7 +27,7 @@ __all__ = ["ProgressCalls", "QueueProgress", "QueueTimes"]
 
 @attrs.frozen
 class QueueProgress:
-    """How far a group is in one queue; queue offsets."""
+    """Progress of a group in one queue, in queue offsets."""
 
     max_offset: int
     committed: int  # 0 without a commit
@@ -36,33 +36,34 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Messages that are not consumed yet; 0 where an older broker let the group commit more than there is."""
+        """Number of messages not consumed yet; 0 if an older broker let the group commit beyond the end."""
         return max(0, self.max_offset - self.committed)
 
 
 @attrs.frozen
 class QueueTimes:
-    """Store times of one queue, ms; -1 where there is no such message."""
+    """Store times of one queue, ms; -1 without such a message."""
 
     oldest_ms: int
     newest_ms: int
     consumed_ms: int  # of the last message that the group committed
-    late_ms: int  # how long ago the next message of the group was stored; 0 where it has everything
+    late_ms: int  # age of the group's next message; 0 if it has consumed everything
 
 
 class ProgressCalls(AdminRequests):
-    """Of `Admin`. Errors of every call, unless it says more: BrokerRefused with the broker's code, or ConnectFailed,
-    ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls raise BrokerRefused with the broker's code, or ConnectFailed,
+    ConnectionLost or CallTimeout without a response.
+    """
 
     async def group_progress(
         self, address: str, group: str, topic: str | None = None
     ) -> dict[MessageQueue, QueueProgress]:
-        """How far *group* is in the queues of one broker, sorted.
+        """Return the progress of *group* in the queues of one broker, sorted.
 
         Args:
             address: ip:port of the broker.
             group: the consumer group.
-            topic: None for every topic that it committed offsets for.
+            topic: None for every topic that it has offsets for.
         """
         header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
         members = await self.request_json(address, RequestCode.GET_CONSUME_STATS, header, what="consume stats")
@@ -70,7 +71,7 @@ class ProgressCalls(AdminRequests):
             return _progress(members)
 
     async def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
-        """How far every group is in the queues of one broker, sorted by group; pulls are not told here."""
+        """Return the progress of every group in the queues of one broker, sorted by group; without pulled offsets."""
         members = await self.request_json(
             address, RequestCode.GET_BROKER_CONSUME_STATS, GetBrokerConsumeStatsRequest(), what="consume stats"
         )
@@ -83,7 +84,7 @@ class ProgressCalls(AdminRequests):
         return {group: dict(sorted(queues.items())) for group, queues in sorted(found.items())}
 
     async def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
-        """Where *group* is in a topic's queues at one broker, by store times, sorted."""
+        """Return the progress of *group* in a topic's queues at one broker, in store times, sorted."""
         header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
         members = await self.request_json(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header, what="time spans")
         with parsing(f"the time spans of {address}"):

@@ -1,4 +1,4 @@
-"""Asking servers: one request, its answer, and what can go wrong. All parts of the facade stand on this."""
+"""Requests of administration: one request, its response, and its errors. All parts of the facade use this."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gantrymq.remoting.wrong_port import OF_NAME_SERVERS
 __all__ = ["AdminRequests", "each"]
 
 ADMIN_TIMEOUT_S: Final = 5.0
-LONG_BYTES: Final = 256 * 1024  # an answer from here on is read off the event loop
-AT_ONCE: Final = 64  # requests under way to one broker
+LONG_BYTES: Final = 256 * 1024  # responses from this size are decoded in a thread
+AT_ONCE: Final = 64  # concurrent requests to one broker
 
 Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
 class AdminRequests(BaseClient):
-    """Asks name servers and brokers; used as ``async with``. Registers with no broker."""
+    """Sends requests to name servers and brokers; used as ``async with``. Does not register with brokers."""
 
     def __init__(
         self, namesrv: str | None = None, *, timeout_s: float = ADMIN_TIMEOUT_S, **connect: Unpack[ConnectOptions]
     ) -> None:
-        """Nothing is opened before `start`.
+        """Store the options; connections are opened by `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
@@ -42,7 +42,7 @@ class AdminRequests(BaseClient):
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: there is no option of a name given.
+            InvalidParameter: unknown option.
         """
         super().__init__(namesrv, **connect)
         self._timeout_s = timeout_s
@@ -50,13 +50,13 @@ class AdminRequests(BaseClient):
     async def request(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
     ) -> Command:
-        """Ask one server anything; the answer says SUCCESS.
+        """Send a request to one server and return its response, whose code is SUCCESS.
 
         Raises:
             RequestNotServed: the server does not know the request.
-            NotABroker, NotANameServer: the address is that of a name server, or of a broker.
-            BrokerRefused: the answer has another code.
-            ConnectFailed, ConnectionLost, CallTimeout: there is no answer.
+            NotABroker, NotANameServer: the server is a name server, or a broker.
+            BrokerRefused: the response has another code.
+            ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
         try:
             return await self._started().rpc.call(address, code, header, body, timeout_s=self._timeout_s)
@@ -72,11 +72,11 @@ class AdminRequests(BaseClient):
         *,
         what: str,
     ) -> dict[Any, Any]:
-        """As `request`, for a request whose answer is a JSON object: the object. *what* names it in errors.
+        """Send a request and return the JSON object in its response. *what* names the object in errors.
 
         Raises:
-            AnswerUnreadable: it is none.
-            as `request`: otherwise.
+            AnswerUnreadable: the response is not a JSON object.
+            as `request`: all other errors.
         """
         reply, what = await self.request(address, code, header, body), f"{what} of {address}"
         if len(reply.payload) < LONG_BYTES:
@@ -86,7 +86,7 @@ class AdminRequests(BaseClient):
     async def _request_name_server(
         self, code: RequestCode, header: Header | None, server: str | None = None
     ) -> Command:
-        """The answer of *server*, or of the first name server that gives one."""
+        """Return the response of *server*, or of the first name server that responds."""
         if server is not None:
             return await self.request(server, code, header)
         reply, server = await self._started().routes.request_any(code, header, self._timeout_s)
@@ -97,7 +97,7 @@ class AdminRequests(BaseClient):
         return reply
 
     async def _clearer(self, refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
-        """What to raise in place of *refusal*: a server that does not know the request may be of the other kind."""
+        """Return the error to raise for *refusal*: a server that does not know the request may be of the other kind."""
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return refusal
         for_name_servers, address = code in OF_NAME_SERVERS, refusal.address
@@ -108,13 +108,13 @@ class AdminRequests(BaseClient):
             )
         except ClientError:
             return kind(code, address, refusal.remark)
-        if for_name_servers != (reply.code == ResponseCode.SUCCESS):  # every name server serves that
+        if for_name_servers != (reply.code == ResponseCode.SUCCESS):  # every name server serves GET_BROKER_CLUSTER_INFO
             kind = NotANameServer if for_name_servers else NotABroker
         return kind(code, address, refusal.remark)
 
 
 def members_of(reply: Command, what: str) -> dict[Any, Any]:
-    """The JSON object in an answer. Raises AnswerUnreadable: there is none."""
+    """Return the JSON object in a response. Raises AnswerUnreadable if it is not one."""
     with parsing(what):
         data = loads(reply.payload or b"{}")
     if not isinstance(data, dict):
@@ -123,10 +123,10 @@ def members_of(reply: Command, what: str) -> dict[Any, Any]:
 
 
 async def each(given: Sequence[Given], request: Callable[[Given], Awaitable[Got]]) -> list[Got]:
-    """Ask for each, AT_ONCE at a time; the results in order.
+    """Call *ask* for each of *given*, AT_ONCE at a time; return the results in order.
 
     Raises:
-        what the first that failed raised, when all that were under way have ended.
+        the exception of the first call that failed, once all concurrent calls have ended.
     """
     results: list[Got] = []
     for begin in range(0, len(given), AT_ONCE):

@@ -1,6 +1,6 @@
-"""Setting from outside where a group goes on: by time or offset, as another group is, or past what waits.
+"""Offset resets of a group: to a time or offset, to another group's offsets, or to the end.
 
-Works at our brokers and at Java's, with members online or without; `broker_offsets` says how.
+Supports our brokers and Java's, with members online or offline; see `broker_offsets`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Plan = list[tuple[BrokerOffsets, list[OffsetMove]]]
 
 
 class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetCalls, ConfigurationCalls):
-    """Of `Admin`."""
+    """Part of `Admin`."""
 
     async def reset_offsets(
         self,
@@ -38,23 +38,24 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         queue_id: int | None = None,
         dry_run: bool = False,
     ) -> OffsetReset:
-        """Set where *group* goes on in a topic, with members online or without.
+        """Set the offsets of *group* in a topic, with members online or offline.
 
-        Messages before that are not read, those behind it are read again. Where a broker does not set offsets itself,
-        members that are online are told a time, and set it within some ten seconds; without members it is committed.
+        Messages before the new offset are skipped, messages after it are read again. If a broker does not set offsets
+        itself, online members receive the time and set their offsets within about ten seconds; without members the
+        offsets are committed.
 
         Args:
             group: the consumer group.
             topic: its topic.
             target: such as `OffsetTarget.earliest()` or `OffsetTarget.at_time(time_ms)`.
-            queue_id: this queue alone, of each broker.
-            dry_run: look, and set nothing.
+            queue_id: only this queue of each broker.
+            dry_run: only report, set nothing.
 
         Raises:
             NoRoute, GroupNotExist, QueueUnknown: there is no such topic, group or queue.
             OffsetOutside: a queue does not have the offset; nothing was changed.
-            InvalidParameter: members would have to understand an offset; nothing was changed.
-            PartialReset: a broker failed; some queues may be set, and the same call again does the rest.
+            InvalidParameter: members would have to set a queue offset, which they cannot; nothing was changed.
+            PartialReset: a broker failed; some queues may be set, and repeating the call sets the rest.
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker does not answer; nothing was changed.
         """
         brokers, left_out = await self._knowing(await self._brokers_with(topic, queue_id), group)
@@ -64,7 +65,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         return attrs.evolve(done, left_out=left_out)
 
     async def skip_messages(self, group: str, topic: str) -> OffsetReset:
-        """Let *group* pass over everything that waits for it in a topic. Raises as `reset_offsets`."""
+        """Skip all unconsumed messages of a topic for *group*. Raises as `reset_offsets`."""
         return await self.reset_offsets(group, topic, OffsetTarget.latest())
 
     async def clone_offsets(
@@ -76,23 +77,23 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         cluster: str | None = None,
         dry_run: bool = False,
     ) -> tuple[OffsetReset, ...]:
-        """Let *group* go on where *source* is; it is made, with the settings of *source*, where it is not there.
+        """Set the offsets of *group* to those of *source*; a missing group is created with the settings of *source*.
 
-        Queues in which *source* committed nothing, and its retry topic, are left alone. Attributes are not cloned.
+        Queues without an offset of *source*, and its retry topic, are not changed. Attributes are not cloned.
 
         Args:
-            source: the group to look at.
-            group: the group that goes on there.
-            topic: None for all that *source* committed on.
-            cluster: where to look for those; not needed where there is only one.
-            dry_run: look, and set nothing.
+            source: the group to copy from.
+            group: the group to set.
+            topic: None for all topics that *source* has offsets for.
+            cluster: cluster to search for those topics; not needed if there is only one.
+            dry_run: only report, set nothing.
 
         Returns:
             A reset for each topic.
 
         Raises:
-            NothingCommitted: *source* did not commit there; nothing was changed on that topic.
-            as `reset_offsets`, and as `masters`: otherwise.
+            NothingCommitted: *source* has no offsets there; nothing was changed for that topic.
+            as `reset_offsets` and `masters`: all other errors.
         """
         done = []
         for name in [topic] if topic else await self._topics_committed(source, cluster):
@@ -114,7 +115,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         return tuple(done)
 
     async def _topics_committed(self, source: str, cluster: str | None) -> list[str]:
-        """Topics that a group committed on, its retry topic aside."""
+        """Return the topics that a group has offsets for, except its retry topic."""
         found: set[str] = set()
         for address in await self.masters(cluster):
             found |= {queue.topic for queue in await self.group_progress(address, source)}
@@ -124,7 +125,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         return topics
 
     async def _brokers_with(self, topic: str, queue_id: int | None = None) -> list[BrokerOffsets]:
-        """The masters of a topic with their read queues; with *queue_id* that one alone."""
+        """Return the masters of a topic with their read queues, or only with *queue_id*."""
         names.check_topic(topic)
         route = await self.route(topic)
         found = []
@@ -144,7 +145,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
     async def _knowing(
         self, brokers: Sequence[BrokerOffsets], group: str
     ) -> tuple[list[BrokerOffsets], tuple[str, ...]]:
-        """Those of the brokers that know the group, and the names of the others."""
+        """Return the brokers that know the group, and the names of the others."""
         known = [broker for broker in brokers if await broker.known(group)]
         if not known:
             raise GroupNotExist(f"there is no group {group}")
@@ -153,9 +154,9 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
     async def _apply(
         self, group: str, topic: str, plan: _Plan, by_members: OffsetTarget | None, *, dry_run: bool
     ) -> OffsetReset:
-        """Set what is planned; with *by_members* members of an older kind may do it.
+        """Set the planned offsets; with *by_members*, older brokers may let their members do it.
 
-        Nothing is set anywhere when one of the brokers cannot do it.
+        If one of the brokers cannot do it, nothing is set anywhere.
         """
         ways, online = [], 0
         for broker, moves in plan:

@@ -1,5 +1,6 @@
-"""Topics: made and deleted at the masters of a cluster; name servers learn of new ones from brokers, and are told of
-deleted ones.
+"""Topics: created and deleted at the masters of a cluster.
+
+Name servers learn of new topics from brokers; a deletion is sent to them as well.
 
 Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../impl/MQClientAPIImpl.java.
 """
@@ -33,7 +34,7 @@ __all__ = ["QueueStats", "TopicCalls"]
 
 @attrs.frozen
 class QueueStats:
-    """One queue as its broker sees it; queue offsets."""
+    """Bounds of one queue at its broker, in queue offsets."""
 
     min_offset: int
     max_offset: int
@@ -41,35 +42,36 @@ class QueueStats:
 
     @property
     def count(self) -> int:
-        """How many messages there are."""
+        """Number of messages in the queue."""
         return self.max_offset - self.min_offset
 
 
 class TopicCalls(ClusterCalls):
-    """Of `Admin`. Errors of calls with an *address*, unless they say more: BrokerRefused with the broker's code, or
-    ConnectFailed, ConnectionLost, CallTimeout without an answer."""
+    """Part of `Admin`. Unless stated otherwise, calls with an *address* raise BrokerRefused with the broker's code, or
+    ConnectFailed, ConnectionLost or CallTimeout without a response.
+    """
 
     async def topics(self, server: str | None = None) -> tuple[str, ...]:
-        """Names of all topics, sorted. *server* and errors as for `clusters`."""
+        """Return the names of all topics, sorted. *server* and errors as for `clusters`."""
         return _topics(await self._request_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, server))
 
     async def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
-        """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
+        """Return the names of the topics of *cluster*, sorted. Raises as `clusters`."""
         header = TopicsOfClusterRequest(cluster=cluster)
         return _topics(await self._request_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header))
 
     async def route(self, topic: str) -> TopicRoute:
-        """The route of one topic.
+        """Return the route of one topic.
 
         Raises:
             NoRoute: there is none.
-            as `clusters`: otherwise.
+            as `clusters`: all other errors.
         """
         header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
         return parse_route((await self._request_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)).payload)
 
     async def topic_clusters(self, topic: str) -> tuple[str, ...]:
-        """Clusters that have the topic, sorted. Raises as `route`."""
+        """Return the clusters that have the topic, sorted. Raises as `route`."""
         return tuple(sorted({broker.cluster for broker in (await self.route(topic)).brokers}))
 
     async def create_topic(self, address: str, config: TopicConfig) -> None:
@@ -77,11 +79,11 @@ class TopicCalls(ClusterCalls):
 
         Args:
             address: ip:port of a master.
-            config: attribute names begin with ``+`` (set) or ``-`` (take away).
+            config: attribute names begin with ``+`` (set) or ``-`` (remove).
 
         Raises:
             InvalidParameter: the name is not legal.
-            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not do it.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker did not change it.
         """
         names.check_topic(config.name)
         header = CreateTopicRequest(
@@ -106,7 +108,7 @@ class TopicCalls(ClusterCalls):
 
         Raises:
             as `masters`: the cluster is not clear.
-            as `create_topic`: otherwise; the masters before have it.
+            as `create_topic`: all other errors; earlier masters have the topic.
         """
         names.check_topic(config.name)
         masters = await self.masters(cluster)
@@ -115,11 +117,11 @@ class TopicCalls(ClusterCalls):
         return masters
 
     async def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """What one broker knows of a topic.
+        """Return the settings of a topic at one broker.
 
         Raises:
             RequestNotServed: the broker is older than 5.0.
-            BrokerRefused: code 17, it knows none of that name.
+            BrokerRefused: code 17, the broker does not know the topic.
         """
         header = GetTopicConfigRequest(topic=topic, lo=True)
         found = await self.request_json(address, RequestCode.GET_TOPIC_CONFIG, header, what="topic settings")
@@ -127,7 +129,7 @@ class TopicCalls(ClusterCalls):
             return TopicConfig.from_json(found)
 
     async def topic_configs(self, address: str) -> dict[str, TopicConfig]:
-        """Every topic that one broker knows, sorted by name, its own included."""
+        """Return every topic that one broker knows, sorted by name, system topics included."""
         found = await self.request_json(address, RequestCode.GET_ALL_TOPIC_CONFIG, what="topics")
         with parsing(f"the topics of {address}"):
             table = found.get("topicConfigTable") or {}
@@ -141,7 +143,8 @@ class TopicCalls(ClusterCalls):
 
         Raises:
             ClientError: as `masters`.
-            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a server does not do it; those before it did.
+            BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a server failed; the topic is deleted at earlier
+                ones.
         """
         masters = await self.masters(cluster)
         for master in masters:
@@ -152,7 +155,11 @@ class TopicCalls(ClusterCalls):
         return masters
 
     async def topic_stats(self, address: str, topic: str) -> dict[MessageQueue, QueueStats]:
-        """Offsets of a topic's queues at one broker, sorted. Raises BrokerRefused: code 17, it has no such topic."""
+        """Return the offsets of a topic's queues at one broker, sorted.
+
+        Raises:
+            BrokerRefused: code 17, the broker does not know the topic.
+        """
         header = GetTopicStatsInfoRequest(topic=topic)
         members = await self.request_json(address, RequestCode.GET_TOPIC_STATS_INFO, header, what="topic stats")
         with parsing(f"topic stats of {address}"):
@@ -165,7 +172,10 @@ class TopicCalls(ClusterCalls):
         return dict(sorted(found.items()))
 
     async def topic_status(self, topic: str) -> dict[MessageQueue, QueueStats]:
-        """Offsets of a topic's queues at every broker of its route, sorted. Raises as `route` and `topic_stats`."""
+        """Return the offsets of a topic's queues at every broker of its route, sorted.
+
+        Raises as `route` and `topic_stats`.
+        """
         found: dict[MessageQueue, QueueStats] = {}
         for broker in (await self.route(topic)).brokers:
             address = broker.readable()
@@ -174,7 +184,7 @@ class TopicCalls(ClusterCalls):
         return dict(sorted(found.items()))
 
     async def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
+        """Return the consumer groups of a topic at one broker, online or with offsets, sorted."""
         header = QueryTopicConsumeByWhoRequest(topic=topic)
         found = await self.request_json(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header, what="groups")
         return tuple(sorted({str(group) for group in found.get("groupList") or ()}))

@@ -39,45 +39,45 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     def request(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
     ) -> Command:
-        """Ask one server anything; the answer says SUCCESS."""
+        """Send a request to one server and return its response, whose code is SUCCESS."""
         return self._portal.call(lambda: self._wrapped.request(address, code, header, body))
 
     def request_json(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None, *, what: str
     ) -> dict[Any, Any]:
-        """As `request`, for a request whose answer is a JSON object: the object. *what* names it in errors."""
+        """Send a request and return the JSON object in its response. *what* names the object in errors."""
         return self._portal.call(lambda: self._wrapped.request_json(address, code, header, body, what=what))
 
     def clusters(self, server: str | None = None) -> ClusterInfo:
-        """Clusters and brokers."""
+        """Return clusters and brokers."""
         return self._portal.call(lambda: self._wrapped.clusters(server))
 
     def masters(self, cluster: str | None = None) -> tuple[str, ...]:
-        """Addresses of the masters of *cluster*, or of the only cluster there is, in the order of their names."""
+        """Return the addresses of the masters of *cluster*, or of the only cluster, sorted by broker name."""
         return self._portal.call(lambda: self._wrapped.masters(cluster))
 
     def wipe_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Let no producer be led to a broker; lasts until the broker registers again with changed topics."""
+        """Stop producers from sending to a broker; lasts until the broker registers again with changed topics."""
         return self._portal.call(lambda: self._wrapped.wipe_write_permission(broker_name))
 
     def add_write_permission(self, broker_name: str) -> dict[str, int]:
-        """Undo `wipe_write_permission`: every topic of the broker may be read and written. Returns and raises as it."""
+        """Undo `wipe_write_permission`: every topic of the broker may be read and written."""
         return self._portal.call(lambda: self._wrapped.add_write_permission(broker_name))
 
     def topics(self, server: str | None = None) -> tuple[str, ...]:
-        """Names of all topics, sorted. *server* and errors as for `clusters`."""
+        """Return the names of all topics, sorted. *server* and errors as for `clusters`."""
         return self._portal.call(lambda: self._wrapped.topics(server))
 
     def topics_of_cluster(self, cluster: str) -> tuple[str, ...]:
-        """Names of the topics that brokers of *cluster* have, sorted. Raises as `clusters`."""
+        """Return the names of the topics of *cluster*, sorted. Raises as `clusters`."""
         return self._portal.call(lambda: self._wrapped.topics_of_cluster(cluster))
 
     def route(self, topic: str) -> TopicRoute:
-        """The route of one topic."""
+        """Return the route of one topic."""
         return self._portal.call(lambda: self._wrapped.route(topic))
 
     def topic_clusters(self, topic: str) -> tuple[str, ...]:
-        """Clusters that have the topic, sorted. Raises as `route`."""
+        """Return the clusters that have the topic, sorted. Raises as `route`."""
         return self._portal.call(lambda: self._wrapped.topic_clusters(topic))
 
     def create_topic(self, address: str, config: TopicConfig) -> None:
@@ -89,11 +89,11 @@ class Admin(SyncBaseClient[AsyncAdmin]):
         return self._portal.call(lambda: self._wrapped.create_topic_in(config, cluster))
 
     def topic_config(self, address: str, topic: str) -> TopicConfig:
-        """What one broker knows of a topic."""
+        """Return the settings of a topic at one broker."""
         return self._portal.call(lambda: self._wrapped.topic_config(address, topic))
 
     def topic_configs(self, address: str) -> dict[str, TopicConfig]:
-        """Every topic that one broker knows, sorted by name, its own included."""
+        """Return every topic that one broker knows, sorted by name, system topics included."""
         return self._portal.call(lambda: self._wrapped.topic_configs(address))
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> tuple[str, ...]:
@@ -101,125 +101,125 @@ class Admin(SyncBaseClient[AsyncAdmin]):
         return self._portal.call(lambda: self._wrapped.delete_topic(topic, cluster))
 
     def topic_stats(self, address: str, topic: str) -> dict[MessageQueue, QueueStats]:
-        """Offsets of a topic's queues at one broker, sorted. Raises BrokerRefused: code 17, it has no such topic."""
+        """Return the offsets of a topic's queues at one broker, sorted."""
         return self._portal.call(lambda: self._wrapped.topic_stats(address, topic))
 
     def topic_status(self, topic: str) -> dict[MessageQueue, QueueStats]:
-        """Offsets of a topic's queues at every broker of its route, sorted. Raises as `route` and `topic_stats`."""
+        """Return the offsets of a topic's queues at every broker of its route, sorted."""
         return self._portal.call(lambda: self._wrapped.topic_status(topic))
 
     def groups_of_topic(self, address: str, topic: str) -> tuple[str, ...]:
-        """Consumer groups that read a topic at one broker, online or with offsets, sorted."""
+        """Return the consumer groups of a topic at one broker, online or with offsets, sorted."""
         return self._portal.call(lambda: self._wrapped.groups_of_topic(address, topic))
 
     def groups(self, address: str) -> dict[str, GroupConfig]:
-        """Every group that one broker knows, sorted by name, its own included."""
+        """Return every group that one broker knows, sorted by name, system groups included."""
         return self._portal.call(lambda: self._wrapped.groups(address))
 
     def group_config(self, address: str, group: str) -> GroupConfig:
-        """What one broker knows of a group; a broker before 5.0 is asked for all of them."""
+        """Return the settings of a group at one broker; from a broker before 5.0, all groups are fetched."""
         return self._portal.call(lambda: self._wrapped.group_config(address, group))
 
     def create_group(self, address: str, config: GroupConfig) -> None:
-        """Create a group, or change one, at one broker. Raises InvalidParameter: the name is not legal."""
+        """Create or change a group at one broker. Raises InvalidParameter if the name is not legal."""
         return self._portal.call(lambda: self._wrapped.create_group(address, config))
 
     def create_group_in(self, config: GroupConfig, cluster: str | None = None) -> tuple[str, ...]:
-        """Create or change a group at every master of a cluster; returns their addresses."""
+        """Create or change a group at every master of a cluster; return their addresses."""
         return self._portal.call(lambda: self._wrapped.create_group_in(config, cluster))
 
     def delete_group(self, address: str, group: str, *, clean_offsets: bool = False) -> None:
-        """Forget a group at one broker, and what it committed when *clean_offsets*; fine where there is none."""
+        """Delete a group at one broker, with *clean_offsets* also its offsets; a missing group is not an error."""
         return self._portal.call(lambda: self._wrapped.delete_group(address, group, clean_offsets=clean_offsets))
 
     def topics_of_group(self, address: str, group: str) -> tuple[str, ...]:
-        """Topics that a group subscribes to at one broker, or committed offsets for, sorted; its retry topic too."""
+        """Return the topics that a group subscribes to or has offsets for at one broker, sorted."""
         return self._portal.call(lambda: self._wrapped.topics_of_group(address, group))
 
     def subscription(self, address: str, group: str, topic: str) -> Subscription | None:
-        """What the members of a group that are online want of a topic; None where they do not want it."""
+        """Return the subscription to a topic of a group's online members, or None without one."""
         return self._portal.call(lambda: self._wrapped.subscription(address, group, topic))
 
     def members(self, address: str, group: str) -> tuple[str, ...]:
-        """Client ids of a consumer group's members that one broker sees, sorted; an id once for each connection."""
+        """Return the client ids of a consumer group connected to one broker, sorted; one entry for each connection."""
         return self._portal.call(lambda: self._wrapped.members(address, group))
 
     def consumer_connections(self, address: str, group: str) -> GroupClients | None:
-        """Who of a consumer group is connected to one broker; None when nobody is."""
+        """Return the connections of a consumer group to one broker, or None without any."""
         return self._portal.call(lambda: self._wrapped.consumer_connections(address, group))
 
     def producer_connections(self, address: str, group: str) -> tuple[GroupClient, ...]:
-        """Who of a producer group is connected to one broker, sorted by id."""
+        """Return the connections of a producer group to one broker, sorted by id."""
         return self._portal.call(lambda: self._wrapped.producer_connections(address, group))
 
     def producers(self, address: str) -> dict[str, tuple[GroupClient, ...]]:
-        """Every producer group with connections to one broker, sorted by name, and who they are."""
+        """Return every producer group connected to one broker, sorted by name, with its connections."""
         return self._portal.call(lambda: self._wrapped.producers(address))
 
     def running_info(self, address: str, group: str, client_id: str, *, stacks: bool = False) -> RunningInfo:
-        """Ask a member of a consumer group, through a broker, what it is doing."""
+        """Query a member of a consumer group, through a broker, for its state."""
         return self._portal.call(lambda: self._wrapped.running_info(address, group, client_id, stacks=stacks))
 
     def consume_directly(self, address: str, group: str, client_id: str, offset_id: str) -> ConsumedDirectly:
-        """Have one member consume a message now, whatever the group has committed; nothing is committed by it."""
+        """Have one member consume a message now, regardless of the group's offsets; commits nothing."""
         return self._portal.call(lambda: self._wrapped.consume_directly(address, group, client_id, offset_id))
 
     def group_progress(self, address: str, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """How far *group* is in the queues of one broker, sorted."""
+        """Return the progress of *group* in the queues of one broker, sorted."""
         return self._portal.call(lambda: self._wrapped.group_progress(address, group, topic))
 
     def broker_progress(self, address: str) -> dict[str, dict[MessageQueue, QueueProgress]]:
-        """How far every group is in the queues of one broker, sorted by group; pulls are not told here."""
+        """Return the progress of every group in the queues of one broker, sorted by group; without pulled offsets."""
         return self._portal.call(lambda: self._wrapped.broker_progress(address))
 
     def group_times(self, address: str, group: str, topic: str) -> dict[MessageQueue, QueueTimes]:
-        """Where *group* is in a topic's queues at one broker, by store times, sorted."""
+        """Return the progress of *group* in a topic's queues at one broker, in store times, sorted."""
         return self._portal.call(lambda: self._wrapped.group_times(address, group, topic))
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has; 0 for an empty one."""
+        """Return the first offset still in the queue; 0 for an empty queue."""
         return self._portal.call(lambda: self._wrapped.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the queue's next message will get."""
         return self._portal.call(lambda: self._wrapped.max_offset(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
         return self._portal.call(lambda: self._wrapped.offset_for_timestamp(queue, time_ms))
 
     def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
-        """When the oldest message of the queue was stored, wall time; None for an empty one."""
+        """Return the store time of the queue's oldest message in ms since 1970, or None for an empty queue."""
         return self._portal.call(lambda: self._wrapped.oldest_stored_ms(queue))
 
     def committed_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The group's place in the queue, None without one. 4.9 tells 0 for a new group as well."""
+        """Return the group's offset in the queue, or None. RocketMQ 4.9 reports 0 for a new group too."""
         return self._portal.call(lambda: self._wrapped.committed_offset(group, queue))
 
     def committed_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The group's places in all queues of a topic where it has one, sorted."""
+        """Return the group's offsets in all queues of a topic that have one, sorted."""
         return self._portal.call(lambda: self._wrapped.committed_offsets(group, topic))
 
     def commit_offset(self, group: str, queue: MessageQueue, queue_offset: int) -> None:
-        """Commit for a group as a member would: right for one that is offline, see `reset_offsets` for others."""
+        """Commit for a group as a member would; only for a group that is offline, see `reset_offsets` for others."""
         return self._portal.call(lambda: self._wrapped.commit_offset(group, queue, queue_offset))
 
     def reset_offsets(
         self, group: str, topic: str, target: OffsetTarget, *, queue_id: int | None = None, dry_run: bool = False
     ) -> OffsetReset:
-        """Set where *group* goes on in a topic, with members online or without."""
+        """Set the offsets of *group* in a topic, with members online or offline."""
         return self._portal.call(
             lambda: self._wrapped.reset_offsets(group, topic, target, queue_id=queue_id, dry_run=dry_run)
         )
 
     def skip_messages(self, group: str, topic: str) -> OffsetReset:
-        """Let *group* pass over everything that waits for it in a topic. Raises as `reset_offsets`."""
+        """Skip all unconsumed messages of a topic for *group*. Raises as `reset_offsets`."""
         return self._portal.call(lambda: self._wrapped.skip_messages(group, topic))
 
     def clone_offsets(
         self, source: str, group: str, topic: str | None = None, *, cluster: str | None = None, dry_run: bool = False
     ) -> tuple[OffsetReset, ...]:
-        """Let *group* go on where *source* is; it is made, with the settings of *source*, where it is not there."""
+        """Set the offsets of *group* to those of *source*; a missing group is created with the settings of *source*."""
         return self._portal.call(
             lambda: self._wrapped.clone_offsets(source, group, topic, cluster=cluster, dry_run=dry_run)
         )
@@ -227,61 +227,61 @@ class Admin(SyncBaseClient[AsyncAdmin]):
     def query_message(
         self, topic: str, key: str, begin_ms: int = 0, end_ms: int = FOREVER_MS, limit: int = 64
     ) -> tuple[ReceivedMessage, ...]:
-        """Messages of *topic* with *key* among their keys, by store time."""
+        """Return the messages of *topic* with *key* among their keys, sorted by store time."""
         return self._portal.call(lambda: self._wrapped.query_message(topic, key, begin_ms, end_ms, limit))
 
     def query_unique(self, topic: str, unique_key: str, begin_ms: int | None = None) -> tuple[ReceivedMessage, ...]:
-        """Messages of *topic* with a client's unique id; several where one was sent twice or in a batch."""
+        """Return the messages of *topic* with a client's unique id; several if it was sent twice or in a batch."""
         return self._portal.call(lambda: self._wrapped.query_unique(topic, unique_key, begin_ms))
 
     def view_message(self, offset_id: str) -> ReceivedMessage:
-        """The message with an offset id, asked of the broker that the id names; of an inner batch the first one."""
+        """Return the message with an offset id from the broker named in the id; the first message of an inner batch."""
         return self._portal.call(lambda: self._wrapped.view_message(offset_id))
 
     def broker_settings(self, address: str) -> dict[str, str]:
-        """Every setting of one broker as text, sorted by key."""
+        """Return all settings of one broker as text, sorted by key."""
         return self._portal.call(lambda: self._wrapped.broker_settings(address))
 
     def change_broker_settings(self, address: str, settings: Mapping[str, str]) -> None:
-        """Change settings while the broker runs; what Java brokers change stays in their file."""
+        """Change settings of a running broker; Java brokers write changes to their file."""
         return self._portal.call(lambda: self._wrapped.change_broker_settings(address, settings))
 
     def name_server_settings(self, server: str | None = None) -> dict[str, str]:
-        """Every setting of one name server as text, sorted by key; of the first one as given where none is named."""
+        """Return all settings of *server*, or of the first configured name server, as text, sorted by key."""
         return self._portal.call(lambda: self._wrapped.name_server_settings(server))
 
     def change_name_server_settings(self, settings: Mapping[str, str], server: str | None = None) -> tuple[str, ...]:
-        """Change settings of one name server, or of all as given; returns which."""
+        """Change settings of *server*, or of all configured name servers; return their addresses."""
         return self._portal.call(lambda: self._wrapped.change_name_server_settings(settings, server))
 
     def kv_values(self, namespace: str) -> dict[str, str]:
-        """All keys of a namespace with their values, sorted; empty for one that nobody wrote to."""
+        """Return all keys of a namespace with their values, sorted; empty for an unused namespace."""
         return self._portal.call(lambda: self._wrapped.kv_values(namespace))
 
     def kv_value(self, namespace: str, key: str) -> str | None:
-        """One value, None where there is none."""
+        """Return one value, or None if it is not set."""
         return self._portal.call(lambda: self._wrapped.kv_value(namespace, key))
 
     def put_kv_value(self, namespace: str, key: str, value: str) -> None:
-        """Set a value at every name server as given; an error leaves it set at those before."""
+        """Set a value at every configured name server; after an error, earlier servers have it."""
         return self._portal.call(lambda: self._wrapped.put_kv_value(namespace, key, value))
 
     def delete_kv_value(self, namespace: str, key: str) -> None:
-        """Remove a value at every name server as given; fine where there is none."""
+        """Remove a value at every configured name server; a missing value is not an error."""
         return self._portal.call(lambda: self._wrapped.delete_kv_value(namespace, key))
 
     def runtime_info(self, address: str) -> dict[str, str]:
-        """A broker's figures by name, as texts; which there are depends on its version."""
+        """Return a broker's runtime info as text by name; the names depend on its version."""
         return self._portal.call(lambda: self._wrapped.runtime_info(address))
 
     def counter(self, address: str, name: str, key: str) -> Counter:
-        """One counter of a broker."""
+        """Return one counter of a broker."""
         return self._portal.call(lambda: self._wrapped.counter(address, name, key))
 
     def queue_entries(self, address: str, topic: str, queue_id: int, start: int, count: int) -> QueueEntries:
-        """Entries of a queue from queue offset *start* on, *count* at most; brokers of ours give 1000 at once."""
+        """Return up to *count* entries of a queue, from queue offset *start*."""
         return self._portal.call(lambda: self._wrapped.queue_entries(address, topic, queue_id, start, count))
 
     def clean(self, address: str, what: str) -> str:
-        """Have one of `CLEANINGS` done; returns what the broker says of it, empty for one of Java's."""
+        """Run one of `CLEANINGS`; return the broker's report, which is empty for Java brokers."""
         return self._portal.call(lambda: self._wrapped.clean(address, what))

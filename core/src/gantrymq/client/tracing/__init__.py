@@ -1,1 +1,1 @@
-"""Who watches what a client sends and consumes: hooks, and RocketMQ's message trace, which is one of them."""
+"""Instrumentation of a client: hooks, and RocketMQ's message trace, which is implemented as a hook."""

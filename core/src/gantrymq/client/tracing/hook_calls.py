@@ -1,4 +1,4 @@
-"""Calls of hooks: what they are told is put together here, and what they raise ends here."""
+"""Calls hooks: builds their contexts and contains their exceptions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("gantrymq.client")
 
 
 def copy_message(message: Message, unique_id: str) -> Message:
-    """A copy of *message* with a unique id, if it has none; several times as fast as `attrs.evolve`."""
+    """Return a copy of *message* with a unique id if it has none; several times as fast as `attrs.evolve`."""
     return Message(
         message.topic,
         bytes(message.body),
@@ -56,7 +56,7 @@ def copy_message(message: Message, unique_id: str) -> Message:
 
 
 class _Calls:
-    """Calls hooks, and logs once what a method of one raises."""
+    """Calls hooks; logs the first exception of each hook method."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -69,18 +69,18 @@ class _Calls:
             require_plain(method(context), "a hook")
         except EXITS:
             raise
-        except BaseException:  # a CancelledError of its own included: no other task is cancelled by it
+        except BaseException:  # includes a CancelledError raised by the hook itself, which cancels no task
             where = (type(getattr(method, "__self__", method)).__name__, getattr(method, "__name__", "hook"))
             if where not in self._said:
                 self._said.add(where)
-                logger.exception("%s.%s, a hook of %s, raised; it is not said again", *where, self._group)
+                logger.exception("%s.%s, a hook of %s, raised; further errors are not logged", *where, self._group)
 
 
 class SendHookCaller(_Calls):
-    """For the sends of one producer."""
+    """Calls the hooks of one producer."""
 
     def __init__(self, hooks: Iterable[Hook], instance: ClientInstance, group: str, max_bytes: int) -> None:
-        """*max_bytes* is the longest body."""
+        """*max_bytes* is the maximum body size."""
         super().__init__(instance, group)
         self._hooks = [hook for hook in hooks if isinstance(hook, SendHook)]
         self._ends = [hook for hook in hooks if isinstance(hook, TransactionHook)]
@@ -93,13 +93,13 @@ class SendHookCaller(_Calls):
         queue: object,
         send: Callable[[SendContext], Awaitable[Result]],
     ) -> Coroutine[Any, Any, Result]:
-        """What tells the hooks and sends *messages*, as they are now.
+        """Copy *messages* now and return a coroutine that calls the hooks and sends the copies.
 
         Args:
-            kind: what the application called.
-            messages: checked; they are not changed.
-            queue: a queue, or something that is none.
-            send: makes what sends the messages of the context.
+            kind: the kind of call that the application made.
+            messages: validated; they are not modified.
+            queue: a queue, or another destination.
+            send: sends the messages of the context.
         """
         return self._around(kind, self._copies(messages), queue, send)
 
@@ -143,7 +143,7 @@ class SendHookCaller(_Calls):
         *,
         from_check: bool,
     ) -> None:
-        """A transaction was decided; arguments as `EndTransactionContext` has them."""
+        """Call the hooks for a decided transaction; arguments as in `EndTransactionContext`."""
         context = EndTransactionContext(
             group=self._group,
             client_id=self._instance.client_id,
@@ -173,7 +173,7 @@ class SendHookCaller(_Calls):
         return tuple([copy_message(message, self._instance.ids.next()) for message in messages])
 
     def _check(self, context: SendContext, properties: list[dict[str, str]]) -> None:
-        """What the hooks made of the messages can be sent; else they go with *properties*, those before."""
+        """Validate the messages after the hooks; if one is invalid, restore *properties*, those before the hooks."""
         try:
             for message in context.messages:
                 validation.check_message(message, self._max_bytes)
@@ -183,11 +183,13 @@ class SendHookCaller(_Calls):
             where = ("before_send", "properties")
             if where not in self._said:
                 self._said.add(where)
-                logger.warning("messages of %s are sent without what hooks added: %s", self._group, problem)
+                logger.warning(
+                    "messages of %s are sent without the properties that hooks added: %s", self._group, problem
+                )
 
 
 class ConsumeHookCaller(_Calls):
-    """For what one consumer hands out."""
+    """Calls the hooks of one consumer."""
 
     def __init__(
         self,
@@ -207,7 +209,7 @@ class ConsumeHookCaller(_Calls):
     def before(
         self, queue: MessageQueue, messages: Sequence[ReceivedMessage], *, batch: bool, in_task: bool
     ) -> ConsumeContext:
-        """They are handed out; arguments as `ConsumeContext` has them."""
+        """Call the hooks for delivered messages; arguments as in `ConsumeContext`."""
         context = ConsumeContext(
             group=self._group,
             client_id=self._instance.client_id,
@@ -225,7 +227,7 @@ class ConsumeHookCaller(_Calls):
         return context
 
     def after(self, context: ConsumeContext, outcome: ConsumeOutcome, error: BaseException | None = None) -> None:
-        """They are in nobody's hand any more."""
+        """Call the hooks for messages that the application is done with."""
         context.duration_s = self._clock.monotonic() - context.notes[self]
         if outcome is ConsumeOutcome.SUCCESS:
             context.consumed = len(context.messages)
@@ -236,7 +238,7 @@ class ConsumeHookCaller(_Calls):
 
     @contextmanager
     def processing(self, contexts: Sequence[ConsumeContext]) -> Iterator[None]:
-        """Around the processing of messages that are in hand."""
+        """Call the hooks around the processing of messages in flight."""
         for hook in self._process_hooks:
             self._call(hook.begin_processing, contexts)
         try:
@@ -247,31 +249,31 @@ class ConsumeHookCaller(_Calls):
 
 
 class UnsettledMessages:
-    """Messages in the hand of an application that acknowledges them itself."""
+    """Messages in flight with ``auto_ack=False``."""
 
     def __init__(self, calls: ConsumeHookCaller) -> None:
         self._calls = calls
         self._contexts: dict[Hashable, ConsumeContext] = {}
 
     def handed(self, queue: MessageQueue, messages: Iterable[tuple[Hashable, ReceivedMessage]]) -> None:
-        """The application has *messages* of *queue*, each under a key."""
+        """Note that *messages* of *queue* were delivered, each under a key."""
         for key, message in messages:
-            self.settled(key, ConsumeOutcome.GIVEN_BACK)  # handed out before, by a queue that went and came again
+            self.settled(key, ConsumeOutcome.GIVEN_BACK)  # delivered before, by a queue that was revoked and reassigned
             self._contexts[key] = self._calls.before(queue, [message], batch=False, in_task=False)
 
     def processing(self, keys: Iterable[Hashable]) -> AbstractContextManager[None]:
-        """Around the processing of the messages under *keys*; nothing is called for those that are not known."""
+        """Call the hooks around the processing of the messages under *keys*; unknown keys are ignored."""
         contexts = [self._contexts[key] for key in keys if key in self._contexts]
         return self._calls.processing(contexts) if contexts else nullcontext()
 
     def settled(self, key: Hashable, outcome: ConsumeOutcome) -> None:
-        """One was acknowledged, or was not; harmless where it is not known."""
+        """Note that a message was acknowledged or rejected; a no-op for an unknown key."""
         context = self._contexts.pop(key, None)
         if context is not None:
             self._calls.after(context, outcome)
 
     def keep_only(self, keys: Iterable[Hashable]) -> None:
-        """Only these may still be acknowledged."""
+        """Settle all messages except those that can still be acknowledged."""
         kept = set(keys)
         for key in [key for key in self._contexts if key not in kept]:
             self.settled(key, ConsumeOutcome.GIVEN_BACK)

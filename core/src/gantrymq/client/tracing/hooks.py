@@ -1,4 +1,4 @@
-"""Hooks: objects that are told of every send, of every message that is consumed, and of every end of a transaction.
+"""Hooks: objects that are notified of sends, of consumed messages and of ends of transactions.
 
     class Counting:
         def after_send(self, context: SendContext) -> None:
@@ -6,9 +6,9 @@
 
     client = Client("127.0.0.1:9876", hooks=[Counting()])
 
-A hook has the methods of one of the protocols below, or of several. They are plain functions, called in the event loop
-in the order in which the hooks were given (in the other order once messages are consumed), and have to be quick. What a
-hook raises is logged the first time and goes no further: a message is sent, or consumed, as if it had not been there.
+A hook implements one or more of the protocols below. Its methods are plain functions, called in the event loop in the
+order of the hooks (in reverse order after consumption), and must be fast. The first exception of each method is logged;
+exceptions never affect a send or a consumption.
 
 Source: apache/rocketmq client/.../hook/SendMessageHook.java, ConsumeMessageHook.java, EndTransactionHook.java.
 """
@@ -45,118 +45,118 @@ SendKind = Literal["single", "oneway", "batch"]
 
 
 class ConsumeOutcome(enum.Enum):
-    """What became of messages that were handed out. Values are RocketMQ's (ConsumeReturnType), but for the last."""
+    """Outcome of delivered messages. Values are RocketMQ's (ConsumeReturnType), except for the last one."""
 
     SUCCESS = 0
-    TIME_OUT = 1  # they were in hand for longer than ``consume_timeout_s``, whatever came of it
+    TIME_OUT = 1  # in flight for longer than ``consume_timeout_s``, whatever the result
     EXCEPTION = 2  # the handler raised
     FAILED = 4  # delivered again later: `ReconsumeLater`, a nack, or only some of a batch
-    GIVEN_BACK = 5  # nobody said anything: the loop was left, the queue went to another member, the consumer was closed
+    GIVEN_BACK = 5  # not settled: the loop ended, the queue was revoked, or the consumer was closed
 
 
 @attrs.define(eq=False)
 class SendContext:
-    """One send of a producer, all its attempts together.
+    """One send of a producer, with all its attempts.
 
-    ``messages`` are copies of what the application gave, with their unique ids; before the send a hook may add to
-    their ``properties``, which is how they carry a trace on. One that cannot be sent is logged, and none is added then.
+    ``messages`` are copies of the application's messages, with unique ids. Before the send a hook may add to their
+    ``properties``, for example a trace context. If that makes a message invalid, it is logged and nothing is added.
     """
 
     kind: SendKind
     group: str
     client_id: str
     topic: str
-    messages: tuple[Message, ...]  # one, but for a batch
-    queue: MessageQueue | None  # that the application named; after the send the one that it lies in
+    messages: tuple[Message, ...]  # several for a batch only
+    queue: MessageQueue | None  # chosen by the application; after the send, the queue of the message
     started_ms: int  # wall time
     duration_s: float = 0.0  # after the send
-    result: SendResult | None = None  # after a send that succeeded, but for oneway
-    error: BaseException | None = None  # after a send that failed
+    result: SendResult | None = None  # after a successful send, except oneway
+    error: BaseException | None = None  # after a failed send
     broker_address: str = ""  # ip:port, after a send with a result
-    notes: dict[Any, Any] = attrs.field(factory=dict)  # a hook's own, from before to after, by the hook
+    notes: dict[Any, Any] = attrs.field(factory=dict)  # data of hooks from before to after, by hook
 
 
 @attrs.define(eq=False)
 class ConsumeContext:
-    """Messages of one queue that were handed out together: to a loop, or to a handler.
+    """Messages of one queue that were delivered together, to a loop or a handler.
 
-    With ``auto_ack=False`` each message by itself, until it is acknowledged.
+    With ``auto_ack=False``, each message on its own, until it is acknowledged.
     """
 
     group: str
     client_id: str
-    topic: str  # a retry topic for messages that failed before
+    topic: str  # a retry topic for messages that are redelivered
     queue: MessageQueue
     messages: Sequence[ReceivedMessage]
-    batch: bool  # whether the application asked for several at a time
+    batch: bool  # whether the application receives several at a time
     broadcasting: bool
-    in_task: bool  # whether they are consumed between both calls in the task that both are made in
+    in_task: bool  # whether the messages are consumed in the task that makes both calls
     started_ms: int  # wall time
     duration_s: float = 0.0  # after
     outcome: ConsumeOutcome | None = None  # after
-    consumed: int = 0  # after: so many, from the first on, need no other delivery
-    error: BaseException | None = None  # after EXCEPTION: what was raised
-    notes: dict[Any, Any] = attrs.field(factory=dict)  # a hook's own, from before to after, by the hook
+    consumed: int = 0  # after: number of messages, from the first on, that are not redelivered
+    error: BaseException | None = None  # after EXCEPTION: the exception
+    notes: dict[Any, Any] = attrs.field(factory=dict)  # data of hooks from before to after, by hook
 
 
 @attrs.define(eq=False)
 class EndTransactionContext:
-    """A decision on a message that is stored out of sight, before its broker is told."""
+    """Decision on a half message, before it is sent to the broker."""
 
     group: str
     client_id: str
     topic: str
-    message: Message | ReceivedMessage  # the latter where a broker asked
+    message: Message | ReceivedMessage  # a ReceivedMessage for a broker's check
     message_id: str
     transaction_id: str | None
     state: TransactionState
-    from_check: bool  # whether a broker asked
+    from_check: bool  # whether it answers a broker's check
     broker_address: str  # ip:port
 
 
 @runtime_checkable
 class SendHook(Protocol):
-    """Is told of sends."""
+    """Notified of sends."""
 
     def before_send(self, context: SendContext) -> None:
-        """Messages are about to be sent."""
+        """Called before messages are sent."""
 
     def after_send(self, context: SendContext) -> None:
-        """They were sent, or were not; what failed or was cancelled comes here as well."""
+        """Called after the send, also if it failed or was cancelled."""
 
 
 @runtime_checkable
 class ConsumeHook(Protocol):
-    """Is told of messages consumed."""
+    """Notified of consumed messages."""
 
     def before_consume(self, context: ConsumeContext) -> None:
-        """Messages are handed out."""
+        """Called when messages are delivered to the application."""
 
     def after_consume(self, context: ConsumeContext) -> None:
-        """They are in the application's hand no more."""
+        """Called when the application is done with the messages."""
 
 
 @runtime_checkable
 class ProcessHook(Protocol):
-    """Is told when the processing of messages begins and ends in a task, with ``auto_ack=False``.
+    """Notified when the processing of messages starts and ends in a task, with ``auto_ack=False``.
 
-    Both methods are called in the task, within `Consumer.processing`; a variable of `contextvars` that the first one
-    sets is seen by whatever processes the messages.
+    Both methods are called in the task, within `Consumer.processing`; code that processes the messages sees a
+    `contextvars` variable that the first one sets.
     """
 
     def begin_processing(self, contexts: Sequence[ConsumeContext]) -> None:
-        """Processing begins; a context for each message, at least one."""
+        """Called when processing starts, with a context for each message, at least one."""
 
     def end_processing(self, contexts: Sequence[ConsumeContext]) -> None:
-        """Processing has ended; the messages may be acknowledged by now, or not yet."""
+        """Called when processing has ended, before or after the messages are acknowledged."""
 
 
 @runtime_checkable
 class TransactionHook(Protocol):
-    """Is told of the ends of transactions."""
+    """Notified of ends of transactions."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """A transaction was decided."""
+        """Called when a transaction is decided."""
 
 
 Hook = SendHook | ConsumeHook | TransactionHook

@@ -1,4 +1,4 @@
-"""What watches one producer or consumer: the hooks it was given, and its message trace."""
+"""Instrumentation of one producer or consumer: its hooks and its message trace."""
 
 from __future__ import annotations
 
@@ -29,27 +29,29 @@ _METHODS: Final = (
 
 
 class InstrumentationOptions(TypedDict, total=False):
-    """Options of `Client`, `Producer`, `TransactionProducer` and `Consumer`; each may be left out."""
+    """Options of `Client`, `Producer`, `TransactionProducer` and `Consumer`; each may be omitted."""
 
     hooks: Iterable[Hook]
-    """Are told of what is sent and consumed, see `gantrymq.client.tracing.hooks`; what a `Client` makes has those of
-    the client besides."""
+    """Notified of sends and consumption, see `gantrymq.client.tracing.hooks`; added to the hooks of the `Client`, if
+    any.
+    """
 
     trace: bool | MessageTrace
-    """Whether it is traced in a topic of the cluster; a `MessageTrace` says how. What a `Client` makes does as the
-    client where it is not told otherwise."""
+    """Whether to write a message trace to a topic of the cluster; a `MessageTrace` has the settings. Defaults to the
+    option of the `Client`.
+    """
 
 
 class Instrumentation:
-    """Made with its producer or consumer; begun when that is started, closed when that is."""
+    """Hooks and trace of a producer or consumer; started and closed with it."""
 
     def __init__(self, hooks: Iterable[Hook], trace: bool | MessageTrace) -> None:
-        """Raises InvalidParameter: one of *hooks* is none, or a method of one is async."""
+        """Raises InvalidParameter if one of *hooks* is not a hook, or has an async method."""
         self.hooks = tuple(hooks)
         for hook in self.hooks:
             if isinstance(hook, type) or not isinstance(hook, SendHook | ConsumeHook | TransactionHook):
                 raise InvalidParameter(
-                    f"{hook!r} is no hook; expected an object with before_send and after_send, before_consume and "
+                    f"{hook!r} is not a hook; expected an object with before_send and after_send, before_consume and "
                     "after_consume, or end_transaction"
                 )
             for name in _METHODS:
@@ -59,14 +61,14 @@ class Instrumentation:
         self._writer: TraceWriter | None = None
 
     def sends(self, instance: ClientInstance, group: str, max_bytes: int) -> SendHookCaller | None:
-        """What a producer calls from now on; None for nothing. *max_bytes* is its longest body."""
+        """Start; return the hook caller of a producer, or None without hooks. *max_bytes* is the maximum body size."""
         hooks = self._begin(instance, group, "PRODUCE")
         return SendHookCaller(hooks, instance, group, max_bytes) if hooks else None
 
     def consumptions(
         self, instance: ClientInstance, group: str, *, broadcasting: bool, consume_timeout_s: float
     ) -> ConsumeHookCaller | None:
-        """What a consumer calls from now on; None for nothing."""
+        """Start; return the hook caller of a consumer, or None without hooks."""
         hooks = self._begin(instance, group, "CONSUME")
         if not hooks:
             return None
@@ -81,12 +83,12 @@ class Instrumentation:
         return (*self.hooks, TraceHook(self.trace.topic, self._writer.append, instance))
 
     async def flush(self) -> None:
-        """Write the traces that wait."""
+        """Write waiting trace records."""
         if self._writer is not None:
             await self._writer.flush()
 
     async def close(self) -> None:
-        """Write in a moment those that have come since `flush`, and no further one."""
+        """Write the trace records added since `flush`, then stop the trace."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()

@@ -1,10 +1,10 @@
-"""Message trace: who sent a message, where it lies, who consumed it and how long that took, in RocketMQ's own format.
+"""Message trace: who sent a message, where it is stored, who consumed it and how long that took, in RocketMQ's format.
 
     async with Client("127.0.0.1:9876", trace=True) as client:
 
-It is written to a topic of the same cluster, where ``mqadmin queryMsgTraceById``, RocketMQ's dashboard and
-`gantrymq.client.decode_trace` read it. Sends that failed and oneway ones are not in it, as nothing is known of them;
-nor is what a broker with ``traceOn=false`` took. Of a batch each message is in it, under its own id.
+The trace is written to a topic of the same cluster, where ``mqadmin queryMsgTraceById``, RocketMQ's dashboard and
+`gantrymq.client.decode_trace` read it. Failed and oneway sends are not traced, as their outcome is unknown; nor are
+sends to a broker with ``traceOn=false``. Each message of a batch is traced under its own id.
 
 Sources: apache/rocketmq client/.../trace/hook/SendMessageTraceHookImpl.java, ConsumeMessageTraceHookImpl.java,
 EndTransactionTraceHookImpl.java.
@@ -35,24 +35,24 @@ _STATES: Final = {"COMMIT": "COMMIT_MESSAGE", "ROLLBACK": "ROLLBACK_MESSAGE", "U
 
 
 class MessageTrace:
-    """How message traces are written, and how many were; one may be given to several producers and consumers.
+    """Settings and counters of a message trace; may be shared by several producers and consumers.
 
     Attributes:
-        topic: where they go.
-        written: records that are stored.
-        dropped: records that are not: there was no room, or no broker took them.
+        topic: the trace topic.
+        written: number of stored records.
+        dropped: number of lost records: too many were waiting, or no broker accepted them.
     """
 
     def __init__(
         self, topic: str = names.TRACE_TOPIC, *, batch: int = 20, most_waiting: int = 2048, flush_every_s: float = 5.0
     ) -> None:
-        """RocketMQ's defaults.
+        """The defaults are RocketMQ's.
 
         Args:
-            topic: has to exist, or brokers have to make it.
-            batch: so many records make a message go, 1 to 100; where more wait it takes more along.
-            most_waiting: records of one producer or consumer that wait to be written; more are dropped.
-            flush_every_s: the longest time that one waits for others, in seconds.
+            topic: must exist, unless brokers create topics automatically.
+            batch: number of records that triggers a message, 1 to 100; a message contains all waiting records.
+            most_waiting: maximum waiting records of one producer or consumer; further ones are dropped.
+            flush_every_s: maximum time that a record waits for others, in seconds.
 
         Raises:
             InvalidParameter: the topic's name is not legal, or a number is out of bounds.
@@ -72,24 +72,24 @@ class MessageTrace:
         self.dropped = 0
 
     def writer(self, instance: ClientInstance, group: str, role: str) -> TraceWriter:
-        """What writes the traces of one producer (*role* PRODUCE) or consumer (CONSUME)."""
+        """Return the writer for one producer (*role* PRODUCE) or consumer (CONSUME)."""
         return TraceWriter(self, instance, group, role)
 
 
 class TraceHook:
-    """The hook that makes records of what it is told."""
+    """The hook that creates trace records."""
 
     def __init__(self, topic: str, append: Callable[[list[TraceRecord]], object], instance: ClientInstance) -> None:
-        """What is sent to and consumed from topics that begin with *topic* is not traced."""
+        """Messages of topics that begin with *topic* are not traced."""
         self._topic = topic
         self._append = append
         self._instance = instance
 
     def before_send(self, context: SendContext) -> None:
-        """Nothing yet."""
+        """Do nothing."""
 
     def after_send(self, context: SendContext) -> None:
-        """Pub, one for each message."""
+        """Append a Pub for each message."""
         result = context.result
         if result is None or not result.trace_on or context.topic.startswith(self._topic):
             return
@@ -118,7 +118,7 @@ class TraceHook:
         )
 
     def before_consume(self, context: ConsumeContext) -> None:
-        """SubBefore, one for each message."""
+        """Append a SubBefore for each message."""
         traced = list(self._traced(context))
         if traced:
             request_id = context.notes[self] = self._instance.ids.next()
@@ -138,7 +138,7 @@ class TraceHook:
             )
 
     def after_consume(self, context: ConsumeContext) -> None:
-        """SubAfter, one for each message."""
+        """Append a SubAfter for each message."""
         request_id, outcome = context.notes.get(self), context.outcome
         if request_id is None or outcome is None:
             return
@@ -160,15 +160,15 @@ class TraceHook:
         )
 
     def _traced(self, context: ConsumeContext) -> Iterator[tuple[int, ReceivedMessage]]:
-        """Those of its messages that are traced, each with its number."""
+        """Yield the traced messages of *context*, each with its position."""
         if not context.topic.startswith(self._topic):
             for number, message in enumerate(context.messages):
                 wanted = message.properties.get(property_names.TRACE_ON) != "false"
-                if wanted and message.message_id:  # a record that cannot be read has none
+                if wanted and message.message_id:  # a corrupt record has no message id
                     yield number, message
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """EndTransaction."""
+        """Append an EndTransaction."""
         message = context.message
         if context.topic.startswith(self._topic):
             return

@@ -1,15 +1,15 @@
-"""The records of RocketMQ's message trace: what stands in a message of the trace topic. No I/O.
+"""Records of RocketMQ's message trace, as encoded in messages of the trace topic. No I/O.
 
     body of a message    | record | record | ...      UTF-8, each record ended by 0x02
     record               | kind 0x01 field 0x01 field ...      in the order of the classes below
 
     Pub               one message was sent
-    SubBefore         one message was handed to a consumer
-    SubAfter          that was over; its request id is that of the SubBefore
-    EndTransaction    the sender decided on a message that was stored out of sight
+    SubBefore         one message was delivered to a consumer
+    SubAfter          its consumption ended; has the request id of the SubBefore
+    EndTransaction    the sender decided on a half message
 
-A text that is not there is written as ``null``, as Java does, whose readers need the last field of a SubBefore. Fields
-that a later version adds at the end of a record are read past, and so are records of other kinds.
+A missing text is written as ``null``, as in Java, whose readers need the last field of a SubBefore. Fields that later
+versions add at the end of a record are ignored, and so are records of unknown kinds.
 
 Source: apache/rocketmq client/.../trace/TraceDataEncoder.java, TraceConstants.java, TraceType.java.
 """
@@ -40,7 +40,7 @@ _NULL: Final = "null"
 
 
 class MessageType(enum.Enum):
-    """Values are the places in RocketMQ's MessageType."""
+    """Message types. Values are the ordinals of RocketMQ's MessageType."""
 
     NORMAL = 0
     TRANSACTION_HALF = 1
@@ -52,13 +52,13 @@ class MessageType(enum.Enum):
 class Pub(NamedTuple):
     """A message was sent; fields in order."""
 
-    time_ms: int  # when the send began
+    time_ms: int  # start of the send
     region: str
     group: str
     topic: str
     message_id: str
     tags: str | None
-    keys: str | None  # separated by blanks
+    keys: str | None  # separated by spaces
     store_host: str  # ip:port of the broker
     body_length: int  # bytes; ours before compression, Java's after it
     cost_ms: int
@@ -68,23 +68,23 @@ class Pub(NamedTuple):
 
 
 class SubBefore(NamedTuple):
-    """A message was handed to a consumer; fields in order."""
+    """A message was delivered to a consumer; fields in order."""
 
     time_ms: int
     region: str
     group: str
-    request_id: str  # of all messages handed out together, and of their SubAfter
+    request_id: str  # shared by messages delivered together and their SubAfter
     message_id: str
     retry_times: int
     keys: str | None
 
 
 class SubAfter(NamedTuple):
-    """A consumer was done with a message; fields in order."""
+    """The consumption of a message ended; fields in order."""
 
     request_id: str
     message_id: str
-    cost_ms: int  # of all handed out together, divided by their number
+    cost_ms: int  # average over the messages delivered together
     success: bool
     keys: str | None
     context_code: int  # RocketMQ's ConsumeReturnType, see `gantrymq.client.tracing.hooks.ConsumeOutcome`
@@ -106,7 +106,7 @@ class EndTransaction(NamedTuple):
     message_type: MessageType
     transaction_id: str | None
     state: str  # COMMIT_MESSAGE, ROLLBACK_MESSAGE, UNKNOW
-    from_check: bool  # whether the broker asked
+    from_check: bool  # whether it answered a broker's check
 
 
 TraceRecord = Pub | SubBefore | SubAfter | EndTransaction
@@ -117,22 +117,22 @@ _KINDS: Final[dict[str, type[TraceRecord]]] = {
 
 
 def encode_trace(records: Iterable[TraceRecord]) -> str:
-    """The body of a message of the trace topic, as text."""
+    """Return the body of a message of the trace topic, as text."""
     return "".join([_FIELD.join([type(record).__name__, *map(_text, record)]) + _RECORD for record in records])
 
 
 def trace_keys(record: TraceRecord) -> Iterator[str]:
-    """The keys under which the message of *record* is found: the id and the keys of the message traced."""
+    """Yield the index keys for *record*: the id and the keys of the traced message."""
     yield record.message_id
     if record.keys:
         yield from record.keys.split()
 
 
 def decode_trace(body: bytes) -> tuple[TraceRecord, ...]:
-    """The records in the body of a message of the trace topic, in order.
+    """Decode the records in the body of a message of the trace topic, in order.
 
     Raises:
-        AnswerUnreadable: it is no text, or a record of a kind known here has too few fields or one that cannot be read.
+        AnswerUnreadable: not UTF-8, or a record of a known kind has too few fields or a malformed one.
     """
     try:
         text = body.decode()
@@ -149,7 +149,7 @@ def decode_trace(body: bytes) -> tuple[TraceRecord, ...]:
 
 def _read(kind: type[TraceRecord], fields: list[str]) -> TraceRecord:
     readers = _READERS[kind]
-    if kind is Pub and len(fields) == 12:  # before 4.6 without an offset id
+    if kind is Pub and len(fields) == 12:  # clients before 4.6 write no offset id
         fields = [*fields[:11], _NULL, fields[11]]
     needed = len(kind._fields) - len(kind._field_defaults)
     if len(fields) < needed:

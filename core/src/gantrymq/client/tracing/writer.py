@@ -1,10 +1,10 @@
-"""Trace records on their way: collected, packed into messages, sent beside what they tell of.
+"""Writes trace records: collects them, packs them into messages and sends those in the background.
 
-    append -> waiting, up to so many -> messages with as many of them as wait -> up to 8 under way
+    append -> waiting, up to a limit -> messages of as many records as are waiting -> up to 8 in flight
 
-A message goes when `batch` records wait, or when the first of them has waited for ``flush_every_s``; where more wait it
-takes more along. What finds no room is dropped and counted, as is what could not be sent: a trace never holds a message
-up, and takes bounded memory.
+A message is sent when `batch` records are waiting, or when the first of them has waited for ``flush_every_s``; it
+contains all waiting records that fit. Records that find no room or cannot be sent are dropped and counted: tracing
+never delays a message and takes bounded memory.
 
 Source: apache/rocketmq client/.../trace/AsyncTraceDispatcher.java.
 """
@@ -39,17 +39,17 @@ __all__ = ["CLOSE_S", "MOST_BODY_BYTES", "TraceWriter"]
 logger = logging.getLogger("gantrymq.client")
 
 MOST_BODY_BYTES: Final = 128_000
-MOST_KEY_BYTES: Final = 16_000  # of the property, half of what all of them may take
+MOST_KEY_BYTES: Final = 16_000  # of the KEYS property: half of the limit for all properties
 MOST_UNDER_WAY: Final = 8
 TIMEOUT_S: Final = 5.0
-CLOSE_S: Final = 5.0  # for what waits when a client is closed
-LAST_S: Final = 1.0  # for what comes while it leaves its brokers
+CLOSE_S: Final = 5.0  # for waiting records when a client is closed
+LAST_S: Final = 1.0  # for records added while it unregisters from its brokers
 _COMPRESS_OVER: Final = 4096
 _ATTEMPTS: Final = RetryPolicy(attempts=3)
 
 
 class TraceWriter:
-    """Writes the trace of one producer or consumer, from its start to its end."""
+    """Writes the trace of one producer or consumer, from its start to its close."""
 
     def __init__(self, trace: MessageTrace, instance: ClientInstance, group: str, role: str) -> None:
         """*role* is PRODUCE or CONSUME."""
@@ -61,18 +61,18 @@ class TraceWriter:
         self._compressor = Compressor("zlib", 5)
         self._waiting: deque[TraceRecord] = deque()
         self._due = asyncio.Event()
-        self._everything = False  # whether less than a whole message goes as well
+        self._everything = False  # whether to send a partial batch as well
         self._timer: Timer | None = None
         self._room = asyncio.Semaphore(MOST_UNDER_WAY)
-        self._under_way: dict[asyncio.Task[None], int] = {}  # with how many records
-        self._idle = asyncio.Event()  # nothing waits, nothing is under way
+        self._under_way: dict[asyncio.Task[None], int] = {}  # number of records per task
+        self._idle = asyncio.Event()  # no record is waiting or in flight
         self._idle.set()
         self._said = False
         self._closed = False
         self._job = instance.job(self._run())
 
     def append(self, records: Sequence[TraceRecord]) -> None:
-        """Write them soon; those for which there is no room are dropped and counted."""
+        """Queue *records*; those that find no room are dropped and counted."""
         room = 0 if self._closed else max(0, self._trace.most_waiting - len(self._waiting))
         if room < len(records):
             self._lost(len(records) - room, "the client was closed" if self._closed else "too many of them wait")
@@ -87,13 +87,13 @@ class TraceWriter:
             self._timer = self._clock.call_later(self._trace.flush_every_s, self._flush_soon)
 
     async def flush(self, limit_s: float = CLOSE_S) -> None:
-        """Wait until nothing waits and nothing is under way, *limit_s* seconds at most."""
+        """Wait until no record is waiting or in flight, at most *limit_s* seconds."""
         if not self._idle.is_set():
             self._flush_soon()
             await within(self._clock, limit_s, self._idle.wait())
 
     async def close(self) -> None:
-        """Write what waits, in `LAST_S` seconds; what is left then is dropped and counted."""
+        """Write waiting records within `LAST_S` seconds; the rest is dropped and counted."""
         try:
             await self.flush(LAST_S)
         finally:
@@ -151,7 +151,7 @@ class TraceWriter:
             self._idle.set()
 
     def _packed(self) -> tuple[int, Message]:
-        """A message with the next records, and how many they are: all that wait, or as many as fit."""
+        """Return a message with the next records, and their number: all waiting ones, or as many as fit."""
         texts, keys = list[str](), dict[str, None]()
         body_bytes = key_bytes = 0
         while self._waiting:
@@ -179,9 +179,11 @@ class TraceWriter:
         self._trace.dropped += count
         if count and not self._said:
             self._said = True
-            text = "records of the message trace are not written to %s: %s; counted in MessageTrace.dropped, said once"
+            text = (
+                "records of the message trace are not written to %s: %s; counted in MessageTrace.dropped, logged once"
+            )
             logger.warning(text, self._trace.topic, why)
 
 
 def _nothing() -> None:
-    """Nothing is sent without an answer."""
+    """Do nothing: the writer sends no oneway messages."""
