@@ -1,4 +1,4 @@
-/* gantrymq.broker.wire.sends_alike: make_messages */
+/* gantrymq.broker.wire.send_templates: make_messages */
 #include "common.h"
 
 /* Slots of a Send. */

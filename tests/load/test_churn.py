@@ -72,7 +72,7 @@ def tables(cluster: Any) -> dict[str, int]:
         "groups": len(server.tables.groups.view),
         "offsets": len(server.tables.offsets.table),
         "locks": len(parts.locks._held),
-        "names that passed": len(parts.preparing._name_passed),
+        "names that passed": len(parts.preparation._name_passed),
         "compiled filters": len(parts.filters._kept),
         "counted topics": len(parts.stats.puts.known()),
         "counted groups": len(parts.stats.gets.known()),

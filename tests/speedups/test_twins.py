@@ -14,7 +14,7 @@ from types import MappingProxyType, SimpleNamespace
 import pytest
 
 from gantrymq import speedups
-from gantrymq.broker.wire import sends_alike
+from gantrymq.broker.wire import send_templates
 from gantrymq.client import decoding, send_requests
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RefusedWith, RemoteProtocolError
@@ -339,8 +339,8 @@ def test_messages_are_made_alike(seed):
         start = rng.randrange(len(asked) + 1)
         given = (asked, start, rng.choice((4, 5, 6)), b"before", b"after", "T", -5, 1, 2, b"born", b"store", 3, True)
         found, expected = [object()], [object()]
-        sends_alike.make_messages(*given, found)
-        sends_alike._make_messages(*given, expected)
+        send_templates.make_messages(*given, found)
+        send_templates._make_messages(*given, expected)
         assert [type(each) for each in found[1:]] == [StoreMessage] * (len(expected) - 1)
         assert list(map(fields, found[1:])) == list(map(fields, expected[1:]))
 
@@ -761,7 +761,7 @@ def test_nothing_is_kept():
             send_requests._write_plain((b"a", b"b", b"c", b"d"), each.opaque, each.ext, 1 << 40)
         sends = [each for each in commands if type(each) is Send]
         messages = []
-        sends_alike.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
+        send_templates.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
         for each in messages:
             each.queue_id = 0
         results = []

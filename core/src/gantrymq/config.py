@@ -1,7 +1,8 @@
-"""Settings: typed, with defaults and help, read from RocketMQ's own properties format.
+"""Typed settings with defaults and help texts, in RocketMQ's properties format.
 
-One schema is the sum of what core and the plugins declare as `Setting`. Values come, the later the stronger, from
-defaults, a file (``broker.conf``), environment variables and the command line, always under RocketMQ's key names.
+The schema is the union of the `Setting` declarations of core and plugins. Values come, in order of increasing
+precedence, from defaults, a file (``broker.conf``), environment variables and the command line, always under
+RocketMQ's key names.
 
 Source of format and names: apache/rocketmq broker/.../BrokerStartup.java (java.util.Properties),
 common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
@@ -19,12 +20,12 @@ from gantrymq.errors import ConfigError
 Value = int | bool | str
 Kind = Literal["number", "flag", "text"]
 
-HIDDEN = "******"  # stands for a secret
+HIDDEN = "******"  # printed instead of a secret value
 
 
 @attrs.frozen
 class Setting:
-    """One key an operator may set."""
+    """Declaration of one key."""
 
     key: str  # RocketMQ's spelling, e.g. "flushDiskType"
     kind: Kind
@@ -33,16 +34,16 @@ class Setting:
     choices: tuple[str, ...] = ()  # allowed texts; empty means any
     at_least: int | None = None
     at_most: int | None = None
-    not_built: Callable[[Value], str | None] | None = None  # a sentence when this value names what is not built
-    runtime: bool = False  # may be changed while the server runs
-    secret: bool = False  # shown to nobody
-    local: bool = False  # says whom a port trusts (TLS, proxies): requests neither show nor change it
+    not_built: Callable[[Value], str | None] | None = None  # an error for values of features that are not implemented
+    runtime: bool = False  # can be changed while the server runs
+    secret: bool = False  # never printed
+    local: bool = False  # about whom a port trusts (TLS, proxies): requests can neither read nor change it
 
     def parse(self, text: str, where: str) -> Value:
-        """Turn *text* into a value; *where* names the file, variable or flag in errors.
+        """Parse *text*; *where* is the file, variable or flag for errors.
 
         Raises:
-            ConfigError: wrong type, not among the choices, out of bounds, or not built.
+            ConfigError: wrong type, not one of the choices, out of bounds, or not implemented.
         """
         text = text.strip()
         if any(char in text for char in "\r\n\0"):
@@ -73,36 +74,36 @@ class Setting:
 
 
 class Settings:
-    """The values in force. Reading a key nobody declared is a bug and raises KeyError."""
+    """The effective values. Reading an undeclared key is a bug and raises KeyError."""
 
     def __init__(self, schema: Iterable[Setting], values: Mapping[str, Value] | None = None) -> None:
         self._schema = {setting.key: setting for setting in schema}
         self._values: dict[str, Value] = {key: setting.default for key, setting in self._schema.items()}
         self._sources: dict[str, str] = {}
-        self.flags: Mapping[str, str] = {}  # those of the command that runs, by the key that each one sets
-        self.revision = 0  # grows with every change, so that hot paths may keep what they read
+        self.flags: Mapping[str, str] = {}  # key to the flag of the running command that sets it
+        self.revision = 0  # incremented by every change, so that hot paths can cache values
         for key, value in (values or {}).items():
             self.set(key, value, "given in code")
 
     @property
     def schema(self) -> Mapping[str, Setting]:
-        """Key to declaration."""
+        """Declarations by key."""
         return self._schema
 
     def number(self, key: str) -> int:
-        """The value of a whole-number key."""
+        """Return the value of a number key."""
         value = self._values[key]
         assert isinstance(value, int) and not isinstance(value, bool), key
         return value
 
     def flag(self, key: str) -> bool:
-        """The value of a true/false key."""
+        """Return the value of a flag key."""
         value = self._values[key]
         assert isinstance(value, bool), key
         return value
 
     def text(self, key: str) -> str:
-        """The value of a text key."""
+        """Return the value of a text key."""
         value = self._values[key]
         assert isinstance(value, str), key
         return value
@@ -111,8 +112,8 @@ class Settings:
         """Set a declared key; texts are parsed. *source* is kept for ``explain`` and errors.
 
         Raises:
-            KeyError: nobody declared *key*.
-            ConfigError: the value does not fit.
+            KeyError: *key* is not declared.
+            ConfigError: the value is invalid.
         """
         setting = self._schema[key]
         self._values[key] = setting.parse(str(value).lower() if isinstance(value, bool) else str(value), source)
@@ -120,25 +121,25 @@ class Settings:
         self.revision += 1
 
     def source(self, key: str) -> str:
-        """Where the value in force came from."""
+        """Return the source of the effective value."""
         return self._sources.get(key, "default")
 
     def how_to_set(self, key: str, value: str) -> str:
-        """What somebody writes behind the command that runs, to give *key* that value."""
+        """Return the command-line flag that sets *key* to *value* for the running command."""
         return f"{self.flags[key]} {value}" if key in self.flags else f"--set {key}={value}"
 
     def as_dict(self, *, secrets: bool = False) -> dict[str, Value]:
-        """Every key with its value, sorted by key; a secret one that is set is hidden unless *secrets* asks for it."""
+        """Return all values, sorted by key. Secrets that are set are masked unless *secrets* is True."""
         found = dict(sorted(self._values.items()))
         if not secrets:
             found.update({key: HIDDEN for key, value in found.items() if value and self._schema[key].secret})
         return found
 
     def shown(self) -> dict[str, Value]:
-        """What a server shows: every key, sorted, but those that are `Setting.local`, as with RocketMQ."""
+        """Return the values that a server reports to requests: all but those with `Setting.local`, as in RocketMQ."""
         return {key: value for key, value in self.as_dict().items() if not self._schema[key].local}
 
 
 def free_port_keys(schema: Iterable[Setting]) -> list[str]:
-    """Keys of ports that pick a free one when they are 0: what servers that must not meet on a machine set to 0."""
+    """Return the keys of ports where 0 selects a free port, for servers that must not conflict on one machine."""
     return [each.key for each in schema if each.kind == "number" and each.key.endswith("Port") and each.at_least == 0]

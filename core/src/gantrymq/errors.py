@@ -1,8 +1,8 @@
-"""Every error GantryMQ raises on purpose, as one tree.
+"""The exception hierarchy of GantryMQ.
 
-Each class carries ``response_code``, what a RocketMQ peer is told when the error crosses the wire, and ``retriable``,
-whether trying the same thing again (perhaps at another broker) can help. A message says where, what was seen, what was
-expected and, for a person at a terminal, the command that fixes it.
+Each class has ``response_code``, which is sent to a RocketMQ peer when the error crosses the wire, and ``retriable``,
+which tells whether repeating the call, perhaps at another broker, can succeed. A message states where the error
+occurred, the actual and the expected value and, on a terminal, the command that fixes it.
 
 Code numbers: apache/rocketmq remoting/.../protocol/ResponseCode.java, RemotingSysResponseCode.java.
 """
@@ -11,24 +11,24 @@ from __future__ import annotations
 
 
 class GantryError(Exception):
-    """Base of all errors raised on purpose; anything else that surfaces is a bug."""
+    """Base class of all deliberate errors; any other exception that surfaces is a bug."""
 
     response_code: int = 1  # SYSTEM_ERROR
     retriable: bool = False
-    exit_code: int = 1  # of a command that ends with it
+    exit_code: int = 1  # exit code of a command that fails with this error
 
 
 def to_install(distribution: str) -> str:
-    """The command that installs one of our plugins; no index has them."""
+    """Return the command that installs one of our plugins, which are not on a package index."""
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
-    files = "./store_files " if word.startswith(("stor", "schedule")) else ""  # which these stand on
+    files = "./store_files " if word.startswith(("stor", "schedule")) else ""  # a dependency of these
     return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
 
 
 def shown_seconds(seconds: float) -> str:
-    """A time limit as sentences print it: tenths from one second on, below that two digits.
+    """Format a time limit for messages: rounded to tenths from one second on, two significant digits below.
 
-    What a call has left of its caller's limit, 4.99976 s after connecting, reads ``5 s``.
+    The rest of a caller's time limit after connecting, such as 4.99976 s, becomes ``5 s``.
     """
     return f"{round(seconds, 1):g} s" if seconds >= 1 else f"{seconds:.2g} s"
 
@@ -37,7 +37,7 @@ def shown_seconds(seconds: float) -> str:
 
 
 class ConfigError(GantryError):
-    """A setting is unknown, malformed, out of bounds or names something that is not built."""
+    """A setting is unknown, malformed, out of bounds, or selects a feature that is not implemented."""
 
 
 class PluginError(GantryError):
@@ -45,39 +45,39 @@ class PluginError(GantryError):
 
 
 class PluginConflict(PluginError):
-    """Two plugins claim the same name (or the same interceptor order)."""
+    """Two plugins register the same name or the same interceptor order."""
 
 
 # --- protocol -------------------------------------------------------------------------------------------------------
 
 
 class ProtocolError(GantryError):
-    """Bytes or values do not follow the remoting protocol."""
+    """Bytes or values violate the remoting protocol."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer broke the protocol; its connection is closed."""
+    """The peer violated the protocol; its connection is closed."""
 
 
 class LocalProtocolError(ProtocolError):
-    """We were about to break the protocol; nothing was sent."""
+    """A call would violate the protocol; nothing was sent."""
 
 
 class FormatError(GantryError):
-    """Bytes on disk (or in a record) do not have the layout they should."""
+    """Bytes on disk or in a record do not have the expected layout."""
 
 
-# --- answers to a request that cannot be served; the class is the response code --------------------------------------
+# --- error responses to requests; each class has its response code ---------------------------------------------------
 
 
 class ClientError(GantryError):
-    """A call fails in the program that made it: refused here or there, not answered, or nothing is found."""
+    """A call of a client failed: it was refused locally or by a server, got no response, or found nothing."""
 
-    address: str = ""  # host:port of the server concerned, if it is known
+    address: str = ""  # host:port of the server, if known
 
 
 class RequestError(ClientError):
-    """A request is refused: by a server, whose peer gets ``response_code`` and the text, or before it is sent."""
+    """A request was refused by a server, which sends ``response_code`` and the text, or before it was sent."""
 
 
 class RequestNotSupported(RequestError):
@@ -87,7 +87,7 @@ class RequestNotSupported(RequestError):
 
 
 class MessageIllegal(RequestError):
-    """The message itself cannot be stored (size, properties, topic length)."""
+    """The message cannot be stored because of its size, properties or topic length."""
 
     response_code = 13
 
@@ -100,19 +100,19 @@ class ServiceNotAvailable(RequestError):
 
 
 class NoPermission(RequestError):
-    """Permission bits, a reserved topic or a switched-off feature forbid it."""
+    """Permission bits, a reserved topic or a disabled feature forbid the request."""
 
     response_code = 16
 
 
 class TopicNotExist(RequestError):
-    """The topic is unknown here and cannot be created."""
+    """The topic does not exist on this broker and cannot be created."""
 
     response_code = 17
 
 
 class QueryNotFound(RequestError):
-    """A look-up found nothing."""
+    """A query found nothing."""
 
     response_code = 22
 
@@ -130,33 +130,33 @@ class SubscriptionNotExist(RequestError):
 
 
 class SubscriptionNotLatest(RequestError):
-    """The broker knows an older version of the subscription than the one asked for."""
+    """The broker has an older version of the subscription than the request."""
 
     response_code = 25
 
 
 class GroupNotExist(RequestError):
-    """The subscription group is unknown and cannot be created."""
+    """The consumer group does not exist and cannot be created."""
 
     response_code = 26
 
 
 class InvalidParameter(RequestError):
-    """A name, queue id or other value is outside what is allowed."""
+    """A name, queue id or other value is not allowed."""
 
     response_code = 29
 
 
 class FilterFailed(GantryError):
-    """A message filter raised while it ran; its subscription is rejected with the reason."""
+    """A message filter raised an exception while running; its subscription is rejected with the reason."""
 
 
 class FilterSuspended(FilterFailed):
-    """A filter is off for a while: the subscription stays, and a later pull is served."""
+    """A filter is suspended for a while; the subscription stays valid and a later pull can succeed."""
 
 
 class FilterTurnOver(FilterSuspended):
-    """A filter has had its share of this turn of the loop: a store ends its read before the entry it asked about."""
+    """A filter has used up its time in this loop iteration; the store ends its read before the current entry."""
 
 
 class ConsumerNotOnline(RequestError):
@@ -166,14 +166,14 @@ class ConsumerNotOnline(RequestError):
 
 
 class GoAway(RequestError):
-    """The server is stopping; another one should be asked."""
+    """The server is stopping; the client should use another one."""
 
     response_code = 1500
     retriable = True
 
 
 class RefusedWith(RequestError):
-    """A refusal whose code has no class of its own."""
+    """A refusal with a response code that has no class."""
 
     def __init__(self, response_code: int, message: str) -> None:
         super().__init__(message)
@@ -181,7 +181,7 @@ class RefusedWith(RequestError):
 
 
 class ServerFault(RequestError):
-    """A request failed for a reason that nobody foresaw; the peer learns no more than that, the log all of it."""
+    """A request failed with an unexpected exception. The peer gets no details; the log has the traceback."""
 
     def __init__(self) -> None:
         super().__init__("the server failed to serve this request, which is a fault of its own; its log says why")
@@ -191,7 +191,7 @@ class ServerFault(RequestError):
 
 
 class StoreError(GantryError):
-    """The store cannot do what was asked."""
+    """The store cannot perform an operation."""
 
 
 class StoreLocked(StoreError):
@@ -199,15 +199,15 @@ class StoreLocked(StoreError):
 
 
 class StoreLayoutError(StoreError):
-    """The folder holds something this store does not understand (file sizes, RocksDB, stray files)."""
+    """The folder has an unsupported layout (file sizes, RocksDB, unknown files)."""
 
 
 class StoreReadOnly(StoreError):
-    """The store's folder or file system cannot be written."""
+    """The store's folder or file system is not writable."""
 
 
 class StoreDamaged(StoreError):
-    """Bytes before the end of the log are wrong: not what an interrupted write leaves."""
+    """Bytes before the end of the log are corrupt in a way that an interrupted write cannot cause."""
 
 
 # --- client ---------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ class NoRoute(ClientError):
 
 
 class BrokerRefused(ClientError):
-    """The peer answered with an error code; ``response_code`` is that code, the text its remark."""
+    """The peer responded with an error: ``response_code`` is the code, the text its remark."""
 
     def __init__(self, response_code: int, remark: str, address: str) -> None:
         super().__init__(f"{address} answered code {response_code}: {remark}")
@@ -228,24 +228,24 @@ class BrokerRefused(ClientError):
 
 
 class NoMessageFound(ClientError):
-    """No broker of the topic found a message; says what each of them answered."""
+    """No broker of the topic found a message; the text has the response of each."""
 
     response_code = 208
 
 
 class ConnectFailed(ClientError, ConnectionError):
-    """No connection to the peer could be made."""
+    """The connection to the peer could not be established."""
 
     retriable = True
 
 
 class ConnectionLost(ClientError, ConnectionError):
-    """The connection closed while a call was waiting on it."""
+    """The connection was closed while a call was waiting for its response."""
 
     retriable = True
 
 
 class CallTimeout(ClientError, TimeoutError):
-    """No answer arrived within the time given."""
+    """No response arrived within the timeout."""
 
     retriable = True

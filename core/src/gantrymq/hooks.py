@@ -1,8 +1,8 @@
-"""Every point where a plugin joins GantryMQ. This file is the contract; nothing runs here.
+"""All hooks for plugins. This file is the contract; it contains no logic.
 
-A hook is called once, at start, and registers objects; the hot path calls the objects, never a hook. The order between
-plugins is not promised: the config picks winners by name. Anything a hook raises stops a server's start and names the
-plugin.
+A hook is called once at startup and registers objects; the hot path calls the objects, never a hook. The order between
+plugins is undefined: settings select implementations by name. An exception of a hook stops the start of a server with
+an error that names the plugin.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pluggy
 
-if TYPE_CHECKING:  # a command that a plugin offers starts 15 ms sooner without the interfaces
+if TYPE_CHECKING:  # commands of plugins start 15 ms faster without importing the interfaces
     from gantrymq.interfaces import (
         AllocationRegistry,
         CommandRegistry,
@@ -38,32 +38,32 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 def gantry_register_config(registry: ConfigRegistry) -> None:
     """Declare settings.
 
-    When: first of all hooks, in servers and in commands, before the settings are read.
+    When: before all other hooks, in servers and commands, before the settings are read.
     Errors: a key declared twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_stores(registry: StoreRegistry) -> None:
-    """Offer message stores by name.
+    """Register message stores by name.
 
-    When: once, at broker start. Runs: the chosen store is the hot path.
-    Errors: a name offered twice raises PluginConflict.
+    When: once, at broker start. Runs: the selected store is the hot path.
+    Errors: a name registered twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_dispatchers(registry: DispatcherRegistry) -> None:
-    """Add followers of the log.
+    """Add dispatchers, which process the commit log.
 
-    When: once, at broker start. Runs: after publication, in batches; one that raises is parked.
+    When: once, at broker start. Runs: after publication, in batches; a dispatcher that raises is suspended.
     Errors: a name added twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_filters(registry: FilterRegistry) -> None:
-    """Add message filter types by the name clients use.
+    """Add message filter types by the name that clients use.
 
     When: once, at broker start, before any store opens. Runs: on the pull path.
     Errors: a type name added twice raises PluginConflict.
@@ -81,25 +81,25 @@ def gantry_register_allocations(registry: AllocationRegistry) -> None:
 
 @hookspec
 def gantry_register_transactions(registry: TransactionRegistry) -> None:
-    """Offer transaction services by name; without one a transactional send is refused with a sentence.
+    """Register transaction services by name. Without one, transactional sends are refused with an error.
 
     When: once, at broker start.
-    Errors: a name offered twice raises PluginConflict.
+    Errors: a name registered twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_interceptors(registry: InterceptorRegistry) -> None:
-    """Add changes to messages before they are stored.
+    """Add interceptors, which change messages before they are stored.
 
-    When: once, at broker start. Runs: a plain call per message, by ascending order.
+    When: once, at broker start. Runs: a plain call per message, in ascending order.
     Errors: an order used twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_gates(registry: GateRegistry) -> None:
-    """Add conditions that an acknowledgement waits for.
+    """Add gates, the conditions for acknowledging messages.
 
     When: once, at broker start. Runs: once per batch of messages.
     Errors: a name added twice raises PluginConflict.
@@ -108,16 +108,16 @@ def gantry_register_gates(registry: GateRegistry) -> None:
 
 @hookspec
 def gantry_register_guards(registry: GuardRegistry) -> None:
-    """Add those who see every request before it is served, and may refuse it.
+    """Add guards, which check every request before it is served and may refuse it.
 
-    When: once, at broker start. Runs: a plain call per request, by ascending order; without one nothing is asked.
+    When: once, at broker start. Runs: a plain call per request, in ascending order.
     Errors: an order used twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve request codes, in place of core where that serves them.
+    """Serve request codes; a plugin's handler replaces core's.
 
     When: once, at broker start. Runs: a plain call per request.
     Errors: a code served twice raises PluginConflict.
@@ -126,19 +126,19 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
 @hookspec
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Add background work.
+    """Add background services.
 
-    When: once, at broker start. Runs: between the store's opening and its closing.
+    When: once, at broker start. Runs: while the store is open.
     Errors: a name added twice raises PluginConflict.
     """
 
 
 @hookspec
 def gantry_register_name_servers(registry: NameServerRegistry) -> None:
-    """Offer name servers by name, for commands that run one.
+    """Register name servers by name, for the commands that run one.
 
-    When: once, when such a command starts and at broker start. Runs: in a process of its own, or beside a broker.
-    Errors: a name offered twice raises PluginConflict.
+    When: once, when such a command starts and at broker start. Runs: in its own process or in that of a broker.
+    Errors: a name registered twice raises PluginConflict.
     """
 
 
@@ -146,6 +146,6 @@ def gantry_register_name_servers(registry: NameServerRegistry) -> None:
 def gantry_register_commands(registry: CommandRegistry) -> None:
     """Add commands to the ``gantrymq`` command line.
 
-    When: when the command line starts; import nothing heavy.
+    When: at the start of the command line; avoid slow imports.
     Errors: a name added twice raises PluginConflict.
     """

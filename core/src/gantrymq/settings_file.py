@@ -1,14 +1,14 @@
-r"""The properties format of ``broker.conf`` and ``namesrv.conf``, read and written as Java does it.
+r"""Reader and writer of the properties format of ``broker.conf`` and ``namesrv.conf``, compatible with Java.
 
     key=value    key:value    key value    key          a line; blanks around the separator are dropped
     # comment    ! comment                              at the start of a line
     key=first \                                         an odd number of backslashes at the end joins the next
-        second                                          line, whose leading blanks are dropped
+        second                                          line, without its leading blanks
     \t \n \r \f  \u0041  \x                             escapes; before any other character the backslash vanishes
 
-Blanks at the end of a value stay in it, as in Java; settings are trimmed when they are parsed. Bytes are UTF-8; a file
-that is not is taken as ISO 8859-1, which is what Java assumes for every file. UTF-16 is refused, and so is a line whose
-key cannot name a setting: to Java every text is properties.
+Trailing blanks are part of the value, as in Java; settings are trimmed when they are parsed. The encoding is UTF-8; a
+file that is not valid UTF-8 is read as ISO 8859-1, which Java assumes for every file. Unlike Java, UTF-16 and lines
+with a key that cannot be the name of a setting are rejected.
 
 Source: java.util.Properties (load, store); apache/rocketmq broker/.../BrokerStartup.java.
 """
@@ -34,19 +34,19 @@ _WRITTEN = {"\\": "\\\\"} | {char: f"\\{name}" for name, char in _NAMED.items()}
 
 
 class Line(NamedTuple):
-    """One entry of a file."""
+    """An entry of a settings file."""
 
     key: str
     value: str
-    number: int  # of its first line in the file, from 1
-    bare: bool = False  # neither = nor : stands between key and value
+    number: int  # line number of its first line, from 1
+    bare: bool = False  # there is neither = nor : between key and value
 
 
 def read_settings_file(files: Files, path: Path) -> list[Line]:
-    """Every entry of the file at *path*, in its order; of two equal keys the later one counts.
+    """Return the entries of the file at *path* in order; the later of two equal keys takes precedence.
 
     Raises:
-        ConfigError: the file cannot be read, is UTF-16, or has a line that is no setting or a malformed ``\\u`` escape.
+        ConfigError: the file cannot be read, is UTF-16, or has an invalid line or a malformed ``\\u`` escape.
     """
     try:
         raw = files.read(path)
@@ -69,12 +69,12 @@ def read_settings_file(files: Files, path: Path) -> list[Line]:
 
 
 def not_a_setting(where: str, key: str) -> ConfigError:
-    """The error about a line whose first word is *key*."""
+    """Return the error for a line that starts with *key*."""
     return ConfigError(f"{where}: {key[:40]!r} is no setting; a settings file has lines such as {EXAMPLE}")
 
 
 def parse_properties(text: str, name: str) -> Iterator[Line]:
-    """Read properties from *text*; *name* stands for the file in errors.
+    """Parse properties from *text*; *name* is the name of the file in errors.
 
     Raises:
         ConfigError: a malformed ``\\u`` escape.
@@ -87,9 +87,9 @@ def parse_properties(text: str, name: str) -> Iterator[Line]:
 
 
 def properties_text(values: Mapping[str, object]) -> str:
-    """A ``key=value`` line for each, which reads as what it was: nothing in a value can be taken for another line.
+    """Return a ``key=value`` line for each entry, escaped so that it is read back unchanged.
 
-    What is not ASCII is escaped too, so that it is the same to those who read ISO 8859-1.
+    Non-ASCII characters are escaped too, so that the text is the same in ISO 8859-1.
     """
     return "".join(f"{_escaped(key, ' =:#!')}={_escaped(_plain(value), '')}\n" for key, value in values.items())
 
@@ -99,7 +99,7 @@ def _plain(value: object) -> str:
 
 
 def _escaped(text: str, also: str) -> str:
-    """*also*: characters that mean something in this place; leading blanks always do."""
+    """Escape *text*; *also*: characters to escape besides leading blanks."""
     lead = len(text) - len(text.lstrip(_BLANKS))
     return "".join(_escape(char, char in also or place < lead) for place, char in enumerate(text))
 
@@ -116,7 +116,7 @@ def _escape(char: str, special: bool) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with continuations joined, comments and blank ones left out."""
+    """Iterate over logical lines: continuations are joined, comments and blank lines are skipped."""
     joined, first = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_BLANKS)
@@ -134,7 +134,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _continues(line: str) -> bool:
-    """Whether the line ends in an odd number of backslashes."""
+    """Return whether the line ends in an odd number of backslashes."""
     return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 

@@ -1,8 +1,8 @@
-"""What RocketMQ itself knows of settings: its defaults, and which of its keys mean something that is not built here.
+"""RocketMQ's settings: their defaults, and the keys of features that are not implemented here.
 
-An operator's file works as it is: a key that RocketMQ has and GantryMQ has no use for is taken and named once; a key
-that would switch on a part that is not built stops the start. A key that core or a plugin declares is theirs, and
-nothing here applies to it but the default to compare with.
+An operator's settings file works unchanged: RocketMQ keys that GantryMQ does not use are accepted and reported once;
+a key that would enable a missing feature stops the start. For keys declared by core or a plugin only the defaults
+here are used, for comparison.
 
 Source: apache/rocketmq common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java,
 common/.../namesrv/NamesrvConfig.java, remoting/.../netty/NettyServerConfig.java, auth/.../config/AuthConfig.java,
@@ -20,7 +20,7 @@ Test = Callable[[str], bool]
 
 
 def _read(file: str) -> dict[str, str]:
-    """``key=default`` lines of a file beside this one."""
+    """Read the ``key=default`` lines of a package data file."""
     text = (pkgutil.get_data(__package__, file) or b"").decode()
     return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
 
@@ -100,11 +100,11 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
 
 
 def refusal(key: str, text: str) -> str | None:
-    """Why *key* must not have this value, or None when nothing speaks against it."""
+    """Return the reason why *key* must not have this value, or None."""
     test, sentence = NOT_BUILT.get(key, (None, ""))
     return sentence if test is not None and test(text.strip()) else None
 
 
 def is_rocketmq_key(key: str) -> bool:
-    """Whether RocketMQ's broker or name server has such a key."""
+    """Return whether the broker or name server of RocketMQ has this key."""
     return key in BROKER_DEFAULTS or key in NAME_SERVER_DEFAULTS or key in NOT_BUILT

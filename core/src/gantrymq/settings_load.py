@@ -1,9 +1,9 @@
-"""From layers of text to the settings in force.
+"""Merging layers of texts into the effective settings.
 
-    defaults of the schema  <  of the command  <  settings file  <  environment variables  <  flags
+    schema defaults  <  command defaults  <  settings file  <  environment variables  <  flags
 
-A layer holds texts with the place they come from; nothing is parsed before the schema is known, because the schema
-depends on which plugins are loaded, and that is a setting itself (``plugins``).
+A layer holds texts with their source. They are parsed only when the schema is known, because the schema depends on the
+loaded plugins, which is a setting itself (``plugins``).
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ _QUOTED = re.compile(r"\s*([\"']).*\1\s*\Z", re.DOTALL)
 
 
 class Given(NamedTuple):
-    """A text somebody gave for a key."""
+    """The text given for a key."""
 
     text: str
-    source: str  # as errors and ``config --explain`` name it
+    source: str  # its name in errors and ``config --explain``
     bare: bool = False  # a line of a file without = or :
 
 
 class Layer(NamedTuple):
-    """What one place says; of several layers the later one wins."""
+    """The entries of one source; later layers take precedence."""
 
     name: str
     entries: Mapping[str, Given]
-    is_file: bool = False  # a settings file: one without any known key is taken for another kind of file
+    is_file: bool = False  # a settings file; without any known key it is rejected as another kind of file
 
 
 class Loaded(NamedTuple):
-    """Settings, and what the operator should hear about them."""
+    """Settings with notes for the operator."""
 
     settings: Settings
     notes: tuple[str, ...]  # one sentence each
 
 
 def command_layer(name: str, values: Mapping[str, str]) -> Layer:
-    """What a command sets where the operator says nothing."""
+    """Return the layer with the defaults of a command."""
     return Layer(name, {key: Given(text, name) for key, text in values.items()})
 
 
 def file_layer(name: str, lines: Iterable[Line]) -> Layer:
-    """The entries of a settings file; of two equal keys the later one counts."""
+    """Return the layer of a settings file; the later of two equal keys takes precedence."""
     entries = {line.key: Given(line.value, f"{name} line {line.number}", line.bare) for line in lines}
     return Layer(name, entries, is_file=True)
 
 
 def environment_layer(environ: Mapping[str, str], schema: Iterable[Setting]) -> Layer:
-    """Environment variables that bear the name of a setting; all others are none of our business."""
+    """Return the layer of environment variables with the name of a setting; others are ignored."""
     keys = {setting.key for setting in schema}.union(NOT_BUILT)
     return Layer(
         "environment",
@@ -68,7 +68,7 @@ def environment_layer(environ: Mapping[str, str], schema: Iterable[Setting]) -> 
 
 
 def flag_layer(pairs: Sequence[str], options: Mapping[str, Given] | None = None) -> Layer:
-    """``--set key=value`` flags; *options* are settings that have a flag of their own, and weigh as much.
+    """Return the layer of ``--set key=value`` flags; *options* come from dedicated flags, with equal precedence.
 
     Raises:
         ConfigError: a pair without an equals sign.
@@ -83,19 +83,19 @@ def flag_layer(pairs: Sequence[str], options: Mapping[str, Given] | None = None)
 
 
 def strongest(layers: Sequence[Layer], key: str) -> Given | None:
-    """The text in force for *key*, None where no layer has one."""
+    """Return the effective text for *key*, None if no layer has it."""
     return next((layer.entries[key] for layer in reversed(layers) if key in layer.entries), None)
 
 
 def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded:
-    """Parse every text in force against the schema.
+    """Parse the effective texts with the schema.
 
-    A key that nobody declares is named in a note: as one that RocketMQ has and GantryMQ does not use, or as an unknown
-    one with the nearest key there is. So is a value that has quotes around it or seems to have a comment behind it.
+    An undeclared key gets a note: either as a key of RocketMQ that has no effect in GantryMQ, or as unknown, with the
+    most similar key. A value with quotes around it or with what looks like a trailing comment gets a note too.
 
     Raises:
-        ConfigError: a value that does not fit, a key that asks for what is not built, or a file that has no known key
-            or a line that is no setting.
+        ConfigError: a value is invalid, a key needs a feature that is not implemented, a file has no known key, or a
+            line is not a setting.
     """
     settings = Settings(schema)
     notes: list[str] = []
@@ -116,7 +116,8 @@ def build_settings(schema: Iterable[Setting], layers: Sequence[Layer]) -> Loaded
                 notes.append(f"{given.source}: what follows # is part of {key}; give a comment a line of its own")
             elif _QUOTED.match(given.text):
                 notes.append(f"{given.source}: the quotes are part of {key}; leave them out")
-            if given.source == _VARIABLE.format(key) and key.isalpha() and key.islower():  # a word that anybody may use
+            # A plain lower-case word, such as "store", may be set for another program.
+            if given.source == _VARIABLE.format(key) and key.isalpha() and key.islower():
                 notes.append(f"{given.source} is in force: {key}={given.text}; unset it if it is not meant for this")
         elif (sentence := refusal(key, given.text)) is not None:
             raise ConfigError(f"{given.source}: {key}={given.text.strip()}: {sentence}")
@@ -136,7 +137,7 @@ def _known(settings: Settings, key: str) -> bool:
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """`` (did you mean ...?)`` for a key that resembles a known one, else nothing."""
+    """Return `` (did you mean ...?)`` if the key resembles a known one, else an empty string."""
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(key.lower(), by_lower, 1, cutoff=0.75)
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 __all__ = ["INTERFACE", "compiled", "ignored_switch", "said"]
 
-INTERFACE: Final = 6  # grows when a twin's arguments or results change
+INTERFACE: Final = 7  # incremented when arguments, results or accessed attributes of a twin change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
 

@@ -13,7 +13,7 @@ Most cases compare outcomes: whatever stops, kills and replays lie behind a disp
 the log once and in order. A kill is played by copying the folder and making a new dispatcher on the copy, so state has
 to be under ``context.root`` and to be written through ``context.world.files``.
 
-The rules: `gantrymq.interfaces.Dispatcher`; how a broker uses it: `gantrymq.broker.sending.followers`.
+The rules: `gantrymq.interfaces.Dispatcher`; how a broker uses it: `gantrymq.broker.sending.dispatchers`.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from broker_desk import records
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.sending.batches import Batches
-from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.queue_targets import Placer
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
+from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal
@@ -66,7 +66,7 @@ def inner_batch(*interceptors, entries=ENTRIES):
     body = encode_batch(entries)
     request = SimpleNamespace(body=body, flag=0, born_timestamp=5, born_host=bytes(8), reconsume_times=0)
     settings = Settings(SCHEMA)
-    batches = Batches(settings, Placer(settings), Interception(interceptors, Stats()), bytes(8))
+    batches = Batches(settings, TargetSelector(settings), InterceptorChain(interceptors, Stats()), bytes(8))
     (message,) = batches.messages(request, BATCHES, 0, 0, {"UNIQ_KEY": "U"})
     assert message.sys_flag & sys_flag.INNER_BATCH
     assert message.queue_targets.batch == len(entries)

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from fake_store import put
 
+from gantrymq.broker.counting.sliding_sums import SlidingSums
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.broker.counting.tally import Tally
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.metrics import collect_metrics, pair
 from gantrymq.broker.sending.pipeline import Pipeline
@@ -52,7 +52,7 @@ def parts():
         offsets=offsets,
         identity=Identity("C", "broker-a", 0, "127.0.0.1", 10911),
         held=SimpleNamespace(count=3),
-        followers=SimpleNamespace(parked={"index": "OSError: no"}),
+        dispatchers=SimpleNamespace(parked={"index": "OSError: no"}),
         state=SimpleNamespace(failing={"topics.json": "it cannot be written"}),
         registration=SimpleNamespace(states=lambda: {"127.0.0.1:9876": None}),
         plugin_metrics=[],
@@ -95,7 +95,7 @@ def test_rates_are_those_of_the_last_minute():
 
 
 def test_totals_grow_over_the_ends_of_parts_and_windows():
-    tally = Tally()
+    tally = SlidingSums()
     for second in range(0, 8000, 10):
         tally.add("Orders", 1, 3)
         tally.tick(float(second))
@@ -104,7 +104,7 @@ def test_totals_grow_over_the_ends_of_parts_and_windows():
 
 
 def test_totals_of_what_was_forgotten_begin_again():
-    tally = Tally()
+    tally = SlidingSums()
     tally.add("Orders", 5, 5)
     tally.tick(0.0)
     tally.tick(10.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq.broker.queue_kinds import serves_light_queues, told_minimum
-from gantrymq.broker.sending.queue_targets import Placer
+from gantrymq.broker.queue_kinds import reported_min_offset, serves_light_queues
+from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.topics import TopicTable
@@ -24,7 +24,7 @@ def settings(light):
 
 def placed(topic, own, light=True):
     message = StoreMessage(topic.name, 0, b"x", b"")
-    Placer(settings(light)).place(message, topic, own)
+    TargetSelector(settings(light)).assign(message, topic, own)
     return message.queue_targets
 
 
@@ -50,7 +50,7 @@ def test_a_store_without_the_keys_has_no_light_queues():
 
 
 def test_a_plugin_s_message_is_placed_like_a_client_s():
-    placer = Placer(settings(True))
+    target_selector = TargetSelector(settings(True))
     text = b"INNER_MULTI_DISPATCH\x01%LMQ%a\x02"
     for topic, properties, placing in (
         (PLAIN, text, QueueTargets(light=("%LMQ%a",))),
@@ -59,7 +59,7 @@ def test_a_plugin_s_message_is_placed_like_a_client_s():
         (None, text, None),
     ):
         message = StoreMessage("T", 0, b"x", properties)
-        placer.place_of_plugin(message, topic)
+        target_selector.assign_for_plugin(message, topic)
         assert message.queue_targets == placing
 
 
@@ -81,4 +81,4 @@ def test_light_topics_and_groups_are_there_without_being_kept():
     [(BATCHES, (0, 0), -1), (BATCHES, (0, 3), 0), (BATCHES, (3, 3), 3), (PLAIN, (0, 0), 0), (None, (0, 0), 0)],
 )
 def test_a_batch_queue_that_never_had_a_message_begins_at_minus_one_as_on_java(topic, bounds, told):
-    assert told_minimum(topic, Bounds(*bounds)) == told
+    assert reported_min_offset(topic, Bounds(*bounds)) == told

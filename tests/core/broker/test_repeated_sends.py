@@ -8,9 +8,9 @@ import attrs
 import pytest
 from broker_desk import records
 
-from gantrymq.broker.sending.prepare import Preparing
-from gantrymq.broker.wire import sends_alike
-from gantrymq.broker.wire.sends_alike import SendsAlike
+from gantrymq.broker.sending.prepare import SendPreparation
+from gantrymq.broker.wire import send_templates
+from gantrymq.broker.wire.send_templates import SendTemplateCache
 from gantrymq.errors import MessageIllegal
 from gantrymq.interfaces import MovedMessage
 from gantrymq.model import properties as props
@@ -28,13 +28,13 @@ async def send(desk, number, topic="T", **fields):
 def checks(monkeypatch):
     """How many sends went through all checks."""
     made = []
-    prepare = Preparing.prepare
+    prepare = SendPreparation.prepare
 
     def counted(self, request):
         made.append(request)
         return prepare(self, request)
 
-    monkeypatch.setattr(Preparing, "prepare", counted)
+    monkeypatch.setattr(SendPreparation, "prepare", counted)
     return made
 
 
@@ -224,14 +224,14 @@ async def together(desk, sends):
 def taken(monkeypatch):
     """How many sends were taken together, time by time."""
     counts = []
-    original = SendsAlike.together
+    original = SendTemplateCache.together
 
     def counted(self, asked, start, born_host):
         found = original(self, asked, start, born_host)
         counts.append(len(found))
         return found
 
-    monkeypatch.setattr(SendsAlike, "together", counted)
+    monkeypatch.setattr(SendTemplateCache, "together", counted)
     return counts
 
 
@@ -355,8 +355,8 @@ def test_what_comes_once_is_not_remembered(broker, checks):
 
 @pytest.mark.parametrize("bound", ["MOST_REMEMBERED", "MOST_REMEMBERED_BYTES", "MOST_MET"])
 def test_what_is_remembered_is_bounded(monkeypatch, bound):
-    monkeypatch.setattr(sends_alike, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
-    alike = SendsAlike(None, None, None, b"")
+    monkeypatch.setattr(send_templates, bound, {"MOST_REMEMBERED_BYTES": 350}.get(bound, 4))
+    alike = SendTemplateCache(None, None, None, b"")
     for number in range(400):
         kind = number // 2 % 10  # each twice running
         alike.remember(Send(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
@@ -368,16 +368,16 @@ def test_what_is_remembered_is_bounded(monkeypatch, bound):
 
 
 def test_sends_to_deleted_topics_are_forgotten_when_there_are_many(broker, monkeypatch):
-    monkeypatch.setattr(sends_alike, "LEAST_TIDIED", 4)
+    monkeypatch.setattr(send_templates, "LEAST_TIDIED", 4)
     kept = []
-    tidy = SendsAlike._tidy
+    tidy = SendTemplateCache._tidy
 
     def tidied(self):
         before = len(self._passed)
         tidy(self)
         kept.append((before, len(self._passed)))
 
-    monkeypatch.setattr(SendsAlike, "_tidy", tidied)
+    monkeypatch.setattr(SendTemplateCache, "_tidy", tidied)
 
     async def main(desk):
         for number in range(30):

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from broker_desk import pull_ext
 
-from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.responses import ok
 from gantrymq.broker.wire.router import IN_PLUGINS, NOT_BUILT, RequestRouter
 from gantrymq.errors import NoPermission, ServerFault, ServiceNotAvailable, to_install
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1

@@ -12,7 +12,7 @@ from broker_desk import START_MS, Desk, run_broker, settings_for
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.server import limits_of
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.broker.tables.reserve import ENOUGH_BYTES
+from gantrymq.broker.tables.disk_reserve import ENOUGH_BYTES
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, PluginError, StoreError
 from gantrymq.formats.config import save

@@ -10,11 +10,11 @@ import pytest
 from broker_desk import START_MS, run_broker, send_header
 
 from gantrymq.broker.settings import SCHEMA
+from gantrymq.broker.tables.disk_reserve import ENOUGH_BYTES, DiskReserve
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
-from gantrymq.broker.tables.reserve import ENOUGH_BYTES, Reserve
 from gantrymq.broker.tables.state_files import RETRY_S, StateFiles
-from gantrymq.broker.tables.state_writes import MOST_UNSAVED_S
+from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.errors import StoreError
@@ -59,7 +59,7 @@ class Room:
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
-        reserve = Reserve(self.files, FOLDER / "reserve")
+        reserve = DiskReserve(self.files, FOLDER / "reserve")
         self.state = StateFiles(self.world, FOLDER, self.topics, self.groups, self.offsets, reserve, light=light)
         await self.state.load()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gantrymq.broker.counting.sliding_sums import SlidingSums
 from gantrymq.broker.counting.stats import DAY_MS, Meter, Stats, local_day
-from gantrymq.broker.counting.tally import Tally
 from gantrymq.interfaces import DispatchEntry
 
 
@@ -14,7 +14,7 @@ def entry(topic="T", size=100):
 
 
 def test_a_rate_is_over_its_window_or_the_time_since_the_start():
-    tally = Tally()
+    tally = SlidingSums()
     meter = Meter(tally, "put")
     for second in range(61):
         meter.sample(float(second))
@@ -26,7 +26,7 @@ def test_a_rate_is_over_its_window_or_the_time_since_the_start():
 
 
 def test_a_meter_without_samples_has_no_rate():
-    tally = Tally()
+    tally = SlidingSums()
     meter = Meter(tally, "put")
     tally.add("put", 9, 0)
     assert meter.rates() == "0.0 0.0 0.0"

@@ -76,4 +76,4 @@ def test_many_distinct_texts_do_not_grow_the_cache_without_bound():
     rewriter = StoredProperties(ADDED)
     for number in range(KEPT + 10):
         rewriter.rewrite(f"KEYS\x01k{number}\x02UNIQ_KEY\x01A\x02")
-    assert len(rewriter._plans) <= KEPT
+    assert len(rewriter._templates) <= KEPT

@@ -9,7 +9,7 @@ import pytest
 from broker_desk import pull_ext, records, run_broker
 from memory_transactions import MemoryTransactions
 
-from gantrymq.broker.sending.prepare import Preparing
+from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.loose_json import dumps
 from gantrymq.model import properties as props
 
@@ -84,8 +84,8 @@ def test_commit_and_its_mark_are_one_append(run, plugins):
 
 def test_half_messages_that_are_alike_are_prepared_each_without_checking_all_again(run, monkeypatch):
     checks = []
-    prepare = Preparing.prepare
-    monkeypatch.setattr(Preparing, "prepare", lambda self, asked: checks.append(asked) or prepare(self, asked))
+    prepare = SendPreparation.prepare
+    monkeypatch.setattr(SendPreparation, "prepare", lambda self, asked: checks.append(asked) or prepare(self, asked))
 
     async def main(desk, service):
         fields = [await half(desk) for _ in range(4)]

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from gantrymq.cli.exposure import exposure_notes
-from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings, store_root
+from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings, store_root
 from gantrymq.cli.serving import Servers, advertises_loopback
 from gantrymq.errors import ConfigError, PluginError
 from gantrymq.world.real import real_world
@@ -21,7 +21,7 @@ def world(monkeypatch):
 
 
 def broker(world, **asked):
-    return broker_settings(world, Asked("test", **asked), strict=False).settings
+    return broker_settings(world, ServerArguments("test", **asked), strict=False).settings
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_an_option_of_its_own_weighs_as_much_as_a_pair(world, tmp_path):
 def test_what_a_name_server_changes_is_written_to_the_file_it_was_given(world, tmp_path):
     file = tmp_path / "namesrv.conf"
     file.write_text("listenPort=9999\n")
-    settings, _, notes = name_server_settings(world, Asked("test", file))
+    settings, _, notes = name_server_settings(world, ServerArguments("test", file))
     assert settings.text("configStorePath") == str(file)
     assert settings.number("listenPort") == 9999
     assert notes == ()
@@ -92,8 +92,8 @@ class NeverBuilt:
 
 def test_a_missing_store_plugin_is_found_before_any_port_is_open(world, tmp_path):
     kind = NeverBuilt()
-    asked = Asked("test", pairs=("store=nowhere", f"storePathRootDir={tmp_path / 'store'}"))
-    name_server = name_server_settings(world, Asked("test"))._replace(kind=kind)
+    asked = ServerArguments("test", pairs=("store=nowhere", f"storePathRootDir={tmp_path / 'store'}"))
+    name_server = name_server_settings(world, ServerArguments("test"))._replace(kind=kind)
     servers = Servers(world, name_server, broker_settings(world, asked, strict=False))
     with pytest.raises(PluginError, match="store"):
         asyncio.run(servers.start())
@@ -162,11 +162,11 @@ def test_a_broker_listens_beyond_loopback_only_if_told_so(world, tmp_path, lines
 
 def test_a_name_server_listens_beyond_loopback_only_if_told_so(world, tmp_path):
     (tmp_path / "namesrv.conf").write_text("listenPort=0\n")
-    settings = name_server_settings(world, Asked("test", file=tmp_path / "namesrv.conf")).settings
+    settings = name_server_settings(world, ServerArguments("test", file=tmp_path / "namesrv.conf")).settings
     assert settings.text("bindAddress") == "127.0.0.1"
     assert exposure_notes([("name server", settings)]) == (
         "the name server listens on 127.0.0.1, this machine alone: bindAddress is not set. To let others in, set "
         "bindAddress=0.0.0.0 or one address of this machine (in the settings file, the environment or with --set)",
     )
-    opened = name_server_settings(world, Asked("test", pairs=("bindAddress=0.0.0.0",))).settings
+    opened = name_server_settings(world, ServerArguments("test", pairs=("bindAddress=0.0.0.0",))).settings
     assert opened.text("bindAddress") == "0.0.0.0"

@@ -102,7 +102,7 @@ class BrokerFacade:
 
     def topic_for_send(self, request: SendRequest) -> TopicConfig:
         """The topic of a send, made where a send makes it."""
-        return self._parts.preparing.topic_of(request)
+        return self._parts.preparation.topic_of(request)
 
     def topics(self) -> Mapping[str, TopicConfig]:
         """Every topic; read-only."""
@@ -130,7 +130,7 @@ class BrokerFacade:
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set the committed queue offset of a group."""
-        self._parts.committing.commit(group, queue, queue_offset)
+        self._parts.offset_commits.commit(group, queue, queue_offset)
 
     def take_reset(self, group: str, queue: Queue) -> int | None:
         """The offset that a group was reset to from outside, told once."""
@@ -243,7 +243,7 @@ class BrokerFacade:
     def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
         """Call *check* with each heartbeat, which it may refuse."""
         stats = self._parts.stats
-        self._parts.members.checks.append(counted(check, lambda: stats.plugin_failed("listener", name_of(check))))
+        self._parts.heartbeats.checks.append(counted(check, lambda: stats.plugin_failed("listener", name_of(check))))
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
         """Call *callback* with each connection that closed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gantrymq.broker.counting.plugin_metrics import read_metrics
-from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.offsets import AT
 from gantrymq.interfaces import BrokerMetrics, MidnightCounts, OnlineGroup, Throughput
@@ -38,19 +38,19 @@ def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
         },
         committed={pair(key): dict(queues) for key, queues in parts.offsets.table.items() if AT in key},
         unwritten=dict(parts.state.failing),
-        parked=dict(parts.followers.parked),
-        plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.followers.parked}},
+        parked=dict(parts.dispatchers.parked),
+        plugin_errors={**stats.plugin_errors, **{("dispatcher", name): 1 for name in parts.dispatchers.parked}},
         name_servers=parts.registration.states(),
         plugin_metrics=tuple(read_metrics(parts.plugin_metrics)),
     )
 
 
-def flows(tally: Tally) -> dict[str, Throughput]:
+def flows(tally: SlidingSums) -> dict[str, Throughput]:
     """Every key that something was counted for."""
     return {key: flow_of(tally, key, tally.total(key)) for key in tally.known()}
 
 
-def flow_of(tally: Tally, key: str, total: tuple[int, int]) -> Throughput:
+def flow_of(tally: SlidingSums, key: str, total: tuple[int, int]) -> Throughput:
     """One key, with its rates over the last minute."""
     return Throughput(*total, tally.over(key, MINUTE, MESSAGES).tps, tally.over(key, MINUTE, BYTES).tps)
 

@@ -12,10 +12,10 @@ from functools import partial
 
 import attrs
 
-from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
+from gantrymq.broker.consuming.heartbeats import Heartbeats
 from gantrymq.broker.consuming.held_pulls import HeldPulls
-from gantrymq.broker.consuming.members import Members
+from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.consuming.pull import Pulls
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.counted_plugins import CountedGate
@@ -23,11 +23,11 @@ from gantrymq.broker.identity import Identity
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.registering.cluster_queues import ClusterQueues
 from gantrymq.broker.registering.registration import Registration
-from gantrymq.broker.sending.followers import Followers, SyncFlush
-from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.dispatchers import Dispatchers, SyncFlushGate
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.broker.sending.prepare import Preparing
-from gantrymq.broker.sending.queue_targets import Placer
+from gantrymq.broker.sending.prepare import SendPreparation
+from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
@@ -42,11 +42,11 @@ from gantrymq.plugins import Plugins
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.world import World
 
-__all__ = ["Opened", "Parts", "gates_of"]
+__all__ = ["BrokerResources", "Parts", "gates_of"]
 
 
 @attrs.frozen
-class Opened:
+class BrokerResources:
     """What is open before a broker has an address."""
 
     world: World
@@ -55,8 +55,8 @@ class Opened:
     store: MessageStore
     tables: Tables
     state: StateFiles
-    committing: Committing
-    followers: Followers
+    offset_commits: OffsetCommits
+    dispatchers: Dispatchers
     transactions: TransactionService | None
     bit_maps: BitMaps
     clean_start: bool  # the store was stopped normally
@@ -65,15 +65,15 @@ class Opened:
 class Parts:
     """One broker."""
 
-    def __init__(self, opened: Opened, identity: Identity, client: RemotingClient) -> None:
+    def __init__(self, resources: BrokerResources, identity: Identity, client: RemotingClient) -> None:
         """*client* asks the name servers."""
-        world, settings, tables, store = opened.world, opened.settings, opened.tables, opened.store
-        self.world, self.settings, self.plugins, self.identity = world, settings, opened.plugins, identity
-        self.store, self.tables, self.state, self.bit_maps = store, tables, opened.state, opened.bit_maps
+        world, settings, tables, store = resources.world, resources.settings, resources.tables, resources.store
+        self.world, self.settings, self.plugins, self.identity = world, settings, resources.plugins, identity
+        self.store, self.tables, self.state, self.bit_maps = store, tables, resources.state, resources.bit_maps
         self.topics, self.groups, self.offsets = tables.topics, tables.groups, tables.offsets
         self.clients, self.locks, self.stats = tables.clients, tables.locks, tables.stats
-        self.committing, self.followers = opened.committing, opened.followers
-        self.clean_start, self.started_ms = opened.clean_start, world.clock.now_ms()
+        self.offset_commits, self.dispatchers = resources.offset_commits, resources.dispatchers
+        self.clean_start, self.started_ms = resources.clean_start, world.clock.now_ms()
         name_servers = name_servers_of(settings)
         self.registration = Registration(
             client,
@@ -86,45 +86,51 @@ class Parts:
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
         self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # by plugins, see `Broker.register_metrics`
-        self._build_consuming(opened)
-        self._build_sending(opened)
-        self._deletions = Deletions(self._forget_topic, partial(opened.state.saved, offsets=True))
+        self._build_consuming(resources)
+        self._build_sending(resources)
+        self._deletions = Deletions(self._forget_topic, partial(resources.state.saved, offsets=True))
         self.deleted: list[Callable[[str, str], object]] = []  # of plugins, see `Broker.on_deleted`
 
-    def _build_consuming(self, opened: Opened) -> None:
-        settings, tables, stats = opened.settings, opened.tables, opened.tables.stats
-        self.held = HeldPulls(opened.store, opened.world.clock, light=serves_light_queues(settings))
+    def _build_consuming(self, resources: BrokerResources) -> None:
+        settings, tables, stats = resources.settings, resources.tables, resources.tables.stats
+        self.held = HeldPulls(resources.store, resources.world.clock, light=serves_light_queues(settings))
         self.filters = Filters(
             settings,
-            {name: build() for name, build in opened.plugins.filters.items()},
+            {name: build() for name, build in resources.plugins.filters.items()},
             lambda name: stats.plugin_failed("filter", name),
         )
         tables.groups.attributes_changed = self.filters.forget
-        self.members = Members(opened.world.clock, tables)
-        self.pulls = Pulls(settings, opened.world.clock, opened.store, tables, self.committing, self.filters, self.held)
+        self.heartbeats = Heartbeats(resources.world.clock, tables)
+        self.pulls = Pulls(
+            settings, resources.world.clock, resources.store, tables, self.offset_commits, self.filters, self.held
+        )
         tables.topics.on_change(lambda topic: self.held.topic_changed(topic.name))
 
-    def _build_sending(self, opened: Opened) -> None:
-        world, settings, tables, stats = opened.world, opened.settings, opened.tables, opened.tables.stats
-        self.interception = Interception(opened.plugins.interceptors, stats)
-        gates = [CountedGate(each, stats) for each in opened.plugins.gates]
+    def _build_sending(self, resources: BrokerResources) -> None:
+        world, settings, tables, stats = resources.world, resources.settings, resources.tables, resources.tables.stats
+        self.interceptors = InterceptorChain(resources.plugins.interceptors, stats)
+        gates = [CountedGate(each, stats) for each in resources.plugins.gates]
         self.pipeline = Pipeline(
-            opened.store,
-            gates_of(settings, gates, opened.store),
-            opened.world.clock,
+            resources.store,
+            gates_of(settings, gates, resources.store),
+            resources.world.clock,
             settings.number("syncFlushTimeout") / 1000,
         )
-        for listener in (opened.followers.published, stats.published, self.held.arrived):
+        for listener in (resources.dispatchers.published, stats.published, self.held.arrived):
             self.pipeline.on_published(listener)
         self.pipeline.on_acknowledged(stats.put_times.acknowledged)
         self.transactions = (
-            None if opened.transactions is None else Transactions(opened.transactions, settings, world.clock, stats)
+            None
+            if resources.transactions is None
+            else Transactions(resources.transactions, settings, world.clock, stats)
         )
-        placer = Placer(settings)
-        self.preparing = Preparing(world, settings, self.identity, tables, self.interception, placer, self.transactions)
-        self.sends = Sends(tables, self.preparing, self.pipeline, opened.state, self.interception, placer)
-        view, host = partial(view_message, opened.store), self.identity.packed_host
-        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interception, host)
+        target_selector = TargetSelector(settings)
+        self.preparation = SendPreparation(
+            world, settings, self.identity, tables, self.interceptors, target_selector, self.transactions
+        )
+        self.sends = Sends(tables, self.preparation, self.pipeline, resources.state, self.interceptors, target_selector)
+        view, host = partial(view_message, resources.store), self.identity.packed_host
+        self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
 
     async def delete_topic(self, name: str) -> None:
         """Forget a topic: its configuration, its queues, and what groups committed for it.
@@ -193,7 +199,7 @@ class Parts:
         self.offsets.forget_topic(name)
         self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
         self.stats.forget(name)
-        self.preparing.forget(name)
+        self.preparation.forget(name)
         self.filters.forget(name)
         self.held.topic_changed(name)
         self.registration.topic_deleted()
@@ -217,5 +223,5 @@ class Parts:
 
 def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:
     """What an acknowledgement waits for: the disk when flushing is synchronous, then what plugins add."""
-    own: list[Gate] = [SyncFlush(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
+    own: list[Gate] = [SyncFlushGate(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
     return [*own, *plugged]

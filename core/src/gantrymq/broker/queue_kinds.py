@@ -9,7 +9,7 @@ from gantrymq.config import Settings
 from gantrymq.interfaces import Bounds
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["serves_light_queues", "told_minimum"]
+__all__ = ["reported_min_offset", "serves_light_queues"]
 
 
 def serves_light_queues(settings: Settings) -> bool:
@@ -17,7 +17,7 @@ def serves_light_queues(settings: Settings) -> bool:
     return "enableLmq" in settings.schema and settings.flag("enableLmq")
 
 
-def told_minimum(topic: TopicConfig | None, bounds: Bounds) -> int:
+def reported_min_offset(topic: TopicConfig | None, bounds: Bounds) -> int:
     """The first offset of a queue of *topic* as clients are told it."""
     never_used = bounds.max_offset == 0 and topic is not None and topic.has_batch_queues
     return -1 if never_used else bounds.min_offset

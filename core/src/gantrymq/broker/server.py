@@ -16,18 +16,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from gantrymq.broker.consuming.committing import Committing
+from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.counting.stats import SAMPLE_S, local_day
 from gantrymq.broker.facade import BrokerFacade
 from gantrymq.broker.identity import Identity
-from gantrymq.broker.parts import Opened, Parts
+from gantrymq.broker.parts import BrokerResources, Parts
 from gantrymq.broker.ports import Ports
 from gantrymq.broker.queue_kinds import serves_light_queues
-from gantrymq.broker.sending.followers import FLUSH_S, Followers
-from gantrymq.broker.sending.transactions import chosen_transactions
+from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
+from gantrymq.broker.sending.transactions import select_transaction_service
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.broker.tables.all_tables import Tables
-from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.families import serve
 from gantrymq.broker.wire.router import RequestRouter
@@ -69,7 +69,7 @@ class BrokerServer:
         self._plugins = plugins
         self._context = StoreContext(world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms)
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
-        self._transactions = chosen_transactions(settings, plugins)
+        self._transactions = select_transaction_service(settings, plugins)
         self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse
         self._identity: Identity | None = None
 
@@ -110,7 +110,7 @@ class BrokerServer:
 
     async def _start(self, serving: Callable[[], object]) -> RecoveryReport:
         world, settings, tables = self.world, self.settings, self.tables
-        reserve = Reserve(world.files, self.root / "config" / RESERVE)
+        reserve = DiskReserve(world.files, self.root / "config" / RESERVE)
         report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
         self._say_how_it_opened(report)
@@ -125,12 +125,12 @@ class BrokerServer:
         )
         await state.load()
         self._closing.append(state.close)
-        committing = Committing(self.store, tables, lambda: state.commits_refusal)
+        offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
         if not report.clean:
-            await self._cut_offsets_back(committing)
+            await self._cut_offsets_back(offset_commits)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
-        followers = Followers(self.store, dispatchers, world.workers)
+        followers = Dispatchers(self.store, dispatchers, world.workers)
         await followers.catch_up()
         self._closing.append(followers.close)
         router = RequestRouter()
@@ -144,8 +144,10 @@ class BrokerServer:
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
-        kept, transactions = (self.store, tables, state, committing, followers), self._transactions
-        opened = Opened(world, settings, self._plugins, *kept, transactions, self._context.bit_maps, report.clean)
+        kept, transactions = (self.store, tables, state, offset_commits, followers), self._transactions
+        opened = BrokerResources(
+            world, settings, self._plugins, *kept, transactions, self._context.bit_maps, report.clean
+        )
         parts = Parts(opened, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)
@@ -180,7 +182,7 @@ class BrokerServer:
         await router.close()
         parts.close()
 
-    async def _open_store(self, reserve: Reserve) -> RecoveryReport:
+    async def _open_store(self, reserve: DiskReserve) -> RecoveryReport:
         """Open it, on a disk without room with what is reserved there: readers need no more.
 
         Raises:
@@ -205,10 +207,10 @@ class BrokerServer:
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
 
-    async def _cut_offsets_back(self, committing: Committing) -> None:
+    async def _cut_offsets_back(self, offset_commits: OffsetCommits) -> None:
         """Let no group stand behind the end of a queue; the loop has its turns in between."""
         slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
-        for said in self.tables.offsets.cut_back(committing.end):
+        for said in self.tables.offsets.cut_back(offset_commits.end):
             for sentence in said:
                 log.warning(sentence)
             await slices.item_done()

@@ -42,14 +42,14 @@ def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str 
 
 
 def _settings(server: str, file: Path | None, pairs: tuple[str, ...]) -> Settings:
-    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
+    from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings
     from gantrymq.world.real import real_world
 
-    asked = Asked("built-in", file, pairs)
+    arguments = ServerArguments("built-in", file, pairs)
     if server == "nameserver":
-        settings, _, notes = name_server_settings(real_world(), asked)
+        settings, _, notes = name_server_settings(real_world(), arguments)
     else:
-        settings, plugins, notes = broker_settings(real_world(), asked, strict=False)
+        settings, plugins, notes = broker_settings(real_world(), arguments, strict=False)
         notes = (*plugins.problems, *notes)
     for note in notes:
         warn(note)

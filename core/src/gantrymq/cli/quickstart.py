@@ -58,7 +58,7 @@ def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | N
 
 def _servers(root: Path) -> Servers:
     """Both servers on free loopback ports, with everything they keep below *root*."""
-    from gantrymq.cli.server_settings import Asked, broker_settings, name_server_settings
+    from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.config import free_port_keys
     from gantrymq.world.real import real_world
@@ -80,10 +80,10 @@ def _servers(root: Path) -> Servers:
         kvConfigPath=root / "namesrv" / "kvConfig.json",
         configStorePath=root / "namesrv" / "namesrv.properties",
     )
-    broker = broker_settings(world, Asked("quickstart", pairs=of_broker))
+    broker = broker_settings(world, ServerArguments("quickstart", pairs=of_broker))
     for key in free_port_keys(broker.plugins.schema):
         broker.settings.set(key, 0, "quickstart")
-    return Servers(world, name_server_settings(world, Asked("quickstart", pairs=of_name_server)), broker)
+    return Servers(world, name_server_settings(world, ServerArguments("quickstart", pairs=of_name_server)), broker)
 
 
 def _pairs(**values: object) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from gantrymq.world import World
 
 
 @attrs.frozen
-class Asked:
+class ServerArguments:
     """What the command line says about settings."""
 
     command: str  # as sources name it, e.g. "gantrymq start"
@@ -60,7 +60,7 @@ class NameServerSettings(NamedTuple):
     notes: tuple[str, ...]
 
 
-def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> BrokerSettings:
+def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = True) -> BrokerSettings:
     """Load the plugins and read a broker's settings.
 
     Args:
@@ -75,17 +75,17 @@ def broker_settings(world: World, asked: Asked, *, strict: bool = True) -> Broke
     defaults = {"storePathRootDir": str(Path.home() / "store")}
     if name_servers := world.environ.get("NAMESRV_ADDR"):
         defaults["namesrvAddr"] = name_servers
-    layers = _layers(world, asked, defaults, SCHEMA, asked.closed)
+    layers = _layers(world, arguments, defaults, SCHEMA, arguments.closed)
     allowed = strongest(layers, "plugins") or Given("", "")
     plugins = load_plugins(allowed.text, allowed.source, strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.schema]
     layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
     settings, notes = build_settings(schema, layers)
-    settings.flags = {key: flag for key, (flag, _) in asked.options.items()}
+    settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return BrokerSettings(settings, plugins, notes)
 
 
-def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
+def name_server_settings(world: World, arguments: ServerArguments) -> NameServerSettings:
     """Read a name server's settings.
 
     Raises:
@@ -94,9 +94,9 @@ def name_server_settings(world: World, asked: Asked) -> NameServerSettings:
     """
     kind = name_server_kind()
     schema = kind.settings()
-    defaults = {"configStorePath": str(asked.file.absolute())} if asked.file is not None else {}
-    settings, notes = build_settings(schema, _layers(world, asked, defaults, schema, NAME_SERVER_CLOSED))
-    settings.flags = {key: flag for key, (flag, _) in asked.options.items()}
+    defaults = {"configStorePath": str(arguments.file.absolute())} if arguments.file is not None else {}
+    settings, notes = build_settings(schema, _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED))
+    settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return NameServerSettings(settings, kind, notes)
 
 
@@ -121,20 +121,20 @@ def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
 
 
 def _layers(
-    world: World, asked: Asked, defaults: Mapping[str, str], schema: Iterable[Setting], closed: str
+    world: World, arguments: ServerArguments, defaults: Mapping[str, str], schema: Iterable[Setting], closed: str
 ) -> list[Layer]:
     """Weakest first; the environment is at index 3.
 
     The command's own layer sets bindAddress to the loopback address unless brokerIP1 is an address that others reach;
     *closed* is the source of that, so that the operator is told.
     """
-    lines = read_settings_file(world.files, asked.file) if asked.file is not None else []
-    given = {key: Given(str(value), flag) for key, (flag, value) in asked.options.items() if value is not None}
+    lines = read_settings_file(world.files, arguments.file) if arguments.file is not None else []
+    given = {key: Given(str(value), flag) for key, (flag, value) in arguments.options.items() if value is not None}
     layers = [
-        command_layer(asked.command, {**defaults, **asked.defaults}),
-        file_layer(str(asked.file), lines),
+        command_layer(arguments.command, {**defaults, **arguments.defaults}),
+        file_layer(str(arguments.file), lines),
         environment_layer(world.environ, schema),
-        flag_layer(asked.pairs, given),
+        flag_layer(arguments.pairs, given),
     ]
     advertised = strongest(layers, "brokerIP1")
     address = "" if advertised is None else advertised.text.strip()

@@ -82,7 +82,7 @@ def start(
     """
     from gantrymq.cli.exposure import BROKER_CLOSED
     from gantrymq.cli.server_settings import (
-        Asked,
+        ServerArguments,
         broker_settings,
         name_server_keys,
         name_server_settings,
@@ -99,11 +99,11 @@ def start(
     of_names = name_server_keys()
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
-    of_broker = broker_settings(world, Asked("gantrymq start", file, broker_pairs, given, closed=closed))
+    of_broker = broker_settings(world, ServerArguments("gantrymq start", file, broker_pairs, given, closed=closed))
     folder = store_root(of_broker.settings) / "namesrv"
     of_name_server = name_server_settings(
         world,
-        Asked(
+        ServerArguments(
             "gantrymq start",
             pairs=names_pairs,
             options={
@@ -132,14 +132,16 @@ def nameserver(
 
     It listens on 127.0.0.1 only, unless bindAddress is set.
     """
-    from gantrymq.cli.server_settings import Asked, name_server_settings
+    from gantrymq.cli.server_settings import ServerArguments, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
 
     set_up_logs(log_level, log_file)
     world = real_world()
     given = {"listenPort": ("--port", port)}
-    _serve(Servers(world, name_server_settings(world, Asked("gantrymq nameserver", file, pairs, given))), output)
+    _serve(
+        Servers(world, name_server_settings(world, ServerArguments("gantrymq nameserver", file, pairs, given))), output
+    )
 
 
 @click.command()
@@ -167,7 +169,7 @@ def broker(
 
     It listens on 127.0.0.1 only, unless bindAddress or brokerIP1 is set.
     """
-    from gantrymq.cli.server_settings import Asked, broker_settings
+    from gantrymq.cli.server_settings import ServerArguments, broker_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.world.real import real_world
 
@@ -180,7 +182,8 @@ def broker(
     }
     defaults = {"namesrvAddr": world.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")}
     _serve(
-        Servers(world, broker=broker_settings(world, Asked("gantrymq broker", file, pairs, given, defaults))), output
+        Servers(world, broker=broker_settings(world, ServerArguments("gantrymq broker", file, pairs, given, defaults))),
+        output,
     )
 
 

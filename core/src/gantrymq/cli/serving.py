@@ -18,7 +18,7 @@ from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
-from gantrymq.cli.freed_memory import give_freed_memory_back
+from gantrymq.cli.memory_trimmer import give_freed_memory_back
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
 from gantrymq.commands.output import warn

@@ -1,6 +1,6 @@
-"""The small protocols that plugins implement or are given. What is in ``__all__`` is what plugins may import.
+"""Small protocols that plugins implement or receive. Plugins may import the names in ``__all__``.
 
-A hook (`gantrymq.hooks`) registers objects with these interfaces once, at start; the hot path calls the objects.
+A hook (`gantrymq.hooks`) registers objects with these interfaces once at startup; the hot path calls the objects.
 """
 
 from gantrymq.interfaces.allocation import AllocationStrategy

@@ -1,4 +1,4 @@
-"""Allocation: who of a group consumes which queue."""
+"""Allocation of queues to the members of a consumer group."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from gantrymq.model.queue import MessageQueue
 
 
 class AllocationStrategy(Protocol):
-    """Every member computes its own share, so all of them must come to the same plan from the same inputs.
+    """Strategy that assigns queues to members.
 
-    `gantrymq_testing.AllocationContract` checks what is promised here.
+    Each member computes its own share, so equal inputs must give the same assignment on every member.
+    `gantrymq_testing.AllocationContract` checks the rules of this interface.
     """
 
-    name: str  # as it is registered
+    name: str  # as registered
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues of *client_id*, as a new list; empty when it is not among *client_ids*, or without queues.
+        """Return the queues of *client_id* as a new list, empty if it is not in *client_ids* or there are no queues.
 
         Args:
             group: the consumer group.
-            client_id: the member whose share is wanted.
+            client_id: the member to compute the share for.
             queues: readable queues of one topic, sorted.
-            client_ids: all members, sorted; a broker that knows two connections of one id lists it twice.
+            client_ids: all members, sorted; an id with two connections to the broker is listed twice.
 
         Raises:
-            GantryError: the names do not fit the strategy's settings; the member keeps what it had.
+            GantryError: the names do not fit the strategy's settings; the member keeps its current queues.
         """

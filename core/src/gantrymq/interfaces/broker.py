@@ -1,4 +1,4 @@
-"""All of the broker that a plugin may touch."""
+"""The broker as plugins see it."""
 
 from __future__ import annotations
 
@@ -25,37 +25,37 @@ __all__ = ["Broker", "ConsumerHeartbeat", "Heartbeat", "OnlineClient"]
 
 
 class OnlineClient(NamedTuple):
-    """A member of a group, as its heartbeats tell."""
+    """A group member, as described by its heartbeats."""
 
     connection: Connection
     client_id: str
-    version: int  # of its protocol
+    version: int  # protocol version of the client
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """What a client says of one consumer group it is in."""
+    """The part of a heartbeat about one consumer group."""
 
     group: str
     consume_type: str
     message_model: str
     consume_from_where: str
     unit_mode: bool
-    subscriptions: Sequence[Subscription] | None  # None leaves those that are known
+    subscriptions: Sequence[Subscription] | None  # None: unchanged
 
 
 class Heartbeat(NamedTuple):
-    """What a client says of itself."""
+    """A heartbeat of a client."""
 
     client_id: str
-    language: str  # as RocketMQ names it
-    version: int  # of its protocol
+    language: str  # RocketMQ's name for it
+    version: int  # protocol version of the client
     producers: Sequence[str]  # groups
     consumers: Sequence[ConsumerHeartbeat]
-    fingerprint: int = 0  # of its subscriptions; 0 from clients that know no version 2
+    fingerprint: int = 0  # hash of the subscriptions; 0 from clients without heartbeat version 2
 
 
 class Broker(Protocol):
-    """What a plugin sees of the broker. Everything is called from the event loop's thread."""
+    """The broker's interface for plugins. All methods must be called from the event loop's thread."""
 
     @property
     def world(self) -> World:
@@ -63,7 +63,7 @@ class Broker(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The values in force."""
+        """The current settings."""
 
     @property
     def store(self) -> MessageStore:
@@ -71,32 +71,32 @@ class Broker(Protocol):
 
     @property
     def store_host(self) -> bytes:
-        """The broker's address as records hold it, see model.hosts."""
+        """The broker's address in the encoding of records, see model.hosts."""
 
     @property
     def root(self) -> Path:
-        """The store's folder; RocketMQ's small files lie in its ``config``."""
+        """The store's folder; RocketMQ's configuration files are in its ``config`` subfolder."""
 
     @property
     def clean_start(self) -> bool:
-        """Whether the store was stopped normally before this start."""
+        """Whether the store was shut down normally before this start."""
 
     @property
     def bit_maps(self) -> BitMaps:
-        """Who makes the bits of ext units, to be added to; a store without ext files asks nobody."""
+        """Functions that compute the bits of ext units; plugins add theirs. A store without ext files ignores them."""
 
     # --- messages
 
     async def send(self, request: SendRequest) -> SendAnswer:
-        """Send as a client does: with its checks, interceptors, placing, gates and counters.
+        """Send a message with the same checks, interceptors, queue targets, gates and counters as a client's send.
 
         Raises:
-            RequestError: with RocketMQ's code for the first check that fails, or the store refuses the message.
+            RequestError: a check failed (with RocketMQ's code) or the store refuses the message.
             StoreError: a gate failed.
         """
 
     async def put(self, message: StoreMessage) -> PutResult:
-        """Store one message through interceptors and gates; returns once it is acknowledged and visible.
+        """Store one message through interceptors and gates. Return once it is acknowledged and visible.
 
         Raises:
             RequestError: an interceptor or the store refuses it.
@@ -106,137 +106,141 @@ class Broker(Protocol):
     def put_all(
         self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
     ) -> Awaitable[Sequence[PutResult]]:
-        """Store several messages as one append, that of this turn; a result for each, in order.
+        """Store several messages in one append, together with the others of this loop iteration.
 
-        One that the store refuses leaves the others alone: look at each result's status.
+        Return one result per message, in order. A message that the store refuses does not affect the others: check the
+        status of each result.
 
         Args:
             skip_interceptors: do not call interceptors; for messages that passed them before. Messages of the
                 broker's own topics never pass interceptors.
 
         Raises:
-            RequestError: an interceptor refuses one, and none is stored.
+            RequestError: an interceptor refuses a message; none is stored.
             StoreError: a gate failed or took too long.
         """
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
-        """Pull as a client does: checks, filter, and as long a wait as the request allows.
+        """Pull like a client, with its checks and filter. Wait for messages as long as the request allows.
 
         Args:
-            connection: whose pull it is; one that waits ends when it closes, and counts for it.
+            connection: the connection the pull belongs to; a waiting pull ends when it closes and counts against its
+                limit.
 
         Raises:
-            RequestError: with RocketMQ's code for the first check that fails.
-            ConnectionLost: *connection* closed while the pull waited.
+            RequestError: a check failed, with RocketMQ's code.
+            ConnectionLost: *connection* was closed while the pull was waiting.
         """
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
-        """Read messages without a filter, a subscription or any check."""
+        """Read messages without filter, subscription or checks."""
 
     def read(self, log_offset: int) -> RecordView | None:
-        """The record at *log_offset*."""
+        """Return the record at *log_offset*."""
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Offsets of a queue."""
+        """Return the offset range of a queue."""
 
-    # --- topics, groups, progress
+    # --- topics, groups, offsets
 
     def topic(self, name: str) -> TopicConfig | None:
-        """A topic's configuration."""
+        """Return the configuration of a topic, None if it does not exist."""
 
     def topic_for_send(self, request: SendRequest) -> TopicConfig:
-        """The topic that a send goes to, made where a send makes it; for a plugin that stores messages of clients.
+        """Return the topic of a send, creating it like a send does; for plugins that store messages of clients.
 
         Raises:
-            RequestError: with RocketMQ's code for the first check of broker and topic that fails.
+            RequestError: a check of broker or topic failed, with RocketMQ's code.
         """
 
     def topics(self) -> Mapping[str, TopicConfig]:
-        """Every topic; read-only."""
+        """Return all topics; read-only."""
 
     def is_own_topic(self, name: str) -> bool:
-        """Whether a topic is the broker's own: a system topic of RocketMQ, or one named after broker or cluster."""
+        """Return whether a topic belongs to the broker: a system topic, or one named after the broker or cluster."""
 
     def create_topic(self, topic: TopicConfig) -> None:
-        """Create or replace a topic, persist it and tell the name servers."""
+        """Create or replace a topic, persist it and register it with the name servers."""
 
     def group(self, name: str) -> GroupConfig | None:
-        """A group's configuration."""
+        """Return the configuration of a group, None if it does not exist."""
 
     def require_group(self, name: str) -> GroupConfig:
-        """A group's configuration, created if it may be. Raises GroupNotExist."""
+        """Return the configuration of a group, creating it if allowed. Raises GroupNotExist."""
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """Committed queue offset of a group, None when it has none."""
+        """Return the committed queue offset of a group, None if there is none."""
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
         """Set the committed queue offset of a group.
 
         Raises:
-            InvalidParameter: it is below 0, or behind the end of the queue.
-            ServiceNotAvailable: the file of the offsets could not be written for too long.
+            InvalidParameter: the offset is negative or greater than the queue's maximum offset.
+            ServiceNotAvailable: the offset file could not be written for too long.
         """
 
     def take_reset(self, group: str, queue: Queue) -> int | None:
-        """The offset that a group was reset to from outside, told once; None where there was no reset.
+        """Return the offset of a pending reset once, None if there is none.
 
-        It was committed already. Until it is taken, by this or by a pull, commits of the group are left out.
+        The offset is already committed. Until the reset is taken, by this method or by a pull, commits of the group are
+        ignored.
         """
 
     def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
-        """Count messages of *size* bytes in all that a plugin read for a group, as those of pulls are."""
+        """Count messages that a plugin delivered to a group, *size* bytes in total, like those of pulls."""
 
     async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Queues of a topic that consumers may read, of every broker in its route; in no promised order.
+        """Return the readable queues of a topic on every broker of its route, in no particular order.
 
         Raises:
-            ClientError: no name server answers.
+            ClientError: no name server responds.
         """
 
     def allocation(self, name: str) -> AllocationStrategy:
-        """An allocation strategy by name, with its default settings. Raises RefusedWith (code 1): nobody offers it."""
+        """Return an allocation strategy with its default settings. Raises RefusedWith (code 1) if there is none."""
 
-    # --- who is there
+    # --- connected clients
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
-        """The producers of a group that are connected, in the order in which they came."""
+        """Return the connected producers of a group, in order of registration."""
 
     def producer(self, client_id: str) -> OnlineClient | None:
-        """The producer that is connected with this client id, in any group; of several the latest to come."""
+        """Return the connected producer with this client id in any group; the most recent one if there are several."""
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
-        """The consumers of a group that are connected, in the order in which they came."""
+        """Return the connected consumers of a group, in order of registration."""
 
     def broadcasts(self, group: str) -> bool:
-        """Whether a group that is online consumes by broadcasting."""
+        """Return whether an online group consumes in broadcasting mode."""
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """What a group that is online subscribes to of a topic."""
+        """Return the subscription of an online group to a topic."""
 
     def filter_of(self, subscription: Subscription) -> MessageFilter:
-        """A subscription compiled; the same one again costs nothing.
+        """Return the compiled filter of a subscription; results are cached.
 
         Raises:
-            SubscriptionParseFailed: the expression does not compile, or failed while running.
+            SubscriptionParseFailed: the expression does not compile, or raised an error while running.
             RefusedWith: no plugin serves its type (code 1).
         """
 
     def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:
-        """Have *guard* compile each subscription that is new; None where it leaves that to the type.
+        """Let *guard* compile each new subscription; if it returns None, the filter type compiles it.
 
-        Its filters raise FilterFailed alone. It is asked again when the attributes of the subscription's group changed.
+        Its filters may raise only FilterFailed. It is called again after the attributes of the subscription's group
+        change.
         """
 
     def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
-        """Lock queues for a client of a group, or renew its locks for 60 s; returns those that it holds now."""
+        """Lock queues for a client of a group, or renew its locks, for 60 s. Return the queues that it holds."""
 
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Give up queues that a client holds; those of others are left alone."""
+        """Release queues that a client holds; locks of other clients are kept."""
 
     def queue_status(self, group: str, queue: Queue) -> QueueStatus:
-        """How a group reads a queue, as it is now."""
+        """Return the current state of a group's consumption of a queue."""
 
-    # --- waiting and hearing
+    # --- waiting and notifications
 
     def hold(
         self,
@@ -247,65 +251,65 @@ class Broker(Protocol):
         connection: Connection | None,
         wake: Callable[[], None],
     ) -> bool:
-        """Call *wake* once: when a matching message with *queue_offset* or later arrives, or at the timeout.
+        """Call *wake* once: when a matching message at *queue_offset* or later arrives, or at the timeout.
 
-        Where the queue has a message there already, matching or not, it is called soon: read first, and hold at the
-        offset that the reading ended at. It is also called when the topic changes and when the broker stops, and never
-        after *connection* closed. What it raises is logged.
+        If the queue already has a message at that offset, matching or not, *wake* is called soon: read first, then hold
+        at the offset where the read ended. *wake* is also called when the topic changes and when the broker stops, and
+        never after *connection* is closed. Exceptions of *wake* are logged.
 
         Args:
             timeout_s: at most 600.
 
         Returns:
-            False, and *wake* will not be called, when the connection or the broker holds as many as it may, the
-            connection is closed, or the broker stops.
+            False if *wake* will not be called: the connection or the broker is at its limit of holds, the connection
+            is closed, or the broker is stopping.
         """
 
     def on_arrival(self, callback: Callable[[Queue, int], Any], queue: Queue | None = None) -> Callable[[], None]:
-        """Call *callback* with queue and new maximum offset after each publication. What it raises is logged.
+        """Call *callback* with queue and new maximum offset after each publication. Its exceptions are logged.
 
         Args:
-            queue: the only one that is asked for; None for every queue.
+            queue: the queue to watch; None for all queues.
 
         Returns:
-            What ends it.
+            A function that removes the callback.
         """
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
-        """Call *callback* after each batch of messages that passed its gates and is visible.
+        """Call *callback* after each batch of messages has passed its gates and is visible.
 
-        It gets how many messages the batch had, and the seconds from their append to their acknowledgement. What it
-        raises is logged.
+        Arguments are the number of messages and the seconds from append to acknowledgement. Exceptions are logged.
         """
 
     def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
-        """Call *check* with each heartbeat first. What it raises is the answer, and the client joins no group."""
+        """Call *check* with each heartbeat before it is processed. If it raises, the heartbeat is refused."""
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
-        """Call *callback* with each connection that asked something and closed. What it raises is logged."""
+        """Call *callback* with each closed connection that has sent a request. Exceptions are logged."""
 
     def on_subscriptions_changed(self, callback: Callable[[str], Any]) -> None:
-        """Call *callback* with a consumer group whose members or topics changed. What it raises is logged."""
+        """Call *callback* with a consumer group after its members or topics change. Exceptions are logged."""
 
     def on_deleted(self, callback: Callable[[str, str], Any]) -> None:
         """Call *callback* with each deleted topic and "", or with "" and each group deleted with its offsets.
 
-        What it raises is logged.
+        Exceptions are logged.
         """
 
-    # --- itself
+    # --- metrics and files
 
     def metrics(self) -> BrokerMetrics:
-        """What the broker counts of itself, as it is now; for monitoring, not for every message."""
+        """Return a snapshot of the broker's metrics; for monitoring, too expensive to call per message."""
 
     def plugin_metrics(self) -> Iterator[MetricFamily]:
-        """The figures of plugins alone, each read when it is taken; others may have their turn in between."""
+        """Iterate over the metrics of plugins. Each is read when it is yielded, so the caller may yield to the loop."""
 
     def register_metrics(self, read: Callable[[], MetricFamily]) -> None:
-        """Have figures of the plugin's own among `figures`: *what* is called at each reading.
+        """Add a metric of the plugin to `metrics`: *read* is called for each snapshot.
 
-        It returns at once, from what is in memory. What it raises is logged and counted, and that figure left out.
+        It must return immediately, from memory. If it raises, the exception is logged and counted, and the metric is
+        omitted.
         """
 
     def state_folder(self, plugin: str) -> Path:
-        """A folder of the store where *plugin* may keep its files; made on first use."""
+        """Return a folder of the store for files of *plugin*; created on first use."""

@@ -1,4 +1,4 @@
-"""A connection as handlers, guards and plugins see it."""
+"""A connection as seen by handlers, guards and plugins."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ T = TypeVar("T")
 
 
 class Turns(Protocol):
-    """Lets work on long answers wait while the peer has too many unread."""
+    """Limiter for work on long responses: it waits while the peer has too many unread responses."""
 
     @property
     def crowded(self) -> bool:
-        """Whether work would wait."""
+        """Whether new work would have to wait."""
 
     async def run(self, work: Awaitable[T]) -> T:
-        """Wait for a turn, then for *work*, which makes one answer; write that before the next await.
+        """Wait for a turn, then for *work*, which produces one response. Write the response before the next await.
 
         Raises:
-            ConnectionLost: the connection closed before the turn came; *work* was not begun if it is a coroutine.
+            ConnectionLost: the connection was closed before the turn came; a coroutine *work* was not started.
         """
 
 
 class Connection(Protocol):
-    """A peer, able to be answered and asked; in the broker it is `gantrymq.remoting.connection.Connection`."""
+    """A connection to a peer, for responses and requests; implemented by `gantrymq.remoting.connection.Connection`."""
 
     @property
     def peer(self) -> tuple[str, int]:
@@ -36,41 +36,41 @@ class Connection(Protocol):
 
     @property
     def address(self) -> str:
-        """The same as ``host:port``."""
+        """The peer's address as ``host:port``."""
 
     @property
     def peer_packed_host(self) -> bytes:
-        """The same as records hold it."""
+        """The peer's address in the encoding of records."""
 
     @property
     def notes(self) -> dict[str, Any]:
-        """What guards and handlers keep of the connection while it is open; a plugin uses its own name as key."""
+        """State that guards and handlers keep per connection; a plugin uses its own name as key."""
 
     @property
     def closed(self) -> bool:
-        """Whether nothing can be sent any more."""
+        """Whether the connection is closed for sending."""
 
     def reply(self, asked: Command | int, answer: Command | bytes) -> None:
-        """Answer a request (or the one with that opaque) with a command or an encoded frame."""
+        """Respond to a request, or to the one with the given opaque, with a command or an encoded frame."""
 
     def reply_parts(self, parts: Sequence[bytes | bytearray | memoryview]) -> None:
-        """Write an encoded frame that is in several buffers; they must not change until they are written."""
+        """Write an encoded frame given as several buffers; they must not change until they are written."""
 
     def flush(self) -> None:
-        """Write what was handed over now, instead of at the end of the loop's turn."""
+        """Write buffered data now instead of at the end of the loop iteration."""
 
     @property
     def turns(self) -> Turns:
-        """For work that makes long answers."""
+        """The limiter for work on long responses."""
 
     def oneway(self, command: Command) -> None:
-        """Send a request that gets no answer."""
+        """Send a one-way request."""
 
     def notice(self, command: Command, about: str) -> None:
-        """As `oneway`, unless the notice before with the same *about* has not been written yet."""
+        """Send a one-way request, unless an earlier notice with the same *about* is still unwritten."""
 
     async def call(self, command: Command, timeout_s: float) -> Command:
-        """Send a request and wait. Raises CallTimeout or ConnectionLost."""
+        """Send a request and return the response. Raises CallTimeout or ConnectionLost."""
 
     def close(self) -> None:
-        """Close after what was handed over is written."""
+        """Write buffered data, then close."""

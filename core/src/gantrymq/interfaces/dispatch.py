@@ -1,4 +1,4 @@
-"""Dispatch: followers of the log."""
+"""Dispatchers: consumers of the commit log."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ __all__ = ["DispatchEntry", "Dispatcher"]
 
 
 class Dispatcher(Protocol):
-    """Follows the log after publication. One that raises is parked with its position kept; the broker goes on."""
+    """Consumer of published log entries.
+
+    A dispatcher that raises is suspended until the next start and keeps its position; the broker continues.
+    """
 
     name: str
 
     def position(self) -> int:
-        """Log offset up to which everything was handled, durably; core replays ``store.scan()`` from here at start."""
+        """Return the log offset up to which everything is handled durably; replay at startup begins here."""
 
     def dispatch(self, entries: Sequence[DispatchEntry]) -> None:
-        """Handle *entries*, in log order, each at least once."""
+        """Handle *entries* in log order; each is delivered at least once."""
 
     def truncate(self, log_offset: int) -> None:
-        """Forget everything at and after *log_offset*: recovery cut the log there."""
+        """Discard everything at and after *log_offset*, where recovery truncated the log."""
 
     def flush(self) -> None:
         """Make ``position`` durable."""

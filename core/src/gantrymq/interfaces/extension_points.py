@@ -1,4 +1,4 @@
-"""The small objects that plugins register with a broker."""
+"""Protocols of the objects that plugins register with a broker."""
 
 from __future__ import annotations
 
@@ -15,56 +15,56 @@ if TYPE_CHECKING:
 __all__ = ["Gate", "Guard", "Handler", "Interceptor", "Service"]
 
 Handler = Callable[[Command, Connection], Command | Awaitable[Command | None] | None]
-"""Serves one request code: returns the response, an awaitable of it, or None (awaited or not) when the response comes
-later or came already through ``connection.reply`` (or never, for oneway requests). A GantryError that is raised becomes
-the response with its code and text."""
+"""Handler of one request code. It returns the response, an awaitable of it, or None (directly or awaited) if the
+response is sent through ``connection.reply``, or never for one-way requests. If it raises a GantryError, the response
+has its code and text."""
 
 
 class Interceptor(Protocol):
-    """Changes a message before it is stored.
+    """Callable that changes a message before it is stored.
 
-    Two attributes are optional. ``properties``, a frozenset of names: it sees only messages that carry one of them, and
-    the others cost nothing. ``entries``: False for one that does not see the entries of client batches.
+    Two attributes are optional. ``properties``: a frozenset of names; it is called only for messages that have one of
+    these properties, and other messages cost nothing. ``entries``: False to skip the entries of client batches.
     """
 
-    order: int  # interceptors run by ascending order; two equal numbers conflict
+    order: int  # interceptors run in ascending order; equal numbers conflict
 
     def __call__(self, message: StoreMessage) -> StoreMessage:
-        """The message to store. Raises RequestError to refuse it."""
+        """Return the message to store. Raises RequestError to refuse it."""
 
 
 class Gate(Protocol):
-    """Something an acknowledgement waits for besides the append (AckGate)."""
+    """A condition for acknowledging messages besides the append (AckGate)."""
 
     name: str
 
     def passed(self, log_offset: int) -> Awaitable[None]:
-        """Done when everything before *log_offset* may be acknowledged and shown to consumers."""
+        """Wait until everything before *log_offset* may be acknowledged and made visible to consumers."""
 
 
 class Guard(Protocol):
-    """Sees every request before it is served, core's own included; where access control stands."""
+    """Check of every request before it is served, including core's own; the extension point for access control."""
 
-    order: int  # guards are asked by ascending order; two equal numbers conflict
+    order: int  # guards run in ascending order; equal numbers conflict
 
     def __call__(self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: Connection) -> None:
-        """Let a request pass, or raise a GantryError, which becomes the answer.
+        """Accept a request, or raise a GantryError, which becomes the response.
 
         Args:
-            code: of the request.
-            fields: of its header, by name; those of a send may have names of one letter, see request 310.
-            body: what follows the header, empty without one; it must not be kept.
-            connection: where it came from; `Connection.notes` holds what is to be remembered of it.
+            code: the request code.
+            fields: header fields by name; those of a send may have names of one letter, see request 310.
+            body: the request body, maybe empty; it must not be kept after the call.
+            connection: the connection of the request; use `Connection.notes` for state of the connection.
         """
 
 
 class Service(Protocol):
-    """Work in the background for as long as the broker runs."""
+    """Background work for the broker's lifetime."""
 
     name: str
 
     async def start(self, broker: Broker) -> None:
-        """Called once, after the store is open and before requests are served."""
+        """Start; called once, after the store is open and before requests are served."""
 
     async def stop(self) -> None:
-        """Called once, before the store closes."""
+        """Stop; called once, before the store closes."""

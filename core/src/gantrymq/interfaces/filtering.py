@@ -1,4 +1,4 @@
-"""Filtering: which messages of a queue a consumer gets."""
+"""Message filtering on the pull path."""
 
 from __future__ import annotations
 
@@ -13,46 +13,49 @@ from gantrymq.model.subscription import Subscription
 __all__ = ["BitMaps", "ExtUnit", "FilterType", "MessageFilter", "PropertiesFilter"]
 
 BitMaps = dict[str, Callable[[bytes], bytes]]
-"""By topic, what makes the bits of a new message's ext unit of its stored properties; it never raises, and gives no
-bits where it cannot tell."""
+"""By topic, a function from a new message's stored properties to the bits of its ext unit. It never raises; it returns
+no bits if it cannot decide."""
 
 
 class MessageFilter(Protocol):
-    """A compiled expression. One that reads nothing but properties is better a `PropertiesFilter`."""
+    """A compiled expression. If it reads only properties, implement `PropertiesFilter`."""
 
-    accepts_all: bool  # True lets the store skip both calls below
+    accepts_all: bool  # True: the store skips both calls below
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """First stage, on the queue entry alone; True when unsure."""
+        """First stage, on the queue entry alone. Return True if undecided."""
 
     def match_message(self, record: RecordView) -> bool:
-        """Second stage, on the record; asked only where ``needs_message`` is True."""
+        """Second stage, on the record; called only if ``needs_message`` is True."""
 
     needs_message: bool
 
 
 class PropertiesFilter(MessageFilter, Protocol):
-    """A compiled expression over properties, which a store may ask in ways that cost less; it may also not."""
+    """A compiled expression over properties. A store may use the cheaper calls below, but does not have to."""
 
-    needles: tuple[bytes, ...]  # the stored text of a message that matches holds one of them; empty: nobody knows
+    needles: tuple[bytes, ...]  # the stored properties of a match contain one of these; empty: unknown
 
     def match_properties(self, properties: bytes) -> bool:
-        """What ``match_message`` says of a record with these, see `gantrymq.model.properties`."""
+        """Return the result of ``match_message`` for a record with these properties (`gantrymq.model.properties`)."""
 
     def match_units(self, runs: Sequence[tuple[bytes, int]]) -> bytes | None:
-        """``match_entry`` of *runs* of ext units of one size (bytes): 0 or 1 each; None: ask of each; no unit: True."""
+        """Apply ``match_entry`` to *runs*, each of ext units of one size (bytes). Return a byte 0 or 1 for each unit.
+
+        Return None if ``match_entry`` must be called for each one. Entries without a unit match.
+        """
 
     def candidates(self, queue: Queue, queue_offset: int) -> tuple[int, int]:
-        """The next entries from *queue_offset* on that may match, ``[start, end)``; asked once for all of them.
+        """Return the next range ``[start, end)`` of entries from *queue_offset* on that may match.
 
-        None of ``[queue_offset, start)`` matches, so they need not be read; of those behind *end* ask again.
+        No entry of ``[queue_offset, start)`` matches, so these need not be read. Call again for entries from *end* on.
         """
 
 
 class FilterType(Protocol):
-    """One kind of expression, named as clients name it (``TAG``, ``SQL92``, yours)."""
+    """An expression type, under the name that clients use (``TAG``, ``SQL92`` or a custom one)."""
 
     name: str
 
     def compile(self, subscription: Subscription) -> MessageFilter:
-        """Prepare an expression. Raises SubscriptionParseFailed with the place and the reason."""
+        """Compile an expression. Raises SubscriptionParseFailed with position and reason."""

@@ -1,7 +1,7 @@
-"""What a broker knows of itself, for plugins that show it (`Broker.metrics`).
+"""Metrics of a broker, for plugins that export them (`Broker.metrics`).
 
-Counts grow from the broker's start and never shrink, but those of a deleted topic go with it. Rates are over the last
-whole minute, in parts of ten seconds: they lag by up to one part.
+Counters start at 0 with the broker and never decrease; those of a deleted topic are removed. Rates cover the last whole
+minute in steps of ten seconds, so they lag by up to one step.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import attrs
 
 @attrs.frozen
 class Throughput:
-    """Messages that went one way."""
+    """Messages and bytes in one direction."""
 
     messages: int = 0
-    size: int = 0  # bytes of the records
+    size: int = 0  # record bytes
     messages_per_s: float = 0.0
     bytes_per_s: float = 0.0
 
 
 @attrs.frozen
 class OnlineGroup:
-    """A consumer group that has members now."""
+    """A consumer group with connected members."""
 
     members: int
     message_model: str  # CLUSTERING or BROADCASTING
@@ -31,7 +31,7 @@ class OnlineGroup:
 
 @attrs.frozen
 class MidnightCounts:
-    """What a count had come to when days began, at midnight of the host's time zone; 0 before the first one."""
+    """Counter values at the last two midnights in the host's time zone; 0 before the first midnight."""
 
     today: int = 0
     yesterday: int = 0
@@ -39,44 +39,44 @@ class MidnightCounts:
 
 @attrs.frozen
 class MetricFamily:
-    """What a plugin shows under one name (`Broker.register_metrics`)."""
+    """A metric of a plugin with its labelled values (`Broker.register_metrics`)."""
 
-    name: str  # rocketmq-exporter's or RocketMQ's where one of them has it, else it begins with gantrymq_
-    help: str  # a sentence
+    name: str  # rocketmq-exporter's or RocketMQ's name if it has one, else with the prefix gantrymq_
+    help: str  # one sentence
     labels: tuple[str, ...]
-    values: Mapping[tuple[str, ...], float]  # by the values of the labels
-    counter: bool = False  # only grows; the name ends in _total
-    runtime_key: str = ""  # in the answer to request 28 under this key too; a figure without labels
-    runtime_rows: Mapping[str, str] = attrs.field(factory=dict)  # further rows of that answer
-    as_exporter: bool = False  # the name is rocketmq-exporter's, which names a broker by other labels than RocketMQ
-    sentences: Mapping[tuple[str, ...], str] = attrs.field(factory=dict)  # why; told of the labels' group and topic
+    values: Mapping[tuple[str, ...], float]  # by label values
+    counter: bool = False  # monotonic; the name ends in _total
+    runtime_key: str = ""  # key of the value in the response to request 28; only for a metric without labels
+    runtime_rows: Mapping[str, str] = attrs.field(factory=dict)  # further rows of that response
+    as_exporter: bool = False  # use rocketmq-exporter's labels for the broker, which differ from RocketMQ's own
+    sentences: Mapping[tuple[str, ...], str] = attrs.field(factory=dict)  # explanations for the labels' group and topic
 
 
 @attrs.frozen
 class BrokerMetrics:
-    """One moment of a broker. The mappings belong to whoever asked."""
+    """A snapshot of a broker's metrics. The caller owns the mappings."""
 
     cluster: str
     broker: str  # brokerName
     address: str  # host:port as advertised
     puts: Mapping[str, Throughput]  # by topic
     gets: Mapping[tuple[str, str], Throughput]  # by topic and group
-    put: Throughput  # all topics
-    got: Throughput  # all groups
-    put_at_midnight: MidnightCounts  # of the messages in `put` and `got` that are not of system topics
+    put: Throughput  # total of all topics
+    got: Throughput  # total of all groups
+    put_at_midnight: MidnightCounts  # like `put` and `got`, without system topics
     got_at_midnight: MidnightCounts
-    put_failed: int  # sends that were refused
+    put_failed: int  # refused sends
     pulls_found: int
     pulls_missed: int
-    pulls_held: int  # waiting in long polls now
-    connections: int  # open ones that have asked something
-    groups: int  # consumer groups that exist, online or not
-    producers: Mapping[str, int]  # group to members
+    pulls_held: int  # current long polls
+    connections: int  # open connections that have sent a request
+    groups: int  # existing consumer groups, online or not
+    producers: Mapping[str, int]  # group to number of members
     consumers: Mapping[str, OnlineGroup]
     committed: Mapping[tuple[str, str], Mapping[int, int]]  # topic and group to queue id to queue offset
-    unwritten: Mapping[str, str]  # file below config/ that cannot be written, to a sentence; memory has what it lacks
-    parked: Mapping[str, str]  # dispatcher to the reason why it is not fed any more
-    plugin_errors: Mapping[tuple[str, str], int]  # kind and name of what raised, to how often; parked ones too
-    name_servers: Mapping[str, str | None]  # address to what is wrong there; None: it has us registered
+    unwritten: Mapping[str, str]  # unwritable files below config/ to error sentences; memory has the current state
+    parked: Mapping[str, str]  # suspended dispatchers to the reason
+    plugin_errors: Mapping[tuple[str, str], int]  # exceptions by kind and name of the plugin's object
+    name_servers: Mapping[str, str | None]  # address to error; None: this broker is registered there
     plugin_metrics: tuple[MetricFamily, ...] = ()  # by plugins
-    dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # made since the start, by topic and group
+    dead_letters: Mapping[tuple[str, str], int] = attrs.field(factory=dict)  # since the start, by topic and group

@@ -1,4 +1,4 @@
-"""Name servers: who tells clients where topics are, as the command line runs one."""
+"""Name servers, as run by the command line. They serve topic routes to clients."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from gantrymq.world import World
 
 
 class NameServer(Protocol):
-    """One name server of this process."""
+    """A name server in this process."""
 
     async def start(self, *, held: bool = False) -> tuple[str, int]:
-        """Listen, and return host and port, the real one where port 0 was asked.
+        """Listen, and return host and port; for port 0 the actual port.
 
-        With *held* clients can connect, and what they ask waits until `release`, when the broker of the same process
-        serves.
+        With *held*, clients can connect, but their requests wait until `release`, so that the broker of the same
+        process can start first.
 
         Raises:
             ConfigError: the address cannot be listened on.
         """
 
     def release(self) -> None:
-        """Answer what clients ask."""
+        """Start to serve requests."""
 
     async def stop(self) -> None:
-        """Stop answering and close every connection; harmless without a start."""
+        """Stop serving and close all connections; does nothing if not started."""
 
 
 class NameServerKind(Protocol):
-    """What a plugin offers: the settings of its name server, and how one is built."""
+    """A name server implementation of a plugin: its settings and a factory."""
 
     name: str
 
     def settings(self) -> Sequence[Setting]:
-        """Every setting that it has.
+        """Return the declarations of all its settings.
 
-        The commands set, and so it has to have: ``bindAddress`` and ``listenPort``; ``kvConfigPath`` and
-        ``configStorePath``, the files for the key-value configuration and for settings that are changed while it runs;
-        and those of `gantrymq.remoting.admission.ADMISSION_SETTINGS` (TLS, proxies), which ``gantrymq start`` gives to
-        both servers.
+        The commands set the following ones, so they are required: ``bindAddress`` and ``listenPort``; ``kvConfigPath``
+        and ``configStorePath``, the files for the key-value configuration and for settings changed at runtime; and
+        `gantrymq.remoting.admission.ADMISSION_SETTINGS` (TLS, proxies), which ``gantrymq start`` passes to both
+        servers.
         """
 
     def build(self, world: World, settings: Settings, *, beside_broker: bool) -> NameServer:
-        """A name server that listens nowhere yet.
+        """Return a name server that is not listening yet.
 
         Args:
-            settings: with the schema of `settings`.
-            beside_broker: a broker in this process wants most of its descriptors.
+            settings: values for the schema of `settings`.
+            beside_broker: a broker in this process needs most of its file descriptors.
 
         Raises:
-            ConfigError: the settings name files that cannot be used.
+            ConfigError: a file named in the settings cannot be used.
         """

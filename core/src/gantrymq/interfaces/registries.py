@@ -1,4 +1,4 @@
-"""What hooks are handed: registries that take objects by name."""
+"""Protocols of the registries that are passed to hooks."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ Made = TypeVar("Made", contravariant=True)
 
 @attrs.frozen
 class StoreContext:
-    """What a store is built from."""
+    """The arguments of a store factory."""
 
     world: World
     root: Path  # storePathRootDir
     settings: Settings
-    log: Callable[[str], Any] = lambda sentence: None  # one sentence for the operator
-    progress: Callable[[str], Any] = lambda sentence: None  # the same for what goes on; at most one a second
-    reserve_ms: Callable[[str], int] = lambda topic: -1  # how long a topic keeps messages, -1 for as long as the log
-    bit_maps: BitMaps = attrs.field(factory=dict)  # to be asked for the bits of each new ext unit
+    log: Callable[[str], Any] = lambda sentence: None  # report one sentence to the operator
+    progress: Callable[[str], Any] = lambda sentence: None  # report progress, at most once a second
+    reserve_ms: Callable[[str], int] = lambda topic: -1  # retention of a topic, ms; -1: same as the log
+    bit_maps: BitMaps = attrs.field(factory=dict)  # functions for the bits of each new ext unit
 
 
 class FactoryRegistry(Protocol[Made]):
     """Factories by name."""
 
     def add(self, name: str, factory: Made) -> None:
-        """Offer *factory* under *name*. Raises PluginConflict when the name is taken."""
+        """Register *factory* under *name*. Raises PluginConflict if the name is taken."""
 
 
 class ObjectRegistry(Protocol[Made]):
-    """Objects that tell their key themselves: a name, or a place in the order."""
+    """Objects with a key of their own: a name or an order number."""
 
     def add(self, each: Made) -> None:
-        """Add one. Raises PluginConflict when its key is taken."""
+        """Register an object. Raises PluginConflict if its key is taken."""
 
 
 class HandlerRegistry(Protocol):
     """Handlers by request code."""
 
     def add(self, code: int, handler: Handler) -> None:
-        """Serve *code*. Raises PluginConflict when another plugin does already."""
+        """Serve *code*. Raises PluginConflict if another plugin already serves it."""
 
 
 class CommandRegistry(Protocol):
     """Commands and groups of the command line."""
 
     def add(self, command: click.Command) -> None:
-        """Add a command or group. Raises PluginConflict when its name is taken."""
+        """Add a command or group. Raises PluginConflict if its name is taken."""
 
     def add_imported(self, name: str, where: str, purpose: str) -> None:
-        """Add a command or group that is imported when it is used, so that nobody else pays for it.
+        """Add a command or group that is imported only when it is used.
 
         Args:
             name: the word after ``gantrymq``; two words for a subcommand of core's group.
             where: "package.module:attribute"; the attribute is a click.Command.
-            purpose: one sentence, for the list of commands; empty leaves it out of the list.
+            purpose: one sentence for the list of commands; if empty, the command is not listed.
 
         Raises:
             PluginConflict: the name is taken.
-            PluginError: the name is empty, or *where* has no colon.
+            PluginError: the name is empty or *where* has no colon.
         """
 
 
@@ -82,23 +82,23 @@ class ConfigRegistry(Protocol):
     """Settings that a plugin declares."""
 
     def add(self, setting: Setting) -> None:
-        """Declare a key. Raises PluginConflict when it is taken."""
+        """Declare a key. Raises PluginConflict if it is taken."""
 
 
 StoreRegistry = FactoryRegistry[Callable[[StoreContext], MessageStore]]
-"""Stores by name; ``store=NAME`` picks one."""
+"""Stores by name; ``store=NAME`` selects one."""
 
 DispatcherRegistry = FactoryRegistry[Callable[[StoreContext], Dispatcher]]
-"""Followers of the log."""
+"""Dispatchers by name."""
 
 FilterRegistry = FactoryRegistry[Callable[[], FilterType]]
-"""Filter types by the name clients use."""
+"""Filter types by the name that clients use."""
 
 AllocationRegistry = FactoryRegistry[Callable[[dict[str, str]], AllocationStrategy]]
 """Allocation strategies by name, built from their settings."""
 
 TransactionRegistry = FactoryRegistry[Callable[[], TransactionService]]
-"""Transaction services by name; ``transaction=NAME`` picks one."""
+"""Transaction services by name; ``transaction=NAME`` selects one."""
 
 InterceptorRegistry = ObjectRegistry[Interceptor]
 """Interceptors by order."""
@@ -107,7 +107,7 @@ GateRegistry = ObjectRegistry[Gate]
 """Gates by name; an acknowledgement waits for all of them."""
 
 GuardRegistry = ObjectRegistry[Guard]
-"""Guards by order; a request is served when all of them let it pass."""
+"""Guards by order; a request is served if all of them accept it."""
 
 ServiceRegistry = ObjectRegistry[Service]
 """Background services by name."""

@@ -1,4 +1,4 @@
-"""A send as an operation: what is asked and what is answered, whatever protocol brought it."""
+"""Send requests and responses, independent of the wire protocol."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ __all__ = ["SendAnswer", "SendRequest"]
 
 
 class SendRequest(NamedTuple):
-    """A send as a producer asks for it."""
+    """A send request of a producer."""
 
-    group: str  # of the producer
+    group: str  # producer group
     topic: str
     body: bytes | memoryview | None
-    properties: str = ""  # NAME 0x01 VALUE 0x02 ..., as the wire has them
+    properties: str = ""  # NAME 0x01 VALUE 0x02 ..., the wire format
     queue_id: int = -1  # negative: the broker picks one
     flag: int = 0
     sys_flag: int = 0
     born_timestamp: int = 0  # ms; 0 without born_host: now
     born_host: bytes = b""  # packed, see model.hosts; empty: the broker's own
-    peer: tuple[str, int] = ("", 0)  # for sentences
-    default_topic: str = "TBW102"  # whose settings a topic that is made by this send takes
+    peer: tuple[str, int] = ("", 0)  # for error messages
+    default_topic: str = "TBW102"  # template of a topic that this send creates
     default_topic_queues: int = 4
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
     unit_mode: bool = False
-    batch: bool = False  # the body holds several messages, see formats.batch_body
-    client_version: int = 479  # of the client's protocol (V5_3_3): some rules follow it
+    batch: bool = False  # the body contains several messages, see formats.batch_body
+    client_version: int = 479  # protocol version (V5_3_3); some rules depend on it
 
 
 class SendAnswer(NamedTuple):
-    """A send that is stored."""
+    """The result of a stored send."""
 
     queue_id: int
-    unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
-    batch_id: str | None  # of an inner batch: its messages are one record
-    results: Sequence[PutResult]  # of each message; one for an inner batch
+    unique_id: str | None  # None for a batch of an old client, whose entries have their own ids
+    batch_id: str | None  # id of an inner batch, which is stored as one record
+    results: Sequence[PutResult]  # one per message; one in total for an inner batch
     unconfirmed: StoreError | None = None  # stored, but a gate took longer than ``syncFlushTimeout``
-    fields: Mapping[str, str] | None = None  # more for the answer's header, see `MovedMessage`
+    fields: Mapping[str, str] | None = None  # extra fields for the response header, see `MovedMessage`

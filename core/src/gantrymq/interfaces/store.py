@@ -1,7 +1,7 @@
-"""Storage: the interface of a message store, and the values that cross it.
+"""The interface of a message store and its argument and result types.
 
-One event loop thread calls a store. ``put`` appends, gates pass, ``publish`` makes visible: nothing can be read by
-offset before it is published.
+Only the event loop's thread calls a store. ``put`` appends; after the gates have passed, ``publish`` makes messages
+visible. Nothing can be read by offset before it is published.
 """
 
 from __future__ import annotations
@@ -19,23 +19,21 @@ from gantrymq.model.queue import Queue
 
 
 class QueueTargets(NamedTuple):
-    """How the store queues a record that is more, or other, than one entry of one ordinary queue.
+    """Queue entries of a record other than a single entry in one ordinary queue.
 
-    The store writes INNER_BASE (of an inner batch) or INNER_MULTI_QUEUE_OFFSET (with light queues) into the record's
-    properties, because only it knows the queue offsets; and only it knows the store time.
+    The store adds INNER_BASE (inner batch) or INNER_MULTI_QUEUE_OFFSET (light queues) to the record's properties,
+    because only the store knows the queue offsets and the store time.
     """
 
     batch: int = 0  # messages in the record, for a topic with queue.type=BatchCQ; 0 for ordinary queues
-    light: tuple[str, ...] = ()  # names of light queues that list the record as well, perhaps one of them twice
-    due_in_ms: int | None = (
-        None  # the tags code is the store time and this, in place of the message's; nothing else set
-    )
+    light: tuple[str, ...] = ()  # light queues that also list the record; a name may occur twice
+    due_in_ms: int | None = None  # the tags code is the store time plus this value; no other field may be set
 
 
 class StoreMessage:
-    """A message on its way into the store; everything is ready to be copied into a record.
+    """A message to store, with all values in the encoding of the record.
 
-    Name the fields behind `properties`, unless one is made for every send: names cost as much as the message.
+    Use keyword arguments after `properties`, except on the hot path: keywords cost as much as the message itself.
     """
 
     __slots__ = (
@@ -80,41 +78,40 @@ class StoreMessage:
         self.properties = properties  # stored text; see model.properties
         self.tags_code = tags_code  # signed 64 bits, for the queue entry
         self.flag = flag
-        self.sys_flag = sys_flag  # the two IPv6 bits are set by the store from the hosts' lengths
+        self.sys_flag = sys_flag  # the store sets the two IPv6 bits from the lengths of the hosts
         self.born_timestamp = born_timestamp  # ms
         self.born_host = born_host  # 8 or 20 packed bytes, see model.hosts
         self.store_host = store_host
         self.reconsume_times = reconsume_times
         self.prepared_offset = prepared_offset
-        self.wait_stored = wait_stored  # WAIT=false: the acknowledgement does not wait for gates
-        self.same_file_as_previous = (
-            same_file_as_previous  # stored with the message before it, in one log file, or neither is (client batches)
-        )
-        self.queue_targets = queue_targets  # None: one entry in the queue that topic and queue id name
+        self.wait_stored = wait_stored  # False (WAIT=false): the acknowledgement does not wait for gates
+        # True: stored in the same log file as the previous message, or neither is stored (client batches)
+        self.same_file_as_previous = same_file_as_previous
+        self.queue_targets = queue_targets  # None: one entry in the queue given by topic and queue id
 
 
 class MovedMessage(StoreMessage):
-    """What an interceptor stores in place of a message whose sender is to be told more.
+    """A replacement message of an interceptor, with extra fields for the response to the sender.
 
-    Make it as a `StoreMessage` and set `answer_fields`.
+    Create it like a `StoreMessage` and set `answer_fields`.
     """
 
     __slots__ = ("answer_fields",)
 
-    answer_fields: Mapping[str, str]  # of the answer's header, besides those that every answer has
+    answer_fields: Mapping[str, str]  # extra fields for the response header
 
 
 class PutStatus(enum.Enum):
-    """What became of one message."""
+    """Result status of storing one message."""
 
     OK = 0
     MESSAGE_ILLEGAL = 13  # body, properties or topic too long
-    SERVICE_NOT_AVAILABLE = 14  # the store refuses writes; StoreState says why
+    SERVICE_NOT_AVAILABLE = 14  # the store refuses writes, see StoreState.refusal
     CREATE_FILE_FAILED = 1
 
 
 class PutResult(NamedTuple):
-    """Where one message went; only ``status`` and ``problem`` count when the status is not OK."""
+    """Location of a stored message. If the status is not OK, only ``status`` and ``problem`` are valid."""
 
     status: PutStatus
     queue_offset: int
@@ -125,12 +122,12 @@ class PutResult(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Log offset behind the record."""
+        """Log offset after the record."""
         return self.log_offset + self.size
 
 
 class GetStatus(enum.Enum):
-    """Outcome of ``get``; names are RocketMQ's and travel as the remark of a pull response."""
+    """Outcome of ``get``. The names are RocketMQ's; they are sent as the remark of a pull response."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
@@ -143,164 +140,163 @@ class GetStatus(enum.Enum):
 
 
 class GetLimit(NamedTuple):
-    """How much one ``get`` may return; the store's own limits for hot and cold data apply as well."""
+    """Limits of one ``get``; the store's limits for hot and cold data also apply."""
 
     max_count: int = 32
     max_bytes: int = 128 * 1024 * 1024
 
 
 class GetResult(NamedTuple):
-    """Records as they lie in the log, ready to be written to a socket."""
+    """Raw log records, ready to be written to a socket."""
 
     status: GetStatus
-    next_offset: int  # where to go on, queue offset
+    next_offset: int  # queue offset to continue at
     min_offset: int
     max_offset: int  # next offset to be written
-    buffers: Sequence[bytes | memoryview] = ()  # records back to back; neighbours in the log share one buffer
-    count: int = 0  # type: ignore[assignment]  # messages; hides tuple.count, which nobody needs here
-    size: int = 0  # bytes in all buffers
-    cold: bool = False  # read from behind the hot window
+    buffers: Sequence[bytes | memoryview] = ()  # consecutive records; neighbours in the log share one buffer
+    count: int = 0  # type: ignore[assignment]  # messages; shadows tuple.count, which is not needed here
+    size: int = 0  # total bytes
+    cold: bool = False  # read from before the hot window
 
 
 class Bounds(NamedTuple):
-    """Queue offsets: the first one kept, and the next one to be written."""
+    """The offset range of a queue: the first kept offset and the next one to be written."""
 
     min_offset: int
     max_offset: int
 
 
 class BoundaryType(enum.Enum):
-    """Which of several messages a look-up by time means (RocketMQ's BoundaryType)."""
+    """Which message a search by time returns (RocketMQ's BoundaryType)."""
 
     LOWER = "LOWER"  # the first one at or after the time
     UPPER = "UPPER"  # the last one at or before the time
 
 
 class QueryResult(NamedTuple):
-    """Answer of a query by key."""
+    """Result of a query by key."""
 
     records: Sequence[bytes | memoryview]
     index_timestamp: int  # ms of the newest indexed message
     index_log_offset: int
-    problem: str = ""  # why nothing was found, or why messages may be missing
-    complete: bool = True  # False: the index lags behind the log, or failed; what was not found may be stored
+    problem: str = ""  # reason why no message was found or messages may be missing
+    complete: bool = True  # False: the index lags behind the log or failed, so stored messages may be missing
 
 
 @attrs.frozen
 class RecoveryReport:
-    """What starting the store found and did."""
+    """Result of recovery at the start of a store."""
 
-    clean: bool  # the last stop was a normal one
+    clean: bool  # the store was shut down normally
     records_checked: int = 0
     log_end: int = 0
-    cut_bytes: int = 0  # not-zero bytes cut off the log and kept beside the store
-    kept: tuple[str, ...] = ()  # where they were kept
+    cut_bytes: int = 0  # non-zero bytes truncated from the log and moved to quarantine beside the store
+    kept: tuple[str, ...] = ()  # quarantine files
     entries_rebuilt: int = 0
-    notes: tuple[str, ...] = ()  # one sentence each; the store told each to ``StoreContext.log`` as it was made
+    notes: tuple[str, ...] = ()  # one sentence each, already passed to ``StoreContext.log``
 
 
 class Cleaning(enum.Enum):
-    """What can be cleaned on demand."""
+    """Kinds of cleanup on demand."""
 
     EXPIRED_LOG = "expired log files"  # older than fileReservedTime, at any hour
-    EXPIRED_QUEUES = "expired queues"  # whose messages have all left the log
-    RESERVE_TIMES = "reserve times"  # messages older than their topic's reserve.time are hidden
+    EXPIRED_QUEUES = "expired queues"  # queues without any message left in the log
+    RESERVE_TIMES = "reserve times"  # hide messages older than their topic's reserve.time
 
 
 @attrs.frozen
 class CleanReport:
-    """What a cleaning found to do; 0 where it does not apply."""
+    """Result of a cleanup; 0 where not applicable."""
 
-    log_files: int = 0  # are being deleted, in the background
+    log_files: int = 0  # being deleted in the background
     log_bytes: int = 0
-    queues: int = 0  # were removed, or begin later now
+    queues: int = 0  # removed, or now with a higher minimum offset
 
 
 @attrs.frozen
 class StoreState:
-    """Watermarks, and whether writes are refused and why."""
+    """Watermarks, and the reason if writes are refused."""
 
     min_log_offset: int
     max_log_offset: int  # appended
     flushed_offset: int
     published_offset: int
-    refusal: str | None = None  # a sentence, None while writes are taken
-    refusal_cause: str = ""  # a short name for the cause; empty while writes are taken
-    details: dict[str, str] = attrs.field(factory=dict)  # runtime figures under RocketMQ's names
-    syncs: int = 0  # how often the log was made durable since the start
-    sync_s: float = 0.0  # seconds that took in all
+    refusal: str | None = None  # a sentence; None while writes are accepted
+    refusal_cause: str = ""  # a short name for the cause; empty while writes are accepted
+    details: dict[str, str] = attrs.field(factory=dict)  # runtime values under RocketMQ's names
+    syncs: int = 0  # syncs of the log since the start
+    sync_s: float = 0.0  # total seconds spent in these syncs
 
 
 class MessageStore(Protocol):
-    """A log of messages with a queue view on it."""
+    """A message log with queues as views."""
 
     async def start(self) -> RecoveryReport:
-        """Lock, load, recover. Raises StoreError with a sentence when the store must not be used."""
+        """Lock, load and recover. Raises StoreError if the store must not be used."""
 
     async def stop(self) -> None:
-        """Flush everything and leave a clean store. Idempotent."""
+        """Flush everything and shut down cleanly. Idempotent."""
 
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Append in order; not yet visible. One result per message.
+        """Append messages in order, not yet visible. Return one result per message.
 
         A message and the following ones with `same_file_as_previous` are stored together or refused together. Other
         messages are not affected.
         """
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
-        """Done when everything before *log_offset* is durable. Raises StoreError when the sync failed."""
+        """Wait until everything before *log_offset* is durable. Raises StoreError if the sync failed."""
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Make the records that end at or before *up_to* visible: they can be read by queue offset from now on."""
+        """Make the records that end at or before *up_to* visible to reads by queue offset."""
 
     def get(
         self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
-        """Read from *queue_offset*; an awaitable when the data is cold."""
+        """Read from *queue_offset*. Return an awaitable if the data is cold."""
 
     def read(self, log_offset: int) -> RecordView | None:
-        """The record at *log_offset*, or None where no record starts."""
+        """Return the record at *log_offset*, or None if no record starts there."""
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
-        """Every published record of [start, end), to replay dispatchers. For a thread: steps may wait for the disk."""
+        """Iterate over the published records of [start, end), to replay dispatchers. Blocks on disk: use a thread."""
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Offsets of a queue; (0, 0) for one that never got a message."""
+        """Return the offset range of a queue; (0, 0) if it never had a message."""
 
     def queues(self) -> Sequence[Queue]:
-        """Every queue that has or had a message."""
+        """Return every queue that has or had a message."""
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
-        """Queue offset by store time, clamped to the bounds. May wait for the disk, and others have their turn."""
+        """Return the queue offset for a store time, clamped to the bounds. May wait for the disk."""
 
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
-        """As `read`, for what may lie anywhere in the log: an awaitable when it is cold."""
+        """Return the record at any *log_offset* like `read`; an awaitable if the data is cold."""
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
     ) -> QueryResult | Awaitable[QueryResult]:
-        """The newest *limit* records of *topic* whose unique key or one of whose KEYS is *key*, oldest first.
+        """Return the newest *limit* records of *topic* with the unique key or KEYS entry *key*, oldest first.
 
-        What is published can be found at once. The window is that of store times, both ends included; a store may know
-        them to the second only. A store may have a lower limit of its own.
+        Published messages can be found immediately. The window is in store time, inclusive at both ends; a store may
+        have a resolution of seconds and a lower limit of its own.
         """
 
     def drop(self, topic: str) -> Awaitable[None]:
-        """Forget the queues of a deleted topic at once; done when a crash cannot bring them back.
+        """Remove the queues of a deleted topic immediately. The awaitable is done when the removal is durable.
 
-        Drops that run at the same time share the work. The awaitable raises StoreError when the disk failed; who does
-        not care throws it away.
+        Concurrent drops share the work. The awaitable raises StoreError on a disk error; callers may ignore it.
         """
 
     def dropped_at(self, topic: str) -> int:
-        """End of the log when *topic* was last dropped, also before a restart of a store that outlives one.
+        """Return the end of the log at the time *topic* was last dropped; persistent stores keep it across restarts.
 
-        0 if it never was, or if every record before that drop has left the log: a record of the log, or one that waits
-        for *topic*, is older than the drop if its log offset is less than this.
+        Return 0 if it never was dropped, or if all records before the drop have left the log. A record of *topic*, or
+        one that is delayed for it, is older than the drop if its log offset is less than this value.
         """
 
     async def clean(self, what: Cleaning) -> CleanReport:
-        """Clean now, as far as the store has such a thing. Raises StoreError."""
+        """Run a cleanup now; does nothing if the store does not support it. Raises StoreError."""
 
     def state(self) -> StoreState:
-        """Watermarks and refusals."""
+        """Return watermarks and the reason for refusing writes."""

@@ -1,4 +1,4 @@
-"""Transactions: half messages and what becomes of them."""
+"""Transactions: half messages and their resolution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class EndTransaction(NamedTuple):
-    """A producer's decision, as request 37 carries it."""
+    """A producer's decision (request 37)."""
 
     producer_group: str
     half_queue_offset: int
@@ -25,7 +25,7 @@ class EndTransaction(NamedTuple):
 
 
 class Outcome(enum.Enum):
-    """What ``end`` did."""
+    """Result of ``end``."""
 
     COMMITTED = enum.auto()
     ROLLED_BACK = enum.auto()
@@ -33,22 +33,22 @@ class Outcome(enum.Enum):
 
 
 class TransactionService(Protocol):
-    """Keeps half messages apart until their producer decides."""
+    """Keeper of half messages until their producer decides."""
 
     async def start(self, broker: Broker) -> None:
-        """Begin checking undecided messages."""
+        """Start checking undecided messages."""
 
     async def stop(self) -> None:
-        """Stop checking; nothing is lost."""
+        """Stop checking; no state is lost."""
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
-        """The half message to store in place of *message*."""
+        """Return the half message to store instead of *message*."""
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
-        """Commit or roll back. Raises RequestError when the half message is not the producer's.
+        """Commit or roll back. Raises RequestError if the half message belongs to another producer.
 
-        A future, other than a coroutine, costs no task where nobody waits for the answer.
+        Returning a future instead of a coroutine saves a task if the request is one-way.
         """
 
     async def check(self, now_ms: int) -> None:
-        """Ask producers about messages that waited too long."""
+        """Ask producers for the state of messages that have been undecided for too long."""

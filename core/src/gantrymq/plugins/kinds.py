@@ -9,38 +9,47 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.plugins.registries import AllByName, ByName, ByOrder, Commands, Declarations, Factories, Handlers, Shelf
+from gantrymq.plugins.registries import (
+    CommandRegistry,
+    FactoryRegistry,
+    HandlerRegistry,
+    NamedListRegistry,
+    NamedRegistry,
+    OrderedRegistry,
+    Registry,
+    SettingRegistry,
+)
 
-__all__ = ["KINDS", "Kind", "registries"]
+__all__ = ["KINDS", "HookKind", "registries"]
 
 
 @attrs.frozen
-class Kind:
+class HookKind:
     """What one hook registers."""
 
     hook: str
-    registry: type[Shelf[Any, Any]]
+    registry: type[Registry[Any, Any]]
     title: str  # of one object, in sentences
     member: str  # of `Plugins`
 
 
 KINDS: Final = (  # in the order in which hooks are called
-    Kind("gantry_register_config", Declarations, "setting", "schema"),
-    Kind("gantry_register_stores", Factories, "store", "stores"),
-    Kind("gantry_register_dispatchers", Factories, "dispatcher", "dispatchers"),
-    Kind("gantry_register_filters", Factories, "filter", "filters"),
-    Kind("gantry_register_allocations", Factories, "allocation", "allocations"),
-    Kind("gantry_register_transactions", Factories, "transaction service", "transactions"),
-    Kind("gantry_register_interceptors", ByOrder, "interceptor with order", "interceptors"),
-    Kind("gantry_register_gates", AllByName, "gate", "gates"),
-    Kind("gantry_register_guards", ByOrder, "guard with order", "guards"),
-    Kind("gantry_register_handlers", Handlers, "handler for request code", "handlers"),
-    Kind("gantry_register_services", AllByName, "service", "services"),
-    Kind("gantry_register_name_servers", ByName, "name server", "name_servers"),
-    Kind("gantry_register_commands", Commands, "command", "commands"),
+    HookKind("gantry_register_config", SettingRegistry, "setting", "schema"),
+    HookKind("gantry_register_stores", FactoryRegistry, "store", "stores"),
+    HookKind("gantry_register_dispatchers", FactoryRegistry, "dispatcher", "dispatchers"),
+    HookKind("gantry_register_filters", FactoryRegistry, "filter", "filters"),
+    HookKind("gantry_register_allocations", FactoryRegistry, "allocation", "allocations"),
+    HookKind("gantry_register_transactions", FactoryRegistry, "transaction service", "transactions"),
+    HookKind("gantry_register_interceptors", OrderedRegistry, "interceptor with order", "interceptors"),
+    HookKind("gantry_register_gates", NamedListRegistry, "gate", "gates"),
+    HookKind("gantry_register_guards", OrderedRegistry, "guard with order", "guards"),
+    HookKind("gantry_register_handlers", HandlerRegistry, "handler for request code", "handlers"),
+    HookKind("gantry_register_services", NamedListRegistry, "service", "services"),
+    HookKind("gantry_register_name_servers", NamedRegistry, "name server", "name_servers"),
+    HookKind("gantry_register_commands", CommandRegistry, "command", "commands"),
 )
 
 
-def registries() -> dict[str, Shelf[Any, Any]]:
+def registries() -> dict[str, Registry[Any, Any]]:
     """A registry for each hook, by the hook's name."""
     return {kind.hook: kind.registry(kind.title) for kind in KINDS}

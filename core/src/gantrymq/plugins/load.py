@@ -20,7 +20,7 @@ from gantrymq.errors import PluginConflict, PluginError
 from gantrymq.plugins.discover import Candidate, find_candidates, given
 from gantrymq.plugins.kinds import KINDS, registries
 from gantrymq.plugins.loaded import PluginInfo, Plugins, PluginState
-from gantrymq.plugins.registries import Declarations
+from gantrymq.plugins.registries import SettingRegistry
 
 
 def load_plugins(
@@ -67,11 +67,11 @@ class _Loader:
     def __init__(self, reserved: Iterable[Setting], only_hooks: Collection[str] | None, problems: list[str]) -> None:
         self.problems = list(problems)
         self.error_type: type[PluginError] = PluginConflict if problems else PluginError
-        self._shelves = registries()
-        for shelf in self._shelves.values():
-            if isinstance(shelf, Declarations):
-                shelf.reserved = frozenset(setting.key for setting in reserved)
-        self._hooks = [name for name in self._shelves if only_hooks is None or name in only_hooks]
+        self._registries = registries()
+        for registry in self._registries.values():
+            if isinstance(registry, SettingRegistry):
+                registry.reserved = frozenset(setting.key for setting in reserved)
+        self._hooks = [name for name in self._registries if only_hooks is None or name in only_hooks]
         self._infos: list[PluginInfo] = []
         self._manager = pluggy.PluginManager(hooks.PROJECT)
         self._manager.add_hookspecs(hooks)
@@ -104,8 +104,8 @@ class _Loader:
         except PluginError as problem:
             if self._manager.has_plugin(candidate.name):
                 self._manager.unregister(name=candidate.name)
-            for shelf in self._shelves.values():
-                shelf.forget(candidate.name)
+            for registry in self._registries.values():
+                registry.forget(candidate.name)
             self._note(problem)
             self._inform(candidate, PluginState.BROKEN, str(problem))
         else:
@@ -127,11 +127,11 @@ class _Loader:
             self._call(candidate, plugin, hook)
 
     def _call(self, candidate: Candidate, plugin: Any, hook: str) -> None:
-        shelf = self._shelves[hook]
-        shelf.owner = candidate.name
+        registry = self._registries[hook]
+        registry.owner = candidate.name
         others = [other for other in self._manager.get_plugins() if other is not plugin]
         try:
-            self._manager.subset_hook_caller(hook, others)(registry=shelf)
+            self._manager.subset_hook_caller(hook, others)(registry=registry)
         except PluginError:
             raise
         except Exception as problem:
@@ -145,14 +145,14 @@ class _Loader:
         self.problems.append(str(problem))
 
     def _inform(self, candidate: Candidate, state: PluginState, problem: str = "") -> None:
-        registers = [words for shelf in self._shelves.values() for words in shelf.owned_by(candidate.name)]
+        registers = [words for registry in self._registries.values() for words in registry.owned_by(candidate.name)]
         self._infos.append(
             PluginInfo(candidate.name, candidate.distribution, candidate.version, state, tuple(registers), problem)
         )
 
     def result(self) -> Plugins:
         """Everything that was registered."""
-        found: dict[str, Any] = {kind.member: self._shelves[kind.hook].collected() for kind in KINDS}
+        found: dict[str, Any] = {kind.member: self._registries[kind.hook].collected() for kind in KINDS}
         return Plugins(tuple(self._infos), tuple(self.problems), **found)
 
 

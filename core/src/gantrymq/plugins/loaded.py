@@ -56,7 +56,7 @@ class PluginInfo:
 
 @attrs.frozen
 class Plugins:
-    """Everything that was registered, by kind. Factories are not called yet."""
+    """Everything that was registered, by kind. FactoryRegistry are not called yet."""
 
     infos: tuple[PluginInfo, ...] = ()
     problems: tuple[str, ...] = ()  # one sentence each; always empty for a server, which does not start with one

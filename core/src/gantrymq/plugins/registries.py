@@ -1,7 +1,7 @@
-"""The registries that hooks are handed: they know who registers, and refuse a name that is taken.
+"""The registries that are passed to hooks. They record the owner of each entry and reject duplicate keys.
 
-`Shelf` keeps objects of one kind under unique keys, each with its owner. The registries on top give it the signatures
-of `gantrymq.interfaces.registries`.
+`Registry` keeps objects of one kind under unique keys, each with its owner. The subclasses provide the method
+signatures of `gantrymq.interfaces.registries`.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ K = TypeVar("K", int, str)
 V = TypeVar("V")
 
 
-class Shelf(Generic[K, V]):
+class Registry(Generic[K, V]):
     """Objects of one kind under unique keys."""
 
     def __init__(self, kind: str) -> None:
-        """*kind*: what one object is called in sentences, e.g. "store"."""
+        """*kind*: the name of one object in error messages, for example "store"."""
         self.kind = kind
-        self.owner = ""  # the plugin whose hook runs right now
+        self.owner = ""  # the plugin whose hook is running
         self._items: dict[K, tuple[str, V]] = {}
 
     def put(self, key: K, value: V) -> None:
-        """Keep *value*. Raises PluginConflict when the key is taken, naming both owners."""
+        """Store *value*. Raises PluginConflict with both owners if the key is taken."""
         taken = self._items.get(key)
         if taken is not None:
             first = f"the plugins {taken[0]} and {self.owner} both register"
@@ -42,91 +42,91 @@ class Shelf(Generic[K, V]):
         self._items[key] = (self.owner, value)
 
     def forget(self, owner: str) -> None:
-        """Drop everything *owner* put here."""
+        """Remove every entry of *owner*."""
         self._items = {key: item for key, item in self._items.items() if item[0] != owner}
 
     def owned_by(self, owner: str) -> list[str]:
-        """What *owner* registered, as words for people, in order of registration."""
+        """Return readable names of the entries of *owner*, in order of registration."""
         return [f"{self.kind} {key}" for key, item in self._items.items() if item[0] == owner]
 
     def as_dict(self) -> dict[K, V]:
-        """Every object by key, sorted by key."""
+        """Return all objects by key, sorted by key."""
         return {key: self._items[key][1] for key in sorted(self._items)}
 
     def collected(self) -> dict[K, V] | tuple[V, ...]:
-        """What `gantrymq.plugins.loaded.Plugins` holds of this kind."""
+        """Return the value for `gantrymq.plugins.loaded.Plugins`."""
         return self.as_dict()
 
 
-class Factories(Shelf[str, Any]):
-    """Stores, dispatchers, filter types, strategies, transaction services: a factory by name."""
+class FactoryRegistry(Registry[str, Any]):
+    """Factories by name: stores, dispatchers, filter types, strategies, transaction services."""
 
     def add(self, name: str, factory: Any) -> None:
-        """Keep *factory* under *name*."""
+        """Register *factory* under *name*."""
         if not name or not callable(factory):
             raise PluginError(f"plugin {self.owner} registers a {self.kind} with name {name!r} and factory {factory!r}")
         self.put(name, factory)
 
 
-class ByOrder(Shelf[int, Any]):
-    """Interceptors and guards by their order."""
+class OrderedRegistry(Registry[int, Any]):
+    """Interceptors and guards by order."""
 
     def add(self, each: Any) -> None:
-        """Keep it under its order."""
+        """Register an object under its order."""
         self.put(each.order, each)
 
     def collected(self) -> tuple[Any, ...]:
-        """By ascending order."""
+        """Return the objects by ascending order."""
         return tuple(self.as_dict().values())
 
 
-class ByName(Shelf[str, Any]):
-    """Objects with names: commands, gates, services, name servers."""
+class NamedRegistry(Registry[str, Any]):
+    """Named objects: commands, gates, services, name servers."""
 
     def add(self, each: Any) -> None:
-        """Keep it under its name."""
+        """Register an object under its name."""
         if not each.name:
             raise PluginError(f"plugin {self.owner} registers a {self.kind} without a name")
         self.put(each.name, each)
 
 
-class AllByName(ByName):
-    """Objects with names of which all are used."""
+class NamedListRegistry(NamedRegistry):
+    """Named objects that are all used."""
 
     def collected(self) -> tuple[Any, ...]:
-        """Sorted by name."""
+        """Return the objects sorted by name."""
         return tuple(self.as_dict().values())
 
 
-class Commands(ByName):
-    """Commands by name: themselves, or where they are."""
+class CommandRegistry(NamedRegistry):
+    """Commands by name, as objects or as import paths."""
 
     def add_imported(self, name: str, where: str, purpose: str) -> None:
-        """Keep under *name* that the command is at *where*."""
+        """Register a command to import from *where* under *name*."""
         if not name or ":" not in where:
             raise PluginError(f"plugin {self.owner} registers a command with name {name!r} and place {where!r}")
         self.put(name, ImportedCommand(where, purpose))
 
 
-class Handlers(Shelf[int, "Handler"]):
+class HandlerRegistry(Registry[int, "Handler"]):
     """Handlers by request code."""
 
     def add(self, code: int, handler: Handler) -> None:
-        """Keep *handler* under its request code."""
+        """Register *handler* for a request code."""
         self.put(code, handler)
 
 
-class Declarations(Shelf[str, Setting]):
-    """Settings by key; core's own keys are taken from the start."""
+class SettingRegistry(Registry[str, Setting]):
+    """Settings by key; the keys of core are reserved."""
 
     reserved: Collection[str] = ()
 
     def add(self, setting: Setting) -> None:
-        """Keep *setting* under its key."""
+        """Register *setting* under its key."""
         if setting.key in self.reserved:
             raise PluginConflict(f"plugin {self.owner} declares the setting {setting.key}, which belongs to gantrymq")
         self.put(setting.key, setting)
 
     def collected(self) -> tuple[Setting, ...]:
-        """Sorted by key."""
+        """Return the settings sorted by key."""
         return tuple(self.as_dict().values())

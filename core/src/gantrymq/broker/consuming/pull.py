@@ -14,11 +14,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from gantrymq.broker.consuming.committing import Committing
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.consuming.held_pulls import HeldPulls
+from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.outcomes import outcome_into
-from gantrymq.broker.queue_kinds import told_minimum
+from gantrymq.broker.queue_kinds import reported_min_offset
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.config import Settings
@@ -83,7 +83,7 @@ class PullForbidden(NoPermission):
 Respond = Callable[[PullAnswer | GantryError], None]
 
 
-class Asker(NamedTuple):
+class Requester(NamedTuple):
     """Who pulls, and how he is answered."""
 
     connection: Connection | None
@@ -100,7 +100,7 @@ class Pulls:
         clock: Clock,
         store: MessageStore,
         tables: Tables,
-        committing: Committing,
+        offset_commits: OffsetCommits,
         filters: Filters,
         held: HeldPulls,
     ) -> None:
@@ -111,7 +111,7 @@ class Pulls:
         self._groups = tables.groups
         self._clients = tables.clients
         self._offsets = tables.offsets
-        self._committing = committing
+        self._offset_commits = offset_commits
         self._filters = filters
         self._held = held
         self._stats = tables.stats
@@ -126,7 +126,7 @@ class Pulls:
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
         respond = outcome_into(future)
         gone = ConnectionLost("the connection that a pull waited for has closed")
-        self._serve(request, Asker(connection, respond, partial(respond, gone)))
+        self._serve(request, Requester(connection, respond, partial(respond, gone)))
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
@@ -135,28 +135,28 @@ class Pulls:
         Raises:
             RequestError: with RocketMQ's code for the first check that fails.
         """
-        self._serve(request, Asker(connection, respond))
+        self._serve(request, Requester(connection, respond))
 
-    def _serve(self, request: PullRequest, asker: Asker) -> None:
-        if asker.connection is not None and asker.connection.turns.crowded:
-            self._in_turn(request, asker, may_hold=True)
+    def _serve(self, request: PullRequest, requester: Requester) -> None:
+        if requester.connection is not None and requester.connection.turns.crowded:
+            self._in_turn(request, requester, may_hold=True)
         else:
-            self._attempt(request, asker, may_hold=True)
+            self._attempt(request, requester, may_hold=True)
 
     # --- one attempt ------------------------------------------------------------------------------------------------
 
-    def _attempt(self, request: PullRequest, asker: Asker, *, may_hold: bool) -> None:
+    def _attempt(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         topic, group, subscription, match = self._checked(request)
-        queue, respond = Queue(request.topic, request.queue_id), asker.respond
+        queue, respond = Queue(request.topic, request.queue_id), requester.respond
         if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
             try:
-                self._committing.commit(request.group, queue, request.commit_offset)
+                self._offset_commits.commit(request.group, queue, request.commit_offset)
             except RequestError as problem:  # the pull is served all the same: it says where it reads on
                 log.debug("a pull's commit is left out: %s", problem)
         reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
         if reset is not None:
             bounds = self._store.bounds(queue)
-            where = (reset, told_minimum(topic, bounds), bounds.max_offset)
+            where = (reset, reported_min_offset(topic, bounds), bounds.max_offset)
             self._stats.pulled(0)
             respond(PullAnswer(PULL_OFFSET_MOVED, OFFSET_RESET, *where, (), 0, 0, topic.sys_flag, group.sys_flag))
             return
@@ -167,7 +167,7 @@ class Pulls:
             raise SubscriptionParseFailed(self._filters.reject(subscription, error)) from error
         if isinstance(found, GetResult):
             self._stats.got_in(self._clock.monotonic() - began)
-            self._finish(found, request, topic, group, match, asker, began, may_hold=may_hold)
+            self._finish(found, request, topic, group, match, requester, began, may_hold=may_hold)
             return
 
         def cold_read_done(future: asyncio.Future[GetResult]) -> None:
@@ -177,7 +177,7 @@ class Pulls:
             self._stats.got_in(self._clock.monotonic() - began)
             error = future.exception()
             if isinstance(error, ConnectionLost):
-                asker.lost()
+                requester.lost()
             elif isinstance(error, FilterFailed):
                 respond(SubscriptionParseFailed(self._filters.reject(subscription, error)))
             elif isinstance(error, GantryError):
@@ -186,9 +186,9 @@ class Pulls:
                 log.error("a cold read of %s failed", queue, exc_info=error)
                 respond(RefusedWith(1, f"reading {queue} failed: {error}"))
             else:
-                self._finish(future.result(), request, topic, group, match, asker, began, may_hold=may_hold)
+                self._finish(future.result(), request, topic, group, match, requester, began, may_hold=may_hold)
 
-        task = asyncio.ensure_future(_awaited(found, asker.connection))
+        task = asyncio.ensure_future(_awaited(found, requester.connection))
         self._tasks.add(task)
         task.add_done_callback(cold_read_done)
 
@@ -199,7 +199,7 @@ class Pulls:
         topic: TopicConfig,
         group: GroupConfig,
         match: MessageFilter,
-        asker: Asker,
+        requester: Requester,
         began: float,
         *,
         may_hold: bool,
@@ -207,24 +207,24 @@ class Pulls:
         code = _CODES.get(found.status)
         if code is None:  # no such queue, or an empty one
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
-        queue, by = Queue(request.topic, request.queue_id), asker.connection.peer if asker.connection else None
+        queue, by = Queue(request.topic, request.queue_id), requester.connection.peer if requester.connection else None
         last = self._offsets.pulled(request.group, queue, found.next_offset, began, by)
         if not match.accepts_all and code != PULL_OFFSET_MOVED:
             last.checked += found.next_offset - request.queue_offset
             last.matched += found.count
         held = code == PULL_NOT_FOUND and may_hold and request.sys_flag & PULL_SUSPEND
-        if held and self._hold(request, asker, match):
+        if held and self._hold(request, requester, match):
             return
         if found.status is GetStatus.NO_MATCHED_MESSAGE and found.next_offset == request.queue_offset:
-            asyncio.get_running_loop().call_soon(self._again, request, asker)  # its filter's turn was over
+            asyncio.get_running_loop().call_soon(self._again, request, requester)  # its filter's turn was over
             return
         self._stats.pulled(found.count, request.topic, request.group, found.size)
-        asker.respond(
+        requester.respond(
             PullAnswer(
                 code,
                 found.status.name,
                 found.next_offset,
-                told_minimum(topic, Bounds(found.min_offset, found.max_offset)),
+                reported_min_offset(topic, Bounds(found.min_offset, found.max_offset)),
                 found.max_offset,
                 found.buffers,
                 found.size,
@@ -234,48 +234,50 @@ class Pulls:
             )
         )
 
-    def _hold(self, request: PullRequest, asker: Asker, match: MessageFilter) -> bool:
+    def _hold(self, request: PullRequest, requester: Requester, match: MessageFilter) -> bool:
         long = self._settings.flag("longPollingEnable")
         timeout_ms = request.suspend_ms if long else self._settings.number("shortPollingTimeMills")
         if timeout_ms <= 0:
             return False
-        wake = partial(self._again, request, asker)
+        wake = partial(self._again, request, requester)
         queue, at = Queue(request.topic, request.queue_id), request.queue_offset
         if self._store.bounds(queue).max_offset > at:  # it came while a cold read was under way
             wake()
             return True
         timeout_s = timeout_ms / 1000
-        return self._held.hold(queue, at, match, timeout_s, asker.connection, wake, asker.lost, request.group)
+        return self._held.hold(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
 
-    def _in_turn(self, request: PullRequest, asker: Asker, *, may_hold: bool) -> None:
+    def _in_turn(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
         """Attempt it once the peer has read what was answered before."""
-        connection = asker.connection
+        connection = requester.connection
         assert connection is not None
 
         async def attempt() -> None:
-            self._again(request, asker, may_hold=may_hold, in_turn=True)
+            self._again(request, requester, may_hold=may_hold, in_turn=True)
 
         def done(future: asyncio.Future[None]) -> None:
             self._tasks.discard(future)
             if not future.cancelled() and future.exception() is not None:  # the connection was lost
-                asker.lost()
+                requester.lost()
 
         task = asyncio.ensure_future(connection.turns.run(attempt()))
         self._tasks.add(task)
         task.add_done_callback(done)
 
-    def _again(self, request: PullRequest, asker: Asker, *, may_hold: bool = False, in_turn: bool = False) -> None:
-        if asker.connection is not None and not in_turn and asker.connection.turns.crowded:
-            self._in_turn(request, asker, may_hold=may_hold)
+    def _again(
+        self, request: PullRequest, requester: Requester, *, may_hold: bool = False, in_turn: bool = False
+    ) -> None:
+        if requester.connection is not None and not in_turn and requester.connection.turns.crowded:
+            self._in_turn(request, requester, may_hold=may_hold)
             return
         try:
-            self._attempt(request, asker, may_hold=may_hold)
+            self._attempt(request, requester, may_hold=may_hold)
         except GantryError as error:
-            asker.respond(error)
+            requester.respond(error)
         except Exception as error:
             queue = Queue(request.topic, request.queue_id)
             log.exception("a pull of %s that waited failed", queue)
-            asker.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
+            requester.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

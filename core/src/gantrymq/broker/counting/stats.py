@@ -13,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from gantrymq.broker.counting.put_times import PutTimes
-from gantrymq.broker.counting.tally import BYTES, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.sliding_sums import BYTES, MESSAGES, MINUTE, SlidingSums
 from gantrymq.interfaces import DispatchEntry
 from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import INNER_BATCH
@@ -28,7 +28,11 @@ class Meter:
     """One key of a tally, with its rate over the last seconds and what it was when the day began."""
 
     def __init__(
-        self, tally: Tally, key: str, by_topic: Tally | None = None, is_own: Callable[[str], bool] = is_system_topic
+        self,
+        tally: SlidingSums,
+        key: str,
+        by_topic: SlidingSums | None = None,
+        is_own: Callable[[str], bool] = is_system_topic,
     ) -> None:
         """*by_topic*: the same by topic, or by topic@group; *is_own*: whether a topic is the broker's own."""
         self._is_own = is_own
@@ -88,10 +92,10 @@ class Stats:
 
     def __init__(self, is_own: Callable[[str], bool] = is_system_topic) -> None:
         """*is_own*: whether a topic is the broker's own, whose messages no figure for users counts."""
-        self.puts = Tally()  # by topic
-        self.gets = Tally()  # by topic@group
-        self.sent_back = Tally()  # by topic@group
-        self.totals = Tally()  # by what the meters show
+        self.puts = SlidingSums()  # by topic
+        self.gets = SlidingSums()  # by topic@group
+        self.sent_back = SlidingSums()  # by topic@group
+        self.totals = SlidingSums()  # by what the meters show
         self.put = Meter(self.totals, "put", self.puts, is_own)
         self.got = Meter(self.totals, "get", self.gets, is_own)  # messages handed out
         self.found = Meter(self.totals, "found")  # pulls that found something

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.queue_targets import Placer, delay_of
-from gantrymq.broker.sending.stored_properties import too_long
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
+from gantrymq.broker.sending.queue_targets import TargetSelector, requested_delay
+from gantrymq.broker.sending.stored_properties import properties_too_long
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, MessageIllegal
 from gantrymq.formats.batch_body import BatchEntry, decode_batch, encode_batch
@@ -32,10 +32,12 @@ __all__ = ["Batches"]
 class Batches:
     """Makes messages of batches."""
 
-    def __init__(self, settings: Settings, placer: Placer, interception: Interception, store_host: bytes) -> None:
+    def __init__(
+        self, settings: Settings, target_selector: TargetSelector, interceptors: InterceptorChain, store_host: bytes
+    ) -> None:
         self._settings = settings
-        self._placer = placer
-        self._interception = interception.of_entries()
+        self._target_selector = target_selector
+        self._interceptors = interceptors.for_batch_entries()
         self._store_host = store_host
 
     def messages(
@@ -51,7 +53,7 @@ class Batches:
         if inner:
             envelope[props.INNER_NUM] = str(len(entries))
         appended = ordered_text(envelope)
-        self._placer.refuse_light_batch(topic, appended)
+        self._target_selector.refuse_light_batch(topic, appended)
         wait = envelope.get(props.WAIT) != "false"
         own_tag = envelope.get(props.TAGS)
 
@@ -76,8 +78,8 @@ class Batches:
             assert request.body is not None
             body: bytes | memoryview = request.body
             _refuse_too_long(entries)
-            if self._interception:
-                made = [self._interception.looked_at(message(*entry, code)) for entry in entries]
+            if self._interceptors:
+                made = [self._interceptors.apply_undecoded(message(*entry, code)) for entry in entries]
                 _refuse_too_long(made)
                 body = _joined(topic, queue_id, made, entries) or body
             whole = message(request.flag, body, appended, code)
@@ -88,10 +90,10 @@ class Batches:
         found: list[StoreMessage] = []
         for flag, body, own in entries:
             text = own if not own or own.endswith(b"\x02") else own + b"\x02"
-            targets = self._placer.of_batch_entry(topic, text)
+            targets = self._target_selector.for_batch_entry(topic, text)
             if not own_tag:
                 code = tags_code(props.decode(own).get(props.TAGS) if own else None)
-            one = self._interception.looked_at(message(flag, body, text + appended, code))
+            one = self._interceptors.apply_undecoded(message(flag, body, text + appended, code))
             one.same_file_as_previous = bool(found)
             if one.topic == topic.name:
                 one.queue_targets = targets
@@ -104,7 +106,7 @@ class Batches:
             raise MessageIllegal(f"a batch cannot go to topic {topic.name[:40]}..., whose name is longer than 127")
         if envelope.get(props.TRAN_MSG) == "true":
             raise MessageIllegal("a batch cannot be transactional; send the messages one by one")
-        if (delay := delay_of(envelope)) is not None:
+        if (delay := requested_delay(envelope)) is not None:
             raise MessageIllegal(f"{delay}={envelope[delay]}: a batch cannot be delayed; send the messages one by one")
         assert request.body is not None
         limit = self._settings.number("maxMessageSize")
@@ -127,7 +129,7 @@ def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
     for number, message in enumerate(messages, 1):
         if (size := len(message.properties)) > props.MAX_SENT_BYTES:
             which = f"message {number} of {len(messages)}, which are stored together or not at all: "
-            raise MessageIllegal(f"{which if len(messages) > 1 else ''}{too_long(size)}")
+            raise MessageIllegal(f"{which if len(messages) > 1 else ''}{properties_too_long(size)}")
 
 
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:

@@ -6,8 +6,8 @@ of ours equals Java's byte for byte. Entries of a client batch keep their own te
 gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
 its own is `gantrymq.broker.sending.queue_targets`'s business.
 
-What the checks of a send came to is remembered for those like it, see `gantrymq.broker.wire.sends_alike`; their headers
-are too short for properties of a length that is refused.
+`gantrymq.broker.wire.send_templates` caches the result of the checks for sends that are alike. Their headers are too
+short for properties of a length that is refused.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java, AbstractSendMessageProcessor.java (msgCheck).
 """
@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from gantrymq.broker.identity import Identity
 from gantrymq.broker.sending.batches import Batches
-from gantrymq.broker.sending.interception import Interception
-from gantrymq.broker.sending.queue_targets import DELAYS, Placer, refuse_delays
-from gantrymq.broker.sending.stored_properties import Plan, StoredProperties, too_long
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
+from gantrymq.broker.sending.queue_targets import DELAYS, TargetSelector, refuse_delays
+from gantrymq.broker.sending.stored_properties import PropertyTemplate, StoredProperties, properties_too_long
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
@@ -47,7 +47,7 @@ _RETRIED = re.compile(rb"(?:\A|\x02)%b\x01" % props.RETRY_TOPIC.encode())
 HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
 
 
-class Prepared(NamedTuple):
+class PreparedSend(NamedTuple):
     """Messages that passed the checks, and what the answer needs besides their results."""
 
     messages: Sequence[StoreMessage]
@@ -57,7 +57,7 @@ class Prepared(NamedTuple):
     fields: Mapping[str, str] | None = None  # more for the answer's header
 
 
-class Passed(NamedTuple):
+class SendTemplate(NamedTuple):
     """What the checks of sends that are alike came to."""
 
     topic: TopicConfig
@@ -65,12 +65,12 @@ class Passed(NamedTuple):
     flags: int
     flag: int
     reconsume_times: int
-    plan: Plan
+    property_template: PropertyTemplate
     special: dict[str, str] | None  # properties that ask for more than being queued
     revision: int  # of the settings
 
 
-class Preparing:
+class SendPreparation:
     """Turns send requests into messages for the store."""
 
     def __init__(
@@ -79,17 +79,17 @@ class Preparing:
         settings: Settings,
         identity: Identity,
         tables: Tables,
-        interception: Interception,
-        placer: Placer,
+        interceptors: InterceptorChain,
+        target_selector: TargetSelector,
         transactions: Transactions | None,
     ) -> None:
         self._world = world
         self._settings = settings
         self._topics = tables.topics
         self._groups, self._locks, self._stats = tables.groups, tables.locks, tables.stats
-        self._interception = interception
-        self.sees_all = bool(interception.of_all)  # plugins look at every message, not those of some properties alone
-        self._unserved = tuple(name for name in DELAYS if name not in interception.names)
+        self._interceptors = interceptors
+        self.sees_all = bool(interceptors.of_all)  # plugins look at every message, not those of some properties alone
+        self._unserved = tuple(name for name in DELAYS if name not in interceptors.names)
         self._transactions = transactions
         self._unique_ids = UniqueIds(
             identity.packed_host[:-4], world.process_id, world.random.getrandbits(32), world.clock
@@ -99,8 +99,8 @@ class Preparing:
         self._store_host = identity.packed_host
         self._name_passed: set[str] = set()  # existing topics whose name was checked
         self._random = world.random.randrange
-        self._placer = placer
-        self._batches = Batches(settings, self._placer, interception, identity.packed_host)
+        self._target_selector = target_selector
+        self._batches = Batches(settings, self._target_selector, interceptors, identity.packed_host)
         self._read_settings()
 
     def forget(self, topic: str) -> None:
@@ -118,10 +118,10 @@ class Preparing:
                 props.TRACE_ON: "true" if settings.flag("traceOn") else "false",
                 props.CLUSTER: self._cluster,
             },
-            self._interception.names,
+            self._interceptors.names,
         )
 
-    def prepare(self, request: SendRequest) -> Prepared:
+    def prepare(self, request: SendRequest) -> PreparedSend:
         """Check a send and build what is to be stored.
 
         Raises:
@@ -158,7 +158,7 @@ class Preparing:
             unique_id = envelope.get(props.UNIQ_KEY)
             messages = self._batches.messages(request, topic, queue_id, flags, envelope)
             inner = messages[0].sys_flag & sys_flag.INNER_BATCH
-            return Prepared(messages, queue_id, unique_id, unique_id if inner else None)
+            return PreparedSend(messages, queue_id, unique_id, unique_id if inner else None)
         stored = self._properties.rewrite(request.properties)
         if not stored.unique_id:
             stored = self._properties.rewrite(request.properties, self._unique_ids.next())
@@ -178,36 +178,36 @@ class Preparing:
             reconsume_times=request.reconsume_times,
             wait_stored=stored.wait_stored,
         )
-        message = self.completed(message, topic, stored.special)
+        message = self.complete(message, topic, stored.special)
         fields = message.answer_fields if type(message) is MovedMessage else None
-        return Prepared((message,), queue_id, stored.unique_id, None, fields)
+        return PreparedSend((message,), queue_id, stored.unique_id, None, fields)
 
-    def completed(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
+    def complete(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
         """What is stored for *message*, whose properties have *special* ones: plugins see it. Raises RequestError."""
         light = 0
         if special is not None:
-            self._placer.place(message, topic, special)  # so that none is moved that would be refused
+            self._target_selector.assign(message, topic, special)  # so that none is moved that would be refused
             light = len(message.queue_targets.light) if message.queue_targets else 0
             message.queue_targets = None
         if special is not None and _is_half(message, special):
             message = self._half(message)
         else:
-            message = self._interception.seen(message, special)
+            message = self._interceptors.apply(message, special)
             if (special is not None or topic.attributes) and message.topic == topic.name:
                 refuse_delays(special or {}, self._unserved)
-                self._placer.place(message, topic, special or {})
+                self._target_selector.assign(message, topic, special or {})
         size = len(message.properties) + props.LIGHT_QUEUE_BYTES * light
         if size > props.MAX_SENT_BYTES and not _RETRIED.search(message.properties):
-            raise MessageIllegal(too_long(size))
+            raise MessageIllegal(properties_too_long(size))
         return message
 
-    def passed(self, request: SendRequest) -> Passed | None:
+    def template_for(self, request: SendRequest) -> SendTemplate | None:
         """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
         topic = self._topics.get(request.topic)
-        plan, special = self._properties.plan(request.properties)
+        property_template, special = self._properties.template(request.properties)
         if (
             topic is None
-            or plan is None
+            or property_template is None
             or request.batch
             or (special is None and request.sys_flag & sys_flag.TRANSACTION_MASK)
             or topic.name.startswith(names.RETRY_PREFIX)
@@ -217,7 +217,9 @@ class Preparing:
             return None
         flags = request.sys_flag | (sys_flag.MULTI_TAGS if topic.filter_type == "MULTI_TAG" else 0)
         queues = max(topic.write_queues, topic.read_queues)
-        return Passed(topic, queues, flags, request.flag, request.reconsume_times, plan, special, self._revision)
+        return SendTemplate(
+            topic, queues, flags, request.flag, request.reconsume_times, property_template, special, self._revision
+        )
 
     # --- checks -----------------------------------------------------------------------------------------------------
 

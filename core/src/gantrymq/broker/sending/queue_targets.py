@@ -22,19 +22,19 @@ from gantrymq.model.light_queues import fans_out, light_names
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["DELAYS", "Placer", "delay_of", "refuse_delays"]
+__all__ = ["DELAYS", "TargetSelector", "refuse_delays", "requested_delay"]
 
 _ASKS = props.INNER_MULTI_DISPATCH.encode()
 _ALONE = QueueTargets(batch=1)
 
 
-class Placer:
+class TargetSelector:
     """Decides for one broker."""
 
     def __init__(self, settings: Settings) -> None:
         self._light = serves_light_queues(settings) and settings.flag("enableMultiDispatch")
 
-    def place(self, message: StoreMessage, topic: TopicConfig, own: Mapping[str, str]) -> None:
+    def assign(self, message: StoreMessage, topic: TopicConfig, own: Mapping[str, str]) -> None:
         """Set the placing of a single message with the properties *own*.
 
         Raises:
@@ -53,7 +53,7 @@ class Placer:
         elif light:
             message.queue_targets = QueueTargets(light=light)
 
-    def of_batch_entry(self, topic: TopicConfig, text: bytes) -> QueueTargets | None:
+    def for_batch_entry(self, topic: TopicConfig, text: bytes) -> QueueTargets | None:
         """The placing of one message of a client batch, with the stored properties *text*. Raises MessageIllegal."""
         self.refuse_light_batch(topic, text)
         return _ALONE if topic.has_batch_queues else None
@@ -63,12 +63,12 @@ class Placer:
         if self._light and _ASKS in text and light_names(props.decode(text)) and fans_out(topic.name):
             raise self._refusal(topic.name, "the messages of a batch")
 
-    def place_of_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
+    def assign_for_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
         """Set the placing of a message that a plugin made, unless it did so itself."""
         if message.queue_targets is not None or topic is None:
             return
         if topic.has_batch_queues or (self._light and _ASKS in message.properties):
-            self.place(message, topic, props.decode(message.properties))
+            self.assign(message, topic, props.decode(message.properties))
 
     @staticmethod
     def _refusal(topic: str, what: str) -> MessageIllegal:
@@ -81,7 +81,7 @@ class Placer:
 DELAYS = (props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
 
 
-def delay_of(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> str | None:
+def requested_delay(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> str | None:
     """The first of *names*, properties that ask for a delay, by which *own* asks for one."""
     for name in names:
         if name in own and (name != props.DELAY or (own[name] != "0" and not own[name].startswith("-"))):
@@ -91,7 +91,7 @@ def delay_of(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> str | Non
 
 def refuse_delays(own: Mapping[str, str], unserved: Iterable[str]) -> None:
     """Nobody moved the message to a schedule topic: a delay it asks for by an *unserved* property cannot be kept."""
-    name = delay_of(own, unserved)
+    name = requested_delay(own, unserved)
     if name is not None:
         what = f"delay level {own[name]}" if name == props.DELAY else f"{name}={own[name]}"
         raise MessageIllegal(

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.broker.outcomes import outcome_into
-from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
-from gantrymq.broker.sending.prepare import Preparing
-from gantrymq.broker.sending.queue_targets import Placer
+from gantrymq.broker.sending.prepare import SendPreparation
+from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RefusedWith, TopicNotExist
@@ -35,19 +35,19 @@ class Sends:
     def __init__(
         self,
         tables: Tables,
-        preparing: Preparing,
+        preparation: SendPreparation,
         pipeline: Pipeline,
         state: StateFiles,
-        interception: Interception,
-        placer: Placer,
+        interceptors: InterceptorChain,
+        target_selector: TargetSelector,
     ) -> None:
-        self._preparing = preparing
+        self._preparation = preparation
         self._pipeline = pipeline
         self._state = state
         self._topics = tables.topics
         self._stats: Stats = tables.stats
-        self._placer = placer
-        self._seen = interception.looked_at
+        self._target_selector = target_selector
+        self._apply_interceptors = interceptors.apply_undecoded
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
         """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
@@ -56,7 +56,7 @@ class Sends:
             GantryError: with RocketMQ's code for the first check that fails; *answered* is not called.
         """
         try:
-            messages, queue_id, unique_id, batch_id, fields = self._preparing.prepare(request)
+            messages, queue_id, unique_id, batch_id, fields = self._preparation.prepare(request)
 
             def done(results: Sequence[PutResult], error: GantryError | None) -> None:
                 answered(self.answer(queue_id, unique_id, batch_id, results, error, fields))
@@ -88,12 +88,12 @@ class Sends:
         made = (
             messages
             if skip_interceptors
-            else [each if each.topic in NOT_SENDABLE else self._seen(each) for each in messages]
+            else [each if each.topic in NOT_SENDABLE else self._apply_interceptors(each) for each in messages]
         )
         for number, (message, given) in enumerate(zip(made, messages, strict=True)):
             # The first message must not be tied to a message of another sender.
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
-            self._placer.place_of_plugin(message, self._topics.get(message.topic))
+            self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
         self.store(made, into(future))
         return future

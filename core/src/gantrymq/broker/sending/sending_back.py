@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables.all_tables import Tables
@@ -76,7 +76,7 @@ class SendingBack:
         view: Callable[[int], Awaitable[RecordView]],
         tables: Tables,
         sends: Sends,
-        interception: Interception,
+        interceptors: InterceptorChain,
         store_host: bytes,
     ) -> None:
         """*view* finds the record at a log offset."""
@@ -85,7 +85,7 @@ class SendingBack:
         self._view = view
         self._topics, self._groups, self._stats = tables.topics, tables.groups, tables.stats
         self._sends = sends
-        self._interception = interception
+        self._interceptors = interceptors
         self._store_host = store_host
 
     async def send_back(self, asked: SendBack) -> PutResult | None:
@@ -120,7 +120,7 @@ class SendingBack:
             topic = self._topics.create_retry(retry, group.retry_queues, unit=asked.unit_mode)
             queue_id = self._random(max(1, min(group.retry_queues, topic.read_queues)))
         own = own_properties(record, level or 0)
-        message = self._interception.seen(copy_of(record, topic, queue_id, own, self._store_host), own)
+        message = self._interceptors.apply(copy_of(record, topic, queue_id, own, self._store_host), own)
         result = await self._put(message, topic, level)
         self._stats.sent_back.add(f"{own[props.RETRY_TOPIC]}@{group.name}", 1, 0)
         if level is None:

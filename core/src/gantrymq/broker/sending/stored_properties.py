@@ -35,7 +35,7 @@ _BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a
 _KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, and many messages of a producer have the same
 
 
-def too_long(size: int) -> str:
+def properties_too_long(size: int) -> str:
     """Why a message whose properties take *size* bytes is refused."""
     return (
         f"the properties have {size} bytes with those that the broker adds, the longest allowed is "
@@ -44,7 +44,7 @@ def too_long(size: int) -> str:
     )
 
 
-class Stored(NamedTuple):
+class RewriteResult(NamedTuple):
     """One message's properties, ready for its record."""
 
     text: bytes
@@ -54,7 +54,7 @@ class Stored(NamedTuple):
     special: dict[str, str] | None  # properties, those at least that ask for more than being queued; None: none does
 
 
-class Plan(NamedTuple):
+class PropertyTemplate(NamedTuple):
     """The stored form of texts that differ in their id alone: what stands before it and behind it, and the rest."""
 
     before: bytes
@@ -63,7 +63,7 @@ class Plan(NamedTuple):
     wait_stored: bool
 
 
-_UNKNOWN: Final[tuple[Plan | None, dict[str, str] | None]] = (None, None)
+_UNKNOWN: Final[tuple[PropertyTemplate | None, dict[str, str] | None]] = (None, None)
 
 
 class StoredProperties:
@@ -73,7 +73,9 @@ class StoredProperties:
         """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
         self._added = added
         self._special = frozenset((*_SPECIAL, *special))
-        self._plans: dict[tuple[str, str], tuple[Plan | None, dict[str, str] | None]] = {}  # and what is special
+        self._templates: dict[
+            tuple[str, str], tuple[PropertyTemplate | None, dict[str, str] | None]
+        ] = {}  # and what is special
 
     def envelope(self, text: str) -> dict[str, str]:
         """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
@@ -83,12 +85,12 @@ class StoredProperties:
             own.pop(name, None)
         return own
 
-    def plan(self, text: str) -> tuple[Plan | None, dict[str, str] | None]:
+    def template(self, text: str) -> tuple[PropertyTemplate | None, dict[str, str] | None]:
         """What is known of texts that differ from *text* in their id alone, and what of it is special."""
         before, _, rest = text.partition(_MARK)
-        return self._plans.get((before, rest.partition("\x02")[2]), _UNKNOWN)
+        return self._templates.get((before, rest.partition("\x02")[2]), _UNKNOWN)
 
-    def rewrite(self, text: str, new_id: str | None = None) -> Stored:
+    def rewrite(self, text: str, new_id: str | None = None) -> RewriteResult:
         """The stored form of a single message's text.
 
         Args:
@@ -97,21 +99,21 @@ class StoredProperties:
         head, mark, rest = text.partition(_MARK)
         if mark and (not head or head[-1] == "\x02"):
             unique_id, _, tail = rest.partition("\x02")
-            plan, special = self._plans.get((head, tail), _UNKNOWN)
-            if plan is not None and unique_id:
-                return Stored(
-                    plan.before + unique_id.encode("utf-8", "surrogatepass") + plan.after,
+            template, special = self._templates.get((head, tail), _UNKNOWN)
+            if template is not None and unique_id:
+                return RewriteResult(
+                    template.before + unique_id.encode("utf-8", "surrogatepass") + template.after,
                     unique_id,
-                    plan.tags_code,
-                    plan.wait_stored,
+                    template.tags_code,
+                    template.wait_stored,
                     special,
                 )
-            if plan is None and (head, tail) not in self._plans:
+            if template is None and (head, tail) not in self._templates:
                 self._learn(head, tail)
         own = self.envelope(text)
         if new_id is not None:
             own.setdefault(props.UNIQ_KEY, new_id)
-        return Stored(
+        return RewriteResult(
             ordered_text(own),
             own.get(props.UNIQ_KEY, ""),
             tags_code(own.get(props.TAGS)),
@@ -123,13 +125,13 @@ class StoredProperties:
         """Keep what a text with these parts around its id becomes, or that it needs looking at each time."""
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
-        if len(self._plans) >= KEPT:
-            self._plans.clear()
-        self._plans[head, tail] = _UNKNOWN
+        if len(self._templates) >= KEPT:
+            self._templates.clear()
+        self._templates[head, tail] = _UNKNOWN
         own = self.envelope(f"{head}{_MARK}{_GAP}\x02{tail}")
         special = {name: own[name] for name in self._special.intersection(own)} or None
         if own.get(props.UNIQ_KEY) != _GAP or not _KEPT_WITH.issuperset(special or ()):
             return
         before, _, after = ordered_text(own).partition(_GAP.encode())
         code = tags_code(own.get(props.TAGS))
-        self._plans[head, tail] = Plan(before, after, code, own.get(props.WAIT) != "false"), special
+        self._templates[head, tail] = PropertyTemplate(before, after, code, own.get(props.WAIT) != "false"), special

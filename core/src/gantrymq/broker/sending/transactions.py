@@ -17,7 +17,7 @@ from gantrymq.interfaces import EndTransaction, Outcome, StoreMessage, Transacti
 from gantrymq.plugins import Plugins
 from gantrymq.world import Clock, Timer
 
-__all__ = ["Transactions", "chosen_transactions"]
+__all__ = ["Transactions", "select_transaction_service"]
 
 DEFAULT = "rocketmq"
 
@@ -82,7 +82,7 @@ class Transactions:
             self.start()
 
 
-def chosen_transactions(settings: Settings, plugins: Plugins) -> TransactionService | None:
+def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:
     """The transaction service that the settings name, or else the default one, or the only one there is.
 
     Raises:

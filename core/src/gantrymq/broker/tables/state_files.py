@@ -23,10 +23,10 @@ from typing import Any, TypeVar
 
 import attrs
 
+from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.groups import GroupTable
 from gantrymq.broker.tables.offsets import ConsumerOffsets
-from gantrymq.broker.tables.reserve import Reserve
-from gantrymq.broker.tables.state_writes import MOST_UNSAVED_S, StateWrites
+from gantrymq.broker.tables.state_writer import MOST_UNSAVED_S, StateWriter
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.errors import FormatError, StoreError
 from gantrymq.formats.config import (
@@ -67,7 +67,7 @@ class StateFiles:
         topics: TopicTable,
         groups: GroupTable,
         offsets: ConsumerOffsets,
-        reserve: Reserve,
+        reserve: DiskReserve,
         *,
         light: bool = False,
     ) -> None:
@@ -83,7 +83,7 @@ class StateFiles:
         self._groups_file = GroupsFile()
         self._offset_texts = OffsetTexts()
         self._dirty: set[str] = set()  # changed, and the next save writes it
-        self._writes = StateWrites(world, folder, reserve)
+        self._writes = StateWriter(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
         self._waiting: list[tuple[frozenset[str], Saved]] = []  # who waits for which files
         self._saving: asyncio.Task[None] | None = None

@@ -12,7 +12,7 @@ import attrs
 
 from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.tables.attributes import TOPIC_ATTRIBUTES, changed_attributes
-from gantrymq.broker.tables.kept import check_limit, check_readable
+from gantrymq.broker.tables.config_checks import check_limit, check_readable
 from gantrymq.config import Settings
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.model import names

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
-from gantrymq.broker.wire.answers import ok, with_json
+from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
 from gantrymq.model.members import flag_in, number_in, object_in, objects_in, text_in
@@ -80,7 +80,7 @@ class ClientRequests:
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
-        self._members = parts.members
+        self._heartbeats = parts.heartbeats
         self._groups = parts.groups
         self._clients = parts.clients
         self._filters = parts.filters
@@ -100,7 +100,7 @@ class ClientRequests:
             raise RefusedWith(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
         consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
-        changed = self._members.heartbeat(
+        changed = self._heartbeats.heartbeat(
             Heartbeat(client_id, language_name(asked.language), asked.version, producers, consumers, fingerprint),
             connection,
         )

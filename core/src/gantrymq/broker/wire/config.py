@@ -12,7 +12,7 @@ import logging
 import math
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.responses import ok
 from gantrymq.config import Value
 from gantrymq.errors import ConfigError, NoPermission
 from gantrymq.interfaces import Connection

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gantrymq.broker.counting.tally import BYTES, DAY, HOUR, MESSAGES, MINUTE, Tally
+from gantrymq.broker.counting.sliding_sums import BYTES, DAY, HOUR, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import with_json
+from gantrymq.broker.wire.responses import with_json
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
@@ -53,7 +53,7 @@ class CounterRequests:
         return with_json(asked, _windows(tally, key, what))
 
 
-def _windows(tally: Tally, key: str, what: int) -> dict[str, Any]:
+def _windows(tally: SlidingSums, key: str, what: int) -> dict[str, Any]:
     shown = {}
     for name, window in (("statsDay", DAY), ("statsHour", HOUR), ("statsMinute", MINUTE)):
         found = tally.over(key, window, what)

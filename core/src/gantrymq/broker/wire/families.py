@@ -53,7 +53,7 @@ def serve(router: RequestRouter, parts: Parts) -> None:
         router.add(handlers_of(family(parts)))
     if parts.transactions is not None:
         router.add(handlers_of(TransactionRequests(parts.transactions)))
-    router.add_together(sends.send_alike)
+    router.add_together(sends.send_together)
     router.around(parts.pipeline.hold, parts.pipeline.release)
     stats, plugins = parts.stats, parts.plugins
     router.add({code: counted_handler(code, each, stats) for code, each in plugins.handlers.items()})

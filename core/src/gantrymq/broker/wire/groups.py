@@ -10,8 +10,8 @@ from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import Member
-from gantrymq.broker.wire.answers import ok, with_json
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
+from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RefusedWith
 from gantrymq.interfaces import Connection
 from gantrymq.model.group import GroupConfig

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, with_json
+from gantrymq.broker.wire.responses import ok, with_json
 from gantrymq.interfaces import Cleaning, Connection
 from gantrymq.model.data_version import DataVersion
 from gantrymq.remoting.codes import RequestCode, request_name

@@ -6,8 +6,8 @@ Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, Admin
 from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.queue_kinds import told_minimum
-from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.queue_kinds import reported_min_offset
+from gantrymq.broker.wire.responses import ok
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import BoundaryType, Connection, GetLimit, MessageStore
@@ -29,7 +29,7 @@ class OffsetRequests:
     """Serves look-ups and commits of offsets."""
 
     def __init__(self, parts: Parts) -> None:
-        self._committing = parts.committing
+        self._offset_commits = parts.offset_commits
         self._store = parts.store
         self._topics = parts.topics
 
@@ -39,7 +39,7 @@ class OffsetRequests:
         header = QueryConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
         zero_if_new = header.set_zero_if_not_found is not False
-        begin = self._committing.begin(header.consumer_group, queue, zero_if_new=zero_if_new)
+        begin = self._offset_commits.begin(header.consumer_group, queue, zero_if_new=zero_if_new)
         return ok(asked, {"offset": str(begin)})
 
     @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
@@ -47,7 +47,7 @@ class OffsetRequests:
         """15: commit an offset, usually oneway."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
-        self._committing.commit_of_client(header.consumer_group, queue, header.commit_offset)
+        self._offset_commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
         return ok(asked, {})
 
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
@@ -73,7 +73,7 @@ class OffsetRequests:
         """31: the first offset that is still there."""
         header = GetMinOffsetRequest.from_ext(asked.ext)
         bounds = self._store.bounds(Queue(header.topic, header.queue_id))
-        return ok(asked, {"offset": str(told_minimum(self._topics.get(header.topic), bounds))})
+        return ok(asked, {"offset": str(reported_min_offset(self._topics.get(header.topic), bounds))})
 
     @serves(RequestCode.GET_EARLIEST_MSG_STORETIME)
     async def earliest(self, asked: Command, connection: Connection) -> Command:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, queue_key, with_table
 from gantrymq.broker.wire.offsets import first_store_time, store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER
+from gantrymq.broker.wire.responses import ok, queue_key, with_table
 from gantrymq.errors import TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model.queue import MessageQueue, Queue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gantrymq.broker.consuming.pull import PullForbidden
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import refusal
+from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, PullAnswer, PullRequest
 from gantrymq.remoting.codes import RequestCode

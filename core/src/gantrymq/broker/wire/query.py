@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import refusal
+from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import RefusedWith
 from gantrymq.interfaces import Connection, QueryResult
 from gantrymq.remoting.codes import RequestCode, ResponseCode

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import with_json
+from gantrymq.broker.wire.responses import with_json
 from gantrymq.errors import InvalidParameter, RefusedWith
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import partial
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import queue_key, with_table
+from gantrymq.broker.wire.responses import queue_key, with_table
 from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
 from gantrymq.interfaces import BoundaryType, Connection
 from gantrymq.loose_json import ObjectKey, dumps

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from gantrymq.broker.wire.answers import refusal
+from gantrymq.broker.wire.responses import refusal
 from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, to_install
 from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name

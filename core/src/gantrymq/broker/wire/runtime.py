@@ -10,8 +10,8 @@ from gantrymq import __version__
 from gantrymq.broker.counting.plugin_metrics import read_metrics
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.queue_kinds import serves_light_queues
-from gantrymq.broker.wire.answers import with_json
 from gantrymq.broker.wire.disk_figures import disk_figures
+from gantrymq.broker.wire.responses import with_json
 from gantrymq.formats.config import ConsumerOffsetsFile
 from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode

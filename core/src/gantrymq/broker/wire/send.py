@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import refusal
-from gantrymq.broker.wire.sends_alike import SendsAlike
+from gantrymq.broker.wire.responses import refusal
+from gantrymq.broker.wire.send_templates import SendTemplateCache
 from gantrymq.errors import GantryError
 from gantrymq.interfaces import Connection, PutResult, PutStatus, SendAnswer, SendRequest
 from gantrymq.model.ids import OffsetIds
@@ -32,8 +32,10 @@ class SendRequests:
         self._sends = parts.sends
         self._stats = parts.stats
         self._is_saved = parts.state.is_saved
-        self._preparing = parts.preparing
-        self._alike = SendsAlike(parts.settings, parts.topics, parts.preparing, parts.identity.packed_host)
+        self._preparation = parts.preparation
+        self._send_templates = SendTemplateCache(
+            parts.settings, parts.topics, parts.preparation, parts.identity.packed_host
+        )
         self._packed_host = parts.identity.packed_host
         self._offset_id = OffsetIds(parts.identity.packed_host).of
         self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet
@@ -63,9 +65,9 @@ class SendRequests:
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
         if type(asked) is Send:
-            passed = self._preparing.passed(request)
+            passed = self._preparation.template_for(request)
             if passed is not None and self._is_saved(passed.topic.name):  # or those beside them would wait with them
-                self._alike.remember(asked, passed)
+                self._send_templates.remember(asked, passed)
         return None
 
     def _read(self, asked: Command, connection: Connection) -> SendRequest:
@@ -75,7 +77,7 @@ class SendRequests:
             self._stats.put_failed += 1
             raise
 
-    def send_alike(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
+    def send_together(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
         """Hand on ``asked[start]`` and those behind it whose checks an earlier send like them passed.
 
         Returns:
@@ -83,7 +85,7 @@ class SendRequests:
         """
         if self._settings.revision != self._revision:
             self._read_settings()
-        messages = self._alike.together(asked, start, connection.peer_packed_host)
+        messages = self._send_templates.together(asked, start, connection.peer_packed_host)
         taken = len(messages)
         sends = cast(Sequence[Send], asked[start : start + taken])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.sending_back import SendBack
-from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.responses import ok
 from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -9,9 +9,9 @@ import logging
 from typing import Any
 
 from gantrymq.broker.parts import Parts
-from gantrymq.broker.wire.answers import ok, queue_key, with_json, with_table
 from gantrymq.broker.wire.offsets import store_time_at
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
+from gantrymq.broker.wire.responses import ok, queue_key, with_json, with_table
 from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model import names

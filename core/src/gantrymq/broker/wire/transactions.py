@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Mapping
 
 from gantrymq.broker.sending.transactions import Transactions
-from gantrymq.broker.wire.answers import ok
+from gantrymq.broker.wire.responses import ok
 from gantrymq.interfaces import Connection, EndTransaction, Outcome
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

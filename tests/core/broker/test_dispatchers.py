@@ -9,7 +9,7 @@ import pytest
 from broker_desk import run_broker
 from fake_store import FakeStore, entry
 
-from gantrymq.broker.sending.followers import FLUSH_S, REPLAY_BATCH, Followers
+from gantrymq.broker.sending.dispatchers import FLUSH_S, REPLAY_BATCH, Dispatchers
 
 
 class Recorder:
@@ -49,7 +49,7 @@ class InThread:
 
 
 def caught_up(store, *dispatchers):
-    followers = Followers(store, dispatchers, InThread())
+    followers = Dispatchers(store, dispatchers, InThread())
     asyncio.run(followers.catch_up())
     return followers
 
@@ -65,7 +65,7 @@ def store():
 def test_what_it_missed_is_read_in_a_thread(store):
     workers, recorder, seen = InThread(), Recorder(position=300), []
     store.scan = lambda first, end: (each for each in store.log if seen.append(workers.inside) is None)
-    asyncio.run(Followers(store, [recorder], workers).catch_up())
+    asyncio.run(Dispatchers(store, [recorder], workers).catch_up())
     assert seen == [True] * 5
     assert recorder.calls == [("truncate", 500), ("dispatch", [0, 100, 200, 300, 400])]
 

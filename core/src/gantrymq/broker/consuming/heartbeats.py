@@ -15,13 +15,13 @@ from gantrymq.interfaces import Connection, Heartbeat
 from gantrymq.model import names
 from gantrymq.world import Clock
 
-__all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "Members"]
+__all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "Heartbeats"]
 
 MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
 MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
 
 
-class Members:
+class Heartbeats:
     """Takes heartbeats."""
 
     def __init__(self, clock: Clock, tables: Tables) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gantrymq.cli.freed_memory import LOOK_S, WORTH_BYTES, FreedMemory, _look_again_and_again
+from gantrymq.cli.memory_trimmer import LOOK_S, WORTH_BYTES, MemoryTrimmer, _look_again_and_again
 
 
 class Process:
@@ -24,7 +24,7 @@ class Process:
 
 def test_memory_is_given_back_each_time_enough_of_it_became_free():
     process = Process()
-    freed = FreedMemory(process.unused, process.trim)
+    freed = MemoryTrimmer(process.unused, process.trim)
     freed.look()
     process.free = WORTH_BYTES
     freed.look()
@@ -39,7 +39,7 @@ def test_memory_is_given_back_each_time_enough_of_it_became_free():
 
 def test_what_cannot_be_given_back_is_tried_once():
     process = Process()
-    freed = FreedMemory(process.unused, lambda: setattr(process, "trims", process.trims + 1))
+    freed = MemoryTrimmer(process.unused, lambda: setattr(process, "trims", process.trims + 1))
     process.free = 2 * WORTH_BYTES
     for _ in range(3):
         freed.look()

@@ -7,7 +7,7 @@ import pytest
 from broker_desk import records
 
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.broker.sending.interception import Interception
+from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.model import properties as props
 
@@ -31,20 +31,20 @@ def text(**own):
 
 def test_all_see_all_that_name_nothing_and_the_others_what_they_name():
     every, red, blue = Noting(1), Noting(2, "RED", "PINK"), Noting(3, "BLUE")
-    them = Interception((every, red, blue), Stats())
+    them = InterceptorChain((every, red, blue), Stats())
     assert them.names == {"RED", "PINK", "BLUE"}
     for own in ({}, {"PINK": "1"}, {"A": "b", "RED": "1", "BLUE": "1"}, {"XRED": "1"}, {"A": "RED"}):
         message = StoreMessage("T", 0, repr(own).encode(), text(**own))
-        assert them.looked_at(message) is message
+        assert them.apply_undecoded(message) is message
     assert len(every.seen) == 5
     assert red.seen == [b"{'PINK': '1'}", b"{'A': 'b', 'RED': '1', 'BLUE': '1'}"]
     assert blue.seen == red.seen[1:]
 
 
 def test_names_are_taken_literally():
-    them = Interception((dotted := Noting(1, "a.c"),), Stats())
-    them.looked_at(StoreMessage("T", 0, b"no", text(abc="1")))
-    them.looked_at(StoreMessage("T", 0, b"yes", text(**{"a.c": "1"})))
+    them = InterceptorChain((dotted := Noting(1, "a.c"),), Stats())
+    them.apply_undecoded(StoreMessage("T", 0, b"no", text(abc="1")))
+    them.apply_undecoded(StoreMessage("T", 0, b"yes", text(**{"a.c": "1"})))
     assert dotted.seen == [b"yes"]
 
 

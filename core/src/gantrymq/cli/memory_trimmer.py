@@ -18,7 +18,7 @@ from typing import Final
 
 from gantrymq.world import World
 
-__all__ = ["FreedMemory", "give_freed_memory_back"]
+__all__ = ["MemoryTrimmer", "give_freed_memory_back"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ LOOK_S: Final = 5.0
 WORTH_BYTES: Final = 4 * 1024**2  # less is not given back
 
 
-class FreedMemory:
+class MemoryTrimmer:
     """Gives memory back once enough of it is free. `look` blocks for some milliseconds: for a thread."""
 
     def __init__(self, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
@@ -63,12 +63,12 @@ async def give_freed_memory_back(world: World) -> None:
 
 async def _look_again_and_again(world: World, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
     """Go on also when memory cannot be looked at, for example with too many open files; a new reason is logged."""
-    freed: FreedMemory | None = None
+    freed: MemoryTrimmer | None = None
     told = ""
     while True:
         try:
             if freed is None:
-                freed = await world.workers.run(FreedMemory, unused_bytes, trim)
+                freed = await world.workers.run(MemoryTrimmer, unused_bytes, trim)
             else:
                 await world.workers.run(freed.look)
         except Exception as error:

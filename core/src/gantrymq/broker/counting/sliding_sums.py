@@ -23,7 +23,7 @@ _PARTS = ((10.0, 6), (600.0, 6), (3600.0, 24))  # seconds of a part, parts of a 
 Cell = list[int]  # messages, bytes, times
 
 
-class Sum(NamedTuple):
+class WindowSum(NamedTuple):
     """One window of one key."""
 
     sum: int
@@ -31,7 +31,7 @@ class Sum(NamedTuple):
     per_time: float  # on average each time something was added
 
 
-NOTHING = Sum(0, 0.0, 0.0)
+NOTHING = WindowSum(0, 0.0, 0.0)
 _NONE: Cell = [0, 0, 0]
 
 
@@ -44,7 +44,7 @@ class _Window:
         self.ended = 0.0  # of the last whole part
 
 
-class Tally:
+class SlidingSums:
     """Counts messages and bytes by key."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Tally:
         """Whether anything was ever counted for *key*."""
         return key in self._since or key in self.now
 
-    def over(self, key: str, window: int, what: int = MESSAGES) -> Sum:
+    def over(self, key: str, window: int, what: int = MESSAGES) -> WindowSum:
         """The sum over MINUTE, HOUR or DAY of MESSAGES or BYTES.
 
         The rate is over the time since *key* was first seen, where that is shorter than the window.
@@ -98,7 +98,7 @@ class Tally:
                 total += cell[what]
                 times += cell[_TIMES]
         seconds = spans.ended - max(spans.parts[0][0], self._since[key])
-        return Sum(total, total / seconds if seconds > 0 else 0.0, total / times if times else 0.0)
+        return WindowSum(total, total / seconds if seconds > 0 else 0.0, total / times if times else 0.0)
 
     def total(self, key: str) -> tuple[int, int]:
         """Messages and bytes since the start, up to this moment."""

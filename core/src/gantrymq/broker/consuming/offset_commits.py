@@ -17,10 +17,10 @@ from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX
 from gantrymq.model.queue import Queue
 
-__all__ = ["Committing"]
+__all__ = ["OffsetCommits"]
 
 
-class Committing:
+class OffsetCommits:
     """Takes the commits of clients and plugins."""
 
     def __init__(self, store: MessageStore, tables: Tables, refusal: Callable[[], str | None]) -> None:

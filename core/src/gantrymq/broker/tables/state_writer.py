@@ -1,8 +1,8 @@
-"""How the files of the tables are written, and which of them could not be.
+"""Writing the files of the tables, and keeping track of failed writes.
 
-A file that cannot be written is tried again until it can; memory has what it should hold. A full disk is met with the
-room of a `Reserve`. What is wrong is logged once, shown by ``gantrymq status`` and metrics, and after `MOST_UNSAVED_S`
-commits of offsets are refused: they would be lost with the process.
+A file that cannot be written is retried until it succeeds; memory holds the current state meanwhile. On a full disk the
+space of a `DiskReserve` is used. A problem is logged once and reported by ``gantrymq status`` and the metrics. After
+`MOST_UNSAVED_S` seconds offset commits are refused, because they would be lost with the process.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Final
 
 import attrs
 
-from gantrymq.broker.tables.reserve import Reserve
+from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import save
 from gantrymq.world import World, is_full
 
-__all__ = ["MOST_UNSAVED_S", "StateWrites"]
+__all__ = ["MOST_UNSAVED_S", "StateWriter"]
 
 log = logging.getLogger(__name__)
 
-MOST_UNSAVED_S: Final = 60.0  # for so long commits are taken that no file has
+MOST_UNSAVED_S: Final = 60.0  # accept commits for this long while the offset file cannot be written
 
 
 @attrs.frozen
 class _Failure:
     sentence: str
-    since: float  # monotonic, of the first try in a row
+    since: float  # monotonic s of the first failed attempt in a row
 
 
-class StateWrites:
-    """Writes files of one folder."""
+class StateWriter:
+    """Writer for the state files of one folder."""
 
-    def __init__(self, world: World, folder: Path, reserve: Reserve) -> None:
-        """Nothing is touched yet."""
+    def __init__(self, world: World, folder: Path, reserve: DiskReserve) -> None:
+        """Create the writer without touching the disk."""
         self._world = world
         self._folder = folder
         self._reserve = reserve
@@ -44,30 +44,30 @@ class StateWrites:
 
     @property
     def failing(self) -> Mapping[str, str]:
-        """Name of each file that could not be written the last time, with a sentence."""
+        """Files whose last write failed: name to error sentence."""
         return {name: failure.sentence for name, failure in self._failures.items()}
 
     def failing_s(self, name: str) -> float:
-        """For how many seconds a file could not be written, 0 where it could."""
+        """Return for how many seconds writing a file has failed; 0 if its last write succeeded."""
         failure = self._failures.get(name)
         return 0.0 if failure is None else self._world.clock.monotonic() - failure.since
 
     def hold_room(self) -> None:
-        """Take the reserve where there is room for it. Runs in a thread."""
+        """Allocate the reserve if there is space for it. Runs in a thread."""
         self._reserve.keep(0)
 
     async def write(self, name: str, text: Awaitable[Callable[[], str]]) -> StoreError | None:
-        """Write a file; the problem is returned as well as told.
+        """Write a file. An error is logged and returned.
 
         Args:
-            text: what makes the text in a thread, of copies that the loop makes before.
+            text: prepares the copies on the event loop; the resulting function encodes them in a thread.
         """
         path = self._folder / name
         try:
             await self._world.workers.run(self._write, path, await text)
         except OSError as error:
             return self._failed(name, f"{path} cannot be written: {error.strerror or error}; make room or fix it")
-        except Exception as error:  # a mistake of ours; whoever waits has to hear of it all the same
+        except Exception as error:  # a bug of ours; waiters must still get an error
             log.exception("%s could not be made", path)
             return self._failed(name, f"{path} cannot be made: {error!r}")
         if self._failures.pop(name, None) is not None:

@@ -19,7 +19,7 @@ REPLAY_BATCH = 1000  # entries
 FLUSH_S = 5.0
 
 
-class SyncFlush:
+class SyncFlushGate:
     """The gate of ``flushDiskType=SYNC_FLUSH``: an acknowledgement waits for the disk."""
 
     name = "sync flush"
@@ -28,7 +28,7 @@ class SyncFlush:
         self.passed = store.flushed
 
 
-class Followers:
+class Dispatchers:
     """Runs dispatchers side by side, each on its own feet."""
 
     def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher], workers: Workers) -> None:

@@ -12,13 +12,13 @@ from typing import Final
 
 from gantrymq.world import Files
 
-__all__ = ["ENOUGH_BYTES", "LEAST_BYTES", "Reserve"]
+__all__ = ["ENOUGH_BYTES", "LEAST_BYTES", "DiskReserve"]
 
 ENOUGH_BYTES: Final = 1 << 20  # for files of some ten thousand queues; more where files are larger
 LEAST_BYTES: Final = 1 << 16
 
 
-class Reserve:
+class DiskReserve:
     """One such file. Its methods touch the disk: call them in a thread, one at a time."""
 
     def __init__(self, files: Files, path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gantrymq.broker.counting.tally import BYTES, DAY, HOUR, MINUTE, NOTHING, Sum, Tally
+from gantrymq.broker.counting.sliding_sums import BYTES, DAY, HOUR, MINUTE, NOTHING, SlidingSums, WindowSum
 
 
 def seconds(tally, until, *, every=1, add=None, start=0):
@@ -15,20 +15,20 @@ def seconds(tally, until, *, every=1, add=None, start=0):
 
 
 def test_only_whole_parts_count():
-    tally = Tally()
+    tally = SlidingSums()
     tally.tick(0.0)
     tally.add("k", 5, 100)
     assert tally.over("k", MINUTE) == NOTHING
     tally.tick(9.0)
     assert tally.over("k", MINUTE) == NOTHING
     tally.tick(10.0)
-    assert tally.over("k", MINUTE) == Sum(5, 0.5, 5.0)
-    assert tally.over("k", MINUTE, BYTES) == Sum(100, 10.0, 100.0)
+    assert tally.over("k", MINUTE) == WindowSum(5, 0.5, 5.0)
+    assert tally.over("k", MINUTE, BYTES) == WindowSum(100, 10.0, 100.0)
     assert tally.over("k", HOUR) == NOTHING
 
 
 def test_what_is_older_than_the_window_is_gone():
-    tally = Tally()
+    tally = SlidingSums()
     tally.tick(0.0)
     tally.add("k", 5, 100)
     seconds(tally, 60)
@@ -39,26 +39,26 @@ def test_what_is_older_than_the_window_is_gone():
 
 
 def test_a_rate_is_over_the_time_since_a_key_was_first_seen():
-    tally = Tally()
+    tally = SlidingSums()
     seconds(tally, 40)
     tally.add("late", 20, 20)
     seconds(tally, 50, start=41)
-    assert tally.over("late", MINUTE) == Sum(20, 2.0, 20.0)
+    assert tally.over("late", MINUTE) == WindowSum(20, 2.0, 20.0)
 
 
 def test_hours_and_days_follow_from_minutes():
-    tally = Tally()
+    tally = SlidingSums()
     tally.tick(0.0)
     for ten_seconds in range(1, 2 * 360 + 1):
         tally.add("k", 1, 10)
         tally.tick(ten_seconds * 10.0)
-    assert tally.over("k", MINUTE) == Sum(6, pytest.approx(0.1), 1.0)
-    assert tally.over("k", HOUR) == Sum(360, pytest.approx(0.1), 1.0)
-    assert tally.over("k", DAY) == Sum(720, pytest.approx(0.1), 1.0)
+    assert tally.over("k", MINUTE) == WindowSum(6, pytest.approx(0.1), 1.0)
+    assert tally.over("k", HOUR) == WindowSum(360, pytest.approx(0.1), 1.0)
+    assert tally.over("k", DAY) == WindowSum(720, pytest.approx(0.1), 1.0)
 
 
 def test_a_forgotten_key_is_unknown():
-    tally = Tally()
+    tally = SlidingSums()
     tally.add("a", 1, 1)
     tally.add("b", 1, 1)
     tally.tick(0.0)
@@ -73,7 +73,7 @@ def test_a_forgotten_key_is_unknown():
 
 
 def test_a_forgotten_topic_takes_the_keys_of_its_groups_along():
-    tally = Tally()
+    tally = SlidingSums()
     for key in ("T@A", "T@B", "TT@A"):
         tally.add(key, 1, 1)
     tally.tick(0.0)
@@ -86,7 +86,7 @@ def test_a_forgotten_topic_takes_the_keys_of_its_groups_along():
 
 
 def test_a_forgotten_group_takes_its_keys_along_and_nothing_is_kept_in_any_part():
-    tally = Tally()
+    tally = SlidingSums()
     for number in range(3):
         for key in ("T@A", "T@B", "U@A", "A"):
             tally.add(key, 1, 1)

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from gantrymq import speedups
-from gantrymq.broker.sending.prepare import Passed, Preparing
+from gantrymq.broker.sending.prepare import SendPreparation, SendTemplate
 from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.sends import Send
 
-__all__ = ["SendsAlike"]
+__all__ = ["SendTemplateCache"]
 
 MOST_REMEMBERED: Final = 16384  # a client has one for each topic it sends to
 MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # of their headers
@@ -78,20 +78,20 @@ def _make_messages(
 make_messages = _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(Send, StoreMessage)
 
 
-class SendsAlike:
+class SendTemplateCache:
     """What is remembered of the sends that passed."""
 
-    def __init__(self, settings: Settings, topics: TopicTable, preparing: Preparing, store_host: bytes) -> None:
+    def __init__(self, settings: Settings, topics: TopicTable, preparation: SendPreparation, store_host: bytes) -> None:
         self._settings = settings
         self._topics = topics
-        self._preparing = preparing
+        self._preparation = preparation
         self._store_host = store_host
-        self._passed: dict[bytes, Passed] = {}  # by what is alike
+        self._templates: dict[bytes, SendTemplate] = {}  # by what is alike
         self._bytes = 0  # of their headers
         self._tidy_at = LEAST_TIDIED
         self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
 
-    def remember(self, send: Send, passed: Passed) -> None:
+    def remember(self, send: Send, template: SendTemplate) -> None:
         """Keep what the checks of *send* came to, unless it is the first of its kind."""
         mark = hash(send.alike)
         if mark not in self._met:
@@ -99,21 +99,21 @@ class SendsAlike:
                 self._met.clear()
             self._met.add(mark)
             return
-        if len(self._passed) >= MOST_REMEMBERED or self._bytes > MOST_REMEMBERED_BYTES:
-            self._passed.clear()
+        if len(self._templates) >= MOST_REMEMBERED or self._bytes > MOST_REMEMBERED_BYTES:
+            self._templates.clear()
             self._bytes = 0
-        if send.alike not in self._passed:
+        if send.alike not in self._templates:
             self._bytes += len(send.header)
-        self._passed[send.alike] = passed
-        if len(self._passed) >= self._tidy_at:
+        self._templates[send.alike] = template
+        if len(self._templates) >= self._tidy_at:
             self._tidy()
 
     def _tidy(self) -> None:
         """Forget those whose topic changed or was deleted."""
         get = self._topics.get
-        known = {alike: each for alike, each in self._passed.items() if get(each.topic.name) is each.topic}
-        self._bytes = self._bytes * len(known) // len(self._passed)  # about
-        self._passed = known
+        known = {alike: each for alike, each in self._templates.items() if get(each.topic.name) is each.topic}
+        self._bytes = self._bytes * len(known) // len(self._templates)  # about
+        self._templates = known
         self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
     def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
@@ -127,20 +127,20 @@ class SendsAlike:
             start: of the first that is wanted.
             born_host: packed address of the connection's peer.
         """
-        known, topics, revision = self._passed, self._topics, self._settings.revision
+        known, topics, revision = self._templates, self._topics, self._settings.revision
         messages: list[StoreMessage] = []
-        if self._preparing.sees_all:
+        if self._preparation.sees_all:
             asked = asked[: start + 1]
         at = start
         while at < len(asked):
             send = asked[at]
-            passed = known.get(send.alike) if type(send) is Send else None
-            if passed is None:
+            template = known.get(send.alike) if type(send) is Send else None
+            if template is None:
                 break
-            topic, queues, flags, flag, reconsume_times, plan, special, passed_revision = passed
-            if passed_revision != revision or topics.get(topic.name) is not topic:
+            topic, queues, flags, flag, reconsume_times, property_template, special, template_revision = template
+            if template_revision != revision or topics.get(topic.name) is not topic:
                 break
-            before, after, tags_code, wait_stored = plan
+            before, after, tags_code, wait_stored = property_template
             if messages and wait_stored is not messages[0].wait_stored:
                 break
             make_messages(
@@ -161,16 +161,16 @@ class SendsAlike:
             )
             if len(messages) == at - start:
                 break
-            if (special or self._preparing.sees_all) and not self._complete(messages, at - start, passed):
+            if (special or self._preparation.sees_all) and not self._complete(messages, at - start, template):
                 break
             at = start + len(messages)
         return messages
 
-    def _complete(self, messages: list[StoreMessage], first: int, passed: Passed) -> bool:
+    def _complete(self, messages: list[StoreMessage], first: int, template: SendTemplate) -> bool:
         """Let plugins see those from *first* on; False where the rest is cut off, as one is a case of its own."""
         for index in range(first, len(messages)):
             try:
-                messages[index] = self._preparing.completed(messages[index], passed.topic, passed.special)
+                messages[index] = self._preparation.complete(messages[index], template.topic, template.special)
                 if type(messages[index]) is not MovedMessage:
                     continue
             except Exception:  # raised again, and answered, where it is looked at by itself

@@ -13,10 +13,10 @@ from gantrymq.broker.counting.stats import Stats
 from gantrymq.interfaces import Interceptor, StoreMessage
 from gantrymq.model import properties as props
 
-__all__ = ["Interception"]
+__all__ = ["InterceptorChain"]
 
 
-class Interception:
+class InterceptorChain:
     """The interceptors of one broker, in their order."""
 
     def __init__(self, interceptors: Sequence[Interceptor], stats: Stats) -> None:
@@ -31,11 +31,11 @@ class Interception:
         """Whether there is one."""
         return bool(self._counted)
 
-    def of_entries(self) -> Interception:
+    def for_batch_entries(self) -> InterceptorChain:
         """Those that see the entries of client batches."""
-        return Interception([each for each, *_ in self._counted if getattr(each, "entries", True)], self._stats)
+        return InterceptorChain([each for each, *_ in self._counted if getattr(each, "entries", True)], self._stats)
 
-    def seen(self, message: StoreMessage, special: Mapping[str, str] | None) -> StoreMessage:
+    def apply(self, message: StoreMessage, special: Mapping[str, str] | None) -> StoreMessage:
         """What they make of *message*; *special*: its properties, None where it has none of `names`."""
         if special is None:
             for interceptor in self.of_all:
@@ -46,10 +46,10 @@ class Interception:
                 message = interceptor(message)
         return message
 
-    def looked_at(self, message: StoreMessage) -> StoreMessage:
+    def apply_undecoded(self, message: StoreMessage) -> StoreMessage:
         """The same for a message whose properties were not read."""
         asks = self._asks is not None and self._asks(b"\x02" + message.properties) is not None
-        return self.seen(message, props.decode(message.properties) if asks else None)
+        return self.apply(message, props.decode(message.properties) if asks else None)
 
 
 def _names(interceptor: Interceptor) -> frozenset[str] | None:
