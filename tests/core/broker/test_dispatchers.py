@@ -49,9 +49,9 @@ class InThread:
 
 
 def caught_up(store, *dispatchers):
-    followers = Dispatchers(store, dispatchers, InThread())
-    asyncio.run(followers.catch_up())
-    return followers
+    running = Dispatchers(store, dispatchers, InThread())
+    asyncio.run(running.catch_up())
+    return running
 
 
 @pytest.fixture
@@ -93,10 +93,10 @@ def test_a_long_replay_comes_in_batches(store):
 @pytest.mark.parametrize("where", ["truncate", "dispatch", "flush"])
 def test_one_that_raises_is_parked_with_the_reason_and_the_others_go_on(store, where, caplog):
     bad, good = Recorder("bad", fails_at=where), Recorder("good")
-    followers = caught_up(store, bad, good)
-    followers.published([entry(log_offset=500)])
-    asyncio.run(followers.close())
-    assert followers.parked == {"bad": f"ValueError: {where} broke"}
+    running = caught_up(store, bad, good)
+    running.published([entry(log_offset=500)])
+    asyncio.run(running.close())
+    assert running.parked == {"bad": f"ValueError: {where} broke"}
     assert [what for what, _ in good.calls] == ["truncate", "dispatch", "dispatch", "flush"]
     assert "dispatcher bad is parked" in caplog.text
     if where != "flush":

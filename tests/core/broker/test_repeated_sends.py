@@ -361,10 +361,10 @@ def test_what_is_remembered_is_bounded(monkeypatch, bound):
         kind = number // 2 % 10  # each twice running
         alike.remember(Send(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
         assert len(alike._met) <= (4 if bound == "MOST_MET" else 10)
-        assert len(alike._passed) <= (10 if bound == "MOST_MET" else 4)
-        assert alike._passed.keys() <= set(range(10))
-        assert alike._bytes == 100 * len(alike._passed)
-    assert alike._passed
+        assert len(alike._templates) <= (10 if bound == "MOST_MET" else 4)
+        assert alike._templates.keys() <= set(range(10))
+        assert alike._bytes == 100 * len(alike._templates)
+    assert alike._templates
 
 
 def test_sends_to_deleted_topics_are_forgotten_when_there_are_many(broker, monkeypatch):
@@ -373,9 +373,9 @@ def test_sends_to_deleted_topics_are_forgotten_when_there_are_many(broker, monke
     tidy = SendTemplateCache._tidy
 
     def tidied(self):
-        before = len(self._passed)
+        before = len(self._templates)
         tidy(self)
-        kept.append((before, len(self._passed)))
+        kept.append((before, len(self._templates)))
 
     monkeypatch.setattr(SendTemplateCache, "_tidy", tidied)
 

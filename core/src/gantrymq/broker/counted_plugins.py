@@ -1,10 +1,10 @@
-"""Around what plugins registered: whatever raises is counted by kind and name, and raised on.
+"""Wrappers of plugin objects that count exceptions by kind and name, and raise them again.
 
-A `GantryError` is how an interceptor or handler refuses, so it counts for gates only, whose errors fail the senders.
-Filters are counted where they are rejected (`gantrymq.broker.consuming.filters`), dispatchers where they are parked.
+Interceptors and handlers refuse with a `GantryError`, so these are counted only for gates, where they fail the sends.
+Filters are counted in `gantrymq.broker.consuming.filters`, dispatchers in `gantrymq.broker.sending.dispatchers`.
 
-A CancelledError that a plain function raises cancels nobody: it is the function's failure, and goes on as RuntimeError.
-Else it would pass every ``except Exception`` behind it, and those who wait for an answer would wait for ever.
+A CancelledError raised by a plain function is a failure of the function, not a cancellation, and is replaced by a
+RuntimeError. Otherwise no ``except Exception`` would catch it, and waiting callers would never get a response.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Answer = TypeVar("Answer")
 
 
 class CountedInterceptor:
-    """An interceptor. Costs 0.1 us a message beside its own time."""
+    """An interceptor; adds 0.1 us per message."""
 
     def __init__(self, inner: Interceptor, stats: Stats) -> None:
         self._inner = inner
         self._stats = stats
 
     def __call__(self, message: StoreMessage) -> StoreMessage:
-        """What the interceptor makes of *message*."""
+        """Return the result of the interceptor."""
         try:
             return self._inner(message)
         except GantryError:
@@ -81,12 +81,12 @@ class CountedGuard:
         self._check = counted(inner, lambda: stats.plugin_failed("guard", name_of(inner)))
 
     def __call__(self, code: int, fields: Mapping[str, str], body: bytes | memoryview, connection: Connection) -> None:
-        """Let the request pass, or raise."""
+        """Accept the request, or raise."""
         self._check(code, fields, body, connection)
 
 
 def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
-    """A handler of request *code*, which is its name."""
+    """Wrap the handler of request *code*; the code is its name."""
 
     def failed() -> None:
         stats.plugin_failed("handler", request_name(code))
@@ -101,7 +101,7 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
 
 
 def counted(inner: Callable[..., Any], failed: Callable[[], object]) -> Callable[..., Any]:
-    """*inner*, with *failed* called before anything but a `GantryError` is raised on."""
+    """Wrap *inner* so that *failed* is called before any exception other than `GantryError` is raised."""
 
     def call(*given: Any) -> Any:
         try:
@@ -119,7 +119,7 @@ def counted(inner: Callable[..., Any], failed: Callable[[], object]) -> Callable
 
 
 async def counted_later(answer: Awaitable[Answer], failed: Callable[[], object]) -> Answer:
-    """What *answer* comes to, as by `counted`."""
+    """Return the result of *answer*, counting exceptions like `counted`."""
     try:
         return await answer
     except GantryError:
@@ -130,7 +130,7 @@ async def counted_later(answer: Awaitable[Answer], failed: Callable[[], object])
 
 
 def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., Any]:
-    """Somebody who wants to hear of arrivals, acknowledgements, connections or subscriptions."""
+    """Wrap a listener for arrivals, acknowledgements, connections or subscriptions."""
 
     def hear(*what: Any) -> None:
         try:
@@ -146,7 +146,7 @@ def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., A
 
 
 def name_of(registered: object) -> str:
-    """Where a function, or the class of an object, was defined."""
+    """Return module and qualified name of a function, or of an object's class."""
     named = registered if hasattr(registered, "__qualname__") else type(registered)
     return f"{named.__module__}.{named.__qualname__}"
 

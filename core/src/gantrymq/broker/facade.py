@@ -1,4 +1,4 @@
-"""All of the broker that plugins see: `gantrymq.interfaces.Broker` over its parts."""
+"""The implementation of `gantrymq.interfaces.Broker`, through which plugins use the broker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 class BrokerFacade:
-    """What a service or transaction plugin is given; `gantrymq.interfaces.Broker` says what each method does."""
+    """The broker as passed to plugins; `gantrymq.interfaces.Broker` documents the methods."""
 
     def __init__(self, parts: Parts, router: RequestRouter) -> None:
         self.world = parts.world
@@ -59,11 +59,11 @@ class BrokerFacade:
         self.bit_maps, self.clean_start = parts.bit_maps, parts.clean_start
         self._parts = parts
         self._router = router
-        self._strategies: dict[str, AllocationStrategy] = {}  # those that were asked for
+        self._strategies: dict[str, AllocationStrategy] = {}  # created on first use
         self._arrivals = Arrivals(parts.pipeline, parts.settings, parts.stats)
 
     async def send(self, request: SendRequest) -> SendAnswer:
-        """Send as a client does."""
+        """Send a message like a client."""
         return await self._parts.sends.send(request)
 
     async def put(self, message: StoreMessage) -> PutResult:
@@ -76,11 +76,11 @@ class BrokerFacade:
     def put_all(
         self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
     ) -> Awaitable[Sequence[PutResult]]:
-        """Store several messages as one append."""
+        """Store several messages in one append."""
         return self._parts.sends.put(messages, skip_interceptors=skip_interceptors)
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
-        """Pull as a client does."""
+        """Pull like a client."""
         return await self._parts.pulls.pull(request, connection)
 
     async def get(self, queue: Queue, queue_offset: int, limit: GetLimit) -> GetResult:
@@ -89,43 +89,43 @@ class BrokerFacade:
         return found if isinstance(found, GetResult) else await found
 
     def read(self, log_offset: int) -> RecordView | None:
-        """The record at *log_offset*."""
+        """Return the record at *log_offset*."""
         return self.store.read(log_offset)
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Offsets of a queue."""
+        """Return the offset range of a queue."""
         return self.store.bounds(queue)
 
     def topic(self, name: str) -> TopicConfig | None:
-        """A topic's configuration."""
+        """Return the configuration of a topic."""
         return self._parts.topics.get(name)
 
     def topic_for_send(self, request: SendRequest) -> TopicConfig:
-        """The topic of a send, made where a send makes it."""
+        """Return the topic of a send, creating it like a send does."""
         return self._parts.preparation.topic_of(request)
 
     def topics(self) -> Mapping[str, TopicConfig]:
-        """Every topic; read-only."""
+        """Return all topics; read-only."""
         return self._parts.topics.view
 
     def is_own_topic(self, name: str) -> bool:
-        """Whether a topic is the broker's own."""
+        """Return whether a topic belongs to the broker."""
         return self._parts.topics.is_own(name)
 
     def create_topic(self, topic: TopicConfig) -> None:
-        """Create or replace a topic, persist it and tell the name servers."""
+        """Create or replace a topic, persist it and register it with the name servers."""
         self._parts.topics.put(topic)
 
     def group(self, name: str) -> GroupConfig | None:
-        """A group's configuration."""
+        """Return the configuration of a group."""
         return self._parts.groups.known(name)
 
     def require_group(self, name: str) -> GroupConfig:
-        """A group's configuration, created if it may be."""
+        """Return the configuration of a group, creating it if allowed."""
         return self._parts.groups.require(name)
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """Committed queue offset of a group."""
+        """Return the committed queue offset of a group."""
         return self._parts.offsets.committed(group, queue)
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
@@ -133,19 +133,19 @@ class BrokerFacade:
         self._parts.offset_commits.commit(group, queue, queue_offset)
 
     def take_reset(self, group: str, queue: Queue) -> int | None:
-        """The offset that a group was reset to from outside, told once."""
+        """Return the offset of a pending reset once."""
         return self._parts.offsets.take_reset(group, queue)
 
     def count_delivery(self, group: str, topic: str, messages: int, size: int) -> None:
-        """Count messages that a plugin read for a group."""
+        """Count messages that a plugin delivered to a group."""
         self._parts.stats.pulled(messages, topic, group, size)
 
     async def cluster_queues(self, topic: str) -> Sequence[MessageQueue]:
-        """Queues of a topic that consumers may read, of every broker in its route."""
+        """Return the readable queues of a topic on every broker of its route."""
         return await self._parts.cluster_queues.readable(topic)
 
     def allocation(self, name: str) -> AllocationStrategy:
-        """An allocation strategy by name, with its default settings."""
+        """Return an allocation strategy with its default settings."""
         if name not in self._strategies:
             offered = self._parts.plugins.allocations
             if name not in offered:
@@ -159,35 +159,35 @@ class BrokerFacade:
         return self._strategies[name]
 
     def producers(self, group: str) -> Sequence[OnlineClient]:
-        """The producers of a group that are connected."""
+        """Return the connected producers of a group."""
         return _online(self._parts.clients.producers(group))
 
     def producer(self, client_id: str) -> OnlineClient | None:
-        """The producer that is connected with this client id."""
+        """Return the connected producer with this client id."""
         found = self._parts.clients.producer(client_id)
         return None if found is None else _online([found])[0]
 
     def consumers(self, group: str) -> Sequence[OnlineClient]:
-        """The consumers of a group that are connected."""
+        """Return the connected consumers of a group."""
         online = self._parts.clients.consumer_group(group)
         return _online(online.members.values()) if online is not None else ()
 
     def broadcasts(self, group: str) -> bool:
-        """Whether a group that is online consumes by broadcasting."""
+        """Return whether an online group consumes in broadcasting mode."""
         online = self._parts.clients.consumer_group(group)
         return online is not None and online.message_model == BROADCASTING
 
     def subscription(self, group: str, topic: str) -> Subscription | None:
-        """What a group that is online subscribes to of a topic."""
+        """Return the subscription of an online group to a topic."""
         online = self._parts.clients.consumer_group(group)
         return online.subscriptions.get(topic) if online is not None else None
 
     def filter_of(self, subscription: Subscription) -> MessageFilter:
-        """A subscription compiled."""
+        """Return the compiled filter of a subscription."""
         return self._parts.filters.compiled(subscription)
 
     def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:
-        """Have *guard* compile subscriptions."""
+        """Let *guard* compile new subscriptions."""
         self._parts.filters.guard_with(guard)
 
     def lock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> Sequence[MessageQueue]:
@@ -195,11 +195,11 @@ class BrokerFacade:
         return self._parts.locks.lock(group, client_id, queues)
 
     def unlock_queues(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Give up queues that a client holds."""
+        """Release queues that a client holds."""
         self._parts.locks.unlock(group, client_id, queues)
 
     def queue_status(self, group: str, queue: Queue) -> QueueStatus:
-        """How a group reads a queue."""
+        """Return the state of a group's consumption of a queue."""
         parts, (topic, queue_id) = self._parts, queue
         last, held = parts.offsets.last_pull(group, queue), parts.held.of(group, queue)
         locked_by = parts.locks.holder(group, MessageQueue(topic, parts.identity.broker_name, queue_id))
@@ -215,7 +215,7 @@ class BrokerFacade:
         connection: Connection | None,
         wake: Callable[[], None],
     ) -> bool:
-        """Call *wake* when a message arrives, at once where one is there, or at the timeout."""
+        """Call *wake* when a message arrives, soon if one exists already, or at the timeout."""
         counted = counted_listener(wake, self._parts.stats)
 
         def wake_up() -> None:
@@ -237,20 +237,20 @@ class BrokerFacade:
         return self._arrivals.tell(callback, queue)
 
     def on_acknowledged(self, callback: Callable[[int, float], Any]) -> None:
-        """Call *callback* with messages and seconds after each acknowledged batch."""
+        """Call *callback* with number of messages and seconds after each acknowledged batch."""
         self._parts.pipeline.on_acknowledged(counted_listener(callback, self._parts.stats))
 
     def on_heartbeat(self, check: Callable[[Heartbeat, Connection], Any]) -> None:
-        """Call *check* with each heartbeat, which it may refuse."""
+        """Call *check* with each heartbeat; it may refuse it."""
         stats = self._parts.stats
         self._parts.heartbeats.checks.append(counted(check, lambda: stats.plugin_failed("listener", name_of(check))))
 
     def on_connection_closed(self, callback: Callable[[Connection], Any]) -> None:
-        """Call *callback* with each connection that closed."""
+        """Call *callback* with each closed connection."""
         self._router.on_connection_lost(self._logged(callback))
 
     def on_subscriptions_changed(self, callback: Callable[[str], Any]) -> None:
-        """Call *callback* with a consumer group whose members or topics changed."""
+        """Call *callback* with a consumer group after its members or topics change."""
         told = self._logged(callback)
 
         def changed(group: ConsumerGroup) -> None:
@@ -259,31 +259,31 @@ class BrokerFacade:
         self._parts.clients.on_change(changed)
 
     def on_deleted(self, callback: Callable[[str, str], Any]) -> None:
-        """Call *callback* with each topic or group that is deleted."""
+        """Call *callback* with each deleted topic or group."""
         self._parts.deleted.append(self._logged(callback))
 
     def metrics(self) -> BrokerMetrics:
-        """What the broker counts of itself, as it is now."""
+        """Return a snapshot of the broker's metrics."""
         return collect_metrics(self._parts, self._router.connections)
 
     def plugin_metrics(self) -> Iterator[MetricFamily]:
-        """The figures of plugins alone."""
+        """Iterate over the metrics of plugins."""
         return read_metrics(tuple(self._parts.plugin_metrics))
 
     def register_metrics(self, read: Callable[[], MetricFamily]) -> None:
-        """Have a plugin's own among the figures."""
+        """Add a metric of a plugin."""
         self._parts.plugin_metrics.append(
             counted(read, lambda: self._parts.stats.plugin_failed("figure", name_of(read)))
         )
 
     def state_folder(self, plugin: str) -> Path:
-        """A folder of the store where *plugin* may keep its files."""
+        """Return a folder of the store for files of *plugin*."""
         folder = self.root / "plugins" / plugin
         make_durable_dirs(self.world.files, folder)
         return folder
 
     def _logged(self, callback: Callable[..., Any]) -> Callable[..., None]:
-        """*callback*, of which nothing is raised on."""
+        """Wrap *callback* so that exceptions are logged and not raised."""
         counted = counted_listener(callback, self._parts.stats)
 
         def tell(*what: Any) -> None:

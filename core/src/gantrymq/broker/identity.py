@@ -1,4 +1,4 @@
-"""Who this broker is, as routes, records and tools name it."""
+"""The broker's names and address, as used in routes, records and tools."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gantrymq.model.hosts import format_address, pack_host
 
 @attrs.frozen
 class Identity:
-    """Names and the address that is advertised."""
+    """Names and advertised address."""
 
     cluster: str
     broker_name: str
@@ -19,15 +19,15 @@ class Identity:
 
     @property
     def address(self) -> str:
-        """``host:port`` as routes carry it."""
+        """``host:port`` for routes."""
         return format_address(self.host, self.port)
 
     @property
     def ha_address(self) -> str:
-        """Where replication would listen; registrations must name it."""
+        """Address of replication; a required field of registrations, although nothing listens there."""
         return format_address(self.host, self.port + 1)
 
     @property
     def packed_host(self) -> bytes:
-        """Host and port as records carry them."""
+        """Host and port in the encoding of records."""
         return pack_host(self.host, self.port)

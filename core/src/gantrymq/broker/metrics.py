@@ -1,4 +1,4 @@
-"""The broker's figures, taken from its parts in one go (`gantrymq.interfaces.BrokerMetrics`)."""
+"""Snapshot of the broker's metrics (`gantrymq.interfaces.BrokerMetrics`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gantrymq.interfaces import BrokerMetrics, MidnightCounts, OnlineGroup, Thro
 
 
 def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
-    """Read every table once; about 2 us a topic or group that something was counted for.
+    """Read every table once; takes about 2 us for each topic or group with counters.
 
-    *connections*: how many there are.
+    *connections*: number of open connections.
     """
     stats, clients, identity = parts.stats, parts.clients, parts.identity
     return BrokerMetrics(
@@ -46,16 +46,16 @@ def collect_metrics(parts: Parts, connections: int) -> BrokerMetrics:
 
 
 def flows(tally: SlidingSums) -> dict[str, Throughput]:
-    """Every key that something was counted for."""
+    """Return the throughput of every key with counters."""
     return {key: flow_of(tally, key, tally.total(key)) for key in tally.known()}
 
 
 def flow_of(tally: SlidingSums, key: str, total: tuple[int, int]) -> Throughput:
-    """One key, with its rates over the last minute."""
+    """Return the throughput of one key, with its rates over the last minute."""
     return Throughput(*total, tally.over(key, MINUTE, MESSAGES).tps, tally.over(key, MINUTE, BYTES).tps)
 
 
 def pair(key: str) -> tuple[str, str]:
-    """``topic@group`` in two."""
+    """Split ``topic@group``."""
     topic, _, group = key.partition(AT)
     return topic, group

@@ -1,4 +1,4 @@
-"""Operations that answer by a call, awaited."""
+"""Awaiting operations with callbacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 def outcome_into(future: asyncio.Future[Answer]) -> Callable[[Answer | GantryError], None]:
-    """Give *future* the answer, or the error, that the function it returns is called with, while somebody waits."""
+    """Return a callback that settles *future* with its argument, unless the future is already done."""
 
     settle = into(future)
 

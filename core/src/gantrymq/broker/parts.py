@@ -1,7 +1,7 @@
-"""What one broker is made of, each part once, by name. Built when its store is open and its address known.
+"""The components of one broker, built when the store is open and the address is known.
 
-Nothing here starts or stops by itself but what `close` ends. Families of requests (`gantrymq.broker.wire`), the figures
-and what plugins see take from `Parts` what they need.
+Nothing here starts or stops by itself except for the work that `close` ends. The request handlers
+(`gantrymq.broker.wire`), the metrics and the facade for plugins get their components from `Parts`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = ["BrokerResources", "Parts", "gates_of"]
 
 @attrs.frozen
 class BrokerResources:
-    """What is open before a broker has an address."""
+    """The resources that are open before the broker has an address."""
 
     world: World
     settings: Settings
@@ -59,14 +59,14 @@ class BrokerResources:
     dispatchers: Dispatchers
     transactions: TransactionService | None
     bit_maps: BitMaps
-    clean_start: bool  # the store was stopped normally
+    clean_start: bool  # the store was shut down normally
 
 
 class Parts:
-    """One broker."""
+    """The components of one broker, by name."""
 
     def __init__(self, resources: BrokerResources, identity: Identity, client: RemotingClient) -> None:
-        """*client* asks the name servers."""
+        """*client*: for requests to the name servers."""
         world, settings, tables, store = resources.world, resources.settings, resources.tables, resources.store
         self.world, self.settings, self.plugins, self.identity = world, settings, resources.plugins, identity
         self.store, self.tables, self.state, self.bit_maps = store, tables, resources.state, resources.bit_maps
@@ -85,11 +85,11 @@ class Parts:
             timeout_s=settings.number("registerBrokerTimeoutMills") / 1000,
         )
         self.cluster_queues = ClusterQueues(identity, tables.topics, client, name_servers)
-        self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # by plugins, see `Broker.register_metrics`
+        self.plugin_metrics: list[Callable[[], MetricFamily]] = []  # see `Broker.register_metrics`
         self._build_consuming(resources)
         self._build_sending(resources)
         self._deletions = Deletions(self._forget_topic, partial(resources.state.saved, offsets=True))
-        self.deleted: list[Callable[[str, str], object]] = []  # of plugins, see `Broker.on_deleted`
+        self.deleted: list[Callable[[str, str], object]] = []  # listeners of plugins, see `Broker.on_deleted`
 
     def _build_consuming(self, resources: BrokerResources) -> None:
         settings, tables, stats = resources.settings, resources.tables, resources.tables.stats
@@ -133,28 +133,28 @@ class Parts:
         self.sending_back = SendingBack(world, settings, view, tables, self.sends, self.interceptors, host)
 
     async def delete_topic(self, name: str) -> None:
-        """Forget a topic: its configuration, its queues, and what groups committed for it.
+        """Delete a topic with its configuration, its queues and the committed offsets for it.
 
-        Retry topics of groups that popped it go too, where clearRetryTopicWhenDeleteTopic is set. Returns when no crash
-        brings topic or queues back.
+        If clearRetryTopicWhenDeleteTopic is set, also delete the retry topics of groups that popped it. Return when the
+        deletion is durable.
 
         Raises:
-            InvalidParameter: blank, or one of the broker's own topics.
-            StoreError: topic or queues are forgotten, but not durably so.
+            InvalidParameter: the name is blank, or the topic belongs to the broker.
+            StoreError: topic or queues are deleted, but not durably.
         """
-        self.topics.check_own(name, "deleted")  # or only the retry topics would go
+        self.topics.check_own(name, "deleted")  # before any retry topic is deleted
         groups = self.offsets.groups_of(name) if self.settings.flag("clearRetryTopicWhenDeleteTopic") else ()
         retries = [each for group in groups for each in self._retry_topics(group, [name])]
         await asyncio.gather(*map(self._deletions.delete, (name, *retries)))
 
     async def delete_group(self, name: str, *, clean_offsets: bool) -> None:
-        """Forget a group; with *clean_offsets* what it committed and its retry topics too. Its dead letters stay.
+        """Delete a group; with *clean_offsets* also its committed offsets and retry topics. Dead letters are kept.
 
-        A group with members online is made again by their next heartbeat, so its retry topics and locks stay: messages
-        that its members sent back wait there.
+        A group with online members is created again by their next heartbeat, so its retry topics, which contain the
+        messages that members sent back, and its locks are kept.
 
         Raises:
-            StoreError: it is forgotten, but not durably so.
+            StoreError: the group is deleted, but not durably.
         """
         self.groups.delete(name)
         members = self.clients.consumer_group(name)
@@ -173,12 +173,12 @@ class Parts:
         await asyncio.gather(*deleted, self.state.saved(offsets=clean_offsets))
 
     def _retry_topics(self, group: str, topics: Iterable[str]) -> list[str]:
-        """Those in which messages of *topics* that *group* popped come back; another group's own may be named alike."""
+        """Return the pop retry topics of *group* for *topics*, without those that another group uses as well."""
         found = [each for topic in topics for each in names.pop_retry_topics(group, topic)]
         return [each for each in found if self.topics.get(each) is not None and not self._shared(each, group)]
 
     def _shared(self, retry_topic: str, group: str) -> bool:
-        """Whether a pop retry topic of *group* is another group's too: its own, or for a topic that it popped."""
+        """Return whether a pop retry topic of *group* is also a retry topic or pop retry topic of another group."""
         own = retry_topic.removeprefix(names.RETRY_PREFIX)
         parts = own.split("_")
         pairs = [("_".join(parts[:cut]), "_".join(parts[cut:])) for cut in range(1, len(parts))]
@@ -191,13 +191,13 @@ class Parts:
             listener(topic, group)
 
     def _forget_topic(self, name: str) -> Awaitable[None]:
-        """Forget all of a topic before anything else happens; what is returned is done when its queues stay gone."""
-        self.pipeline.append_now()  # or messages that were taken before would make queues of a topic that is gone
+        """Delete a topic in one step of the loop. The awaitable is done when the removal of its queues is durable."""
+        self.pipeline.append_now()  # pending messages appended later would create queues of the deleted topic
         self.topics.delete(name)
         self.state.topics_changed(name)
         dropped = self.store.drop(name)
         self.offsets.forget_topic(name)
-        self.state.offsets_due()  # or a topic made anew under this name would be read from the old offsets
+        self.state.offsets_due()  # a new topic of this name must not be read from the old offsets
         self.stats.forget(name)
         self.preparation.forget(name)
         self.filters.forget(name)
@@ -207,21 +207,21 @@ class Parts:
         return dropped
 
     def permission_changed(self) -> None:
-        """Tell the name servers what brokerPermission makes of the topics now."""
+        """Register the topics again after a change of brokerPermission."""
         self.topics.permission_changed()
         self.registration.changed()
 
     async def answer_waiting(self) -> None:
-        """Take no more messages, and answer every pull and send that waits."""
+        """Accept no more messages, and respond to all waiting pulls and sends."""
         self.held.close()
         await self.pipeline.close()
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Start no more deletions."""
         self._deletions.close()
 
 
 def gates_of(settings: Settings, plugged: Sequence[Gate], store: MessageStore) -> list[Gate]:
-    """What an acknowledgement waits for: the disk when flushing is synchronous, then what plugins add."""
+    """Return the gates of acknowledgements: the sync if flushDiskType is SYNC_FLUSH, then those of plugins."""
     own: list[Gate] = [SyncFlushGate(store)] if settings.text("flushDiskType") == "SYNC_FLUSH" else []
     return [*own, *plugged]

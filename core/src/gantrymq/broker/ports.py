@@ -1,10 +1,10 @@
-"""The two ports of a broker: its own, and the fast one below it, where clients with ``vipChannelEnabled=true`` go.
+"""The two ports of a broker: the listen port and the fast port for clients with ``vipChannelEnabled=true``.
 
-    listenPort        everybody
-    listenPort - 2    the same requests, from those clients: routes name the first port, they subtract by themselves
+    listenPort        all clients
+    listenPort - 2    the same requests; these clients subtract 2 from the port in the route
 
 Source: apache/rocketmq broker/.../BrokerController.java (initializeRemotingServer), common/.../MixAll.java
-(brokerVIPChannel). There the fast port does not serve pulls, which clients do not send to it; here it does.
+(brokerVIPChannel). RocketMQ's fast port serves no pulls, and clients send none to it; here it serves them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from gantrymq.remoting.server import RemotingServer
 
 __all__ = ["Ports"]
 
-FAST_BELOW = 2  # the fast port is so far below the other
-TRIES = 100  # free ports that are looked at, for one with a free fast port
+FAST_BELOW = 2  # difference between listen port and fast port
+TRIES = 100  # attempts to find a free port with a free fast port
 
 
 class Ports:
-    """Both, which one *server* serves."""
+    """The ports of one *server*."""
 
     def __init__(self, server: RemotingServer, settings: Settings) -> None:
-        """Nothing is open yet."""
+        """Create the object without opening a port."""
         self._server = server
         self._host = settings.text("bindAddress")
         self._port = settings.number("listenPort")
@@ -33,10 +33,10 @@ class Ports:
         self._another = settings.how_to_set("listenPort", "PORT")
 
     async def listen(self) -> tuple[str, int]:
-        """Bind them and return the address of the broker's own; what clients ask waits until the server's `release`.
+        """Bind both ports and return the address of the listen port. Requests wait until the server's `release`.
 
         Raises:
-            ConfigError: a port is taken, or the address is not of this host.
+            ConfigError: a port is in use, or the address does not belong to this host.
         """
         for left in reversed(range(1 if self._port else TRIES)):
             bound = await self._bind(self._port, "", f"choose another port with {self._another} (0 picks a free one)")

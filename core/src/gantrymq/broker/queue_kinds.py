@@ -1,6 +1,6 @@
-"""Queues that are not like the others: light ones, which are a topic each, and those of batches.
+"""Special queues: light queues, each of which is a topic, and batch queues.
 
-Clients are told that a batch queue that never had a message begins at -1, as by a Java broker.
+Like a Java broker, the minimum offset reported for a batch queue that never had a message is -1.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ __all__ = ["reported_min_offset", "serves_light_queues"]
 
 
 def serves_light_queues(settings: Settings) -> bool:
-    """Whether ``%LMQ%`` topics are there for consumers; the store's plugin declares the key."""
+    """Return whether consumers can use ``%LMQ%`` topics; the store plugin declares the setting."""
     return "enableLmq" in settings.schema and settings.flag("enableLmq")
 
 
 def reported_min_offset(topic: TopicConfig | None, bounds: Bounds) -> int:
-    """The first offset of a queue of *topic* as clients are told it."""
+    """Return the minimum offset of a queue of *topic* to report to clients."""
     never_used = bounds.max_offset == 0 and topic is not None and topic.has_batch_queues
     return -1 if never_used else bounds.min_offset

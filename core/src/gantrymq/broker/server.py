@@ -1,9 +1,9 @@
-"""A broker's life: what is opened in which order, and closed in the reverse one.
+"""Startup and shutdown of a broker. Everything is closed in reverse order of opening.
 
     start   store (lock, load, recover) -> tables -> dispatchers -> ports -> services -> requests -> register
-    stop    unregister -> services -> answer what waits -> close connections -> tables -> store
+    stop    unregister -> services -> respond to waiting requests -> close connections -> tables -> store
 
-The ports are bound before services start, which are told the address; what clients ask waits until all of them have.
+The ports are bound before the services start, because these need the address. Requests wait until all services run.
 
 Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shutdown).
 """
@@ -48,19 +48,19 @@ from gantrymq.world.time_slices import TimeSlices
 log = logging.getLogger(__name__)
 
 SILENT_SCAN_S = 10.0
-DESCRIPTOR_SHARE = 5 / 8  # for connections; a name server beside it has 1/8, files have the rest
-CUT_BACK_STEP = 128  # topics and groups whose offsets are compared with queues in one step of the loop
+DESCRIPTOR_SHARE = 5 / 8  # for connections; a name server in the same process has 1/8, files have the rest
+CUT_BACK_STEP = 128  # topics and groups to check in one step of the loop
 ANY_ADDRESSES = ("0.0.0.0", "::", "")
 
 
 class BrokerServer:
-    """One broker: ``await start()``, then it serves until ``await stop()``."""
+    """One broker: it serves from ``await start()`` to ``await stop()``."""
 
     def __init__(self, world: World, settings: Settings, plugins: Plugins) -> None:
-        """Nothing is opened yet.
+        """Create the broker without opening anything.
 
         Raises:
-            PluginError: the store or the transaction service that the settings name is not installed.
+            PluginError: the configured store or transaction service is not installed.
         """
         self.world = world
         self.settings = settings
@@ -70,28 +70,28 @@ class BrokerServer:
         self._context = StoreContext(world, self.root, settings, log.warning, log.info, self.tables.topics.reserve_ms)
         self.store: MessageStore = plugins.store(settings.text("store"))(self._context)
         self._transactions = select_transaction_service(settings, plugins)
-        self._closing: list[Callable[[], Awaitable[Any]]] = []  # in the order of opening, closed in reverse
+        self._closing: list[Callable[[], Awaitable[Any]]] = []  # in order of opening
         self._identity: Identity | None = None
 
     @property
     def identity(self) -> Identity:
-        """Names and advertised address, once started."""
+        """Names and advertised address; requires a started broker."""
         assert self._identity is not None, "the broker is not started"
         return self._identity
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that are advertised, once started."""
+        """Advertised host and port; requires a started broker."""
         return self.identity.host, self.identity.port
 
     async def start(self, serving: Callable[[], object] = lambda: None) -> RecoveryReport:
-        """Open the store, listen, and register; returns once a name server has taken the registration.
+        """Open the store, listen and register. Return once a name server has accepted the registration.
 
-        Without ``namesrvAddr`` nothing is registered. *serving* is called when requests are served, before that.
+        Without ``namesrvAddr``, skip the registration. *serving* is called before it, when requests are served.
 
         Raises:
-            StoreError: the store cannot be used; says why and what to do.
-            ConfigError: the port is taken, an address is not of this host, or a file of TLS cannot be used.
+            StoreError: the store cannot be used.
+            ConfigError: the port is in use, an address does not belong to this host, or a TLS file cannot be used.
         """
         try:
             return await self._start(serving)
@@ -100,13 +100,13 @@ class BrokerServer:
             raise
 
     async def stop(self) -> None:
-        """Stop in order, leaving a clean store. Idempotent."""
+        """Stop in order and shut the store down cleanly. Idempotent."""
         while self._closing:
             close = self._closing.pop()
             try:
                 await close()
             except Exception:
-                log.exception("a step of stopping the broker failed; going on with the others")
+                log.exception("a step of stopping the broker failed; continuing with the others")
 
     async def _start(self, serving: Callable[[], object]) -> RecoveryReport:
         world, settings, tables = self.world, self.settings, self.tables
@@ -128,11 +128,11 @@ class BrokerServer:
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
         if not report.clean:
             await self._cut_offsets_back(offset_commits)
-        await self.store.clean(Cleaning.RESERVE_TIMES)  # the store opened before there were topics
+        await self.store.clean(Cleaning.RESERVE_TIMES)  # topic attributes were not loaded when the store opened
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
-        followers = Dispatchers(self.store, dispatchers, world.workers)
-        await followers.catch_up()
-        self._closing.append(followers.close)
+        running = Dispatchers(self.store, dispatchers, world.workers)
+        await running.catch_up()
+        self._closing.append(running.close)
         router = RequestRouter()
         admission = admission_of(settings, world.clock.now_ms)
         remoting = RemotingServer(
@@ -144,16 +144,25 @@ class BrokerServer:
         tables.topics.add_system_topics(identity.cluster, identity.broker_name)
         tables.groups.add_system_groups()
         client = RemotingClient(world, tls=client_of(settings) if name_servers_of(settings) else None)
-        kept, transactions = (self.store, tables, state, offset_commits, followers), self._transactions
-        opened = BrokerResources(
-            world, settings, self._plugins, *kept, transactions, self._context.bit_maps, report.clean
+        resources = BrokerResources(
+            world,
+            settings,
+            self._plugins,
+            self.store,
+            tables,
+            state,
+            offset_commits,
+            running,
+            self._transactions,
+            self._context.bit_maps,
+            report.clean,
         )
-        parts = Parts(opened, identity, client)
+        parts = Parts(resources, identity, client)
         serve(router, parts)
         facade = BrokerFacade(parts, router)
         if self._transactions is not None:
             await self._transactions.start(facade)
-            self._closing.append(self._transactions.stop)  # after the last producer was answered
+            self._closing.append(self._transactions.stop)  # after the responses to the last producers
         self._closing.append(partial(self._turn_away, router, parts))
         for service in self._plugins.services:
             await service.start(facade)
@@ -164,7 +173,7 @@ class BrokerServer:
         self._sample()
         self._every(SAMPLE_S, self._sample)
         self._every(SILENT_SCAN_S, self._close_silent)
-        self._every(FLUSH_S, followers.flush)
+        self._every(FLUSH_S, running.flush)
         self._every(settings.number("flushConsumerOffsetInterval") / 1000, state.offsets_due)
         remoting.release()
         serving()
@@ -176,14 +185,14 @@ class BrokerServer:
         return report
 
     async def _turn_away(self, router: RequestRouter, parts: Parts) -> None:
-        """Turn clients away and answer everything that waits."""
+        """Refuse new requests and respond to all waiting ones."""
         router.turn_away()
         await parts.answer_waiting()
         await router.close()
         parts.close()
 
     async def _open_store(self, reserve: DiskReserve) -> RecoveryReport:
-        """Open it, on a disk without room with what is reserved there: readers need no more.
+        """Open the store. On a full disk, release the reserve first; that is enough for consumers to read.
 
         Raises:
             StoreError: as `MessageStore.start`.
@@ -197,7 +206,7 @@ class BrokerServer:
         return await self.store.start()
 
     def _say_how_it_opened(self, report: RecoveryReport) -> None:
-        """One line; what the store had to do on the way it has told by itself."""
+        """Log one line; the store has logged details itself."""
         if report.clean:
             log.info("store %s opened, clean; its log ends at %d", self.root, report.log_end)
         else:
@@ -208,7 +217,7 @@ class BrokerServer:
             )
 
     async def _cut_offsets_back(self, offset_commits: OffsetCommits) -> None:
-        """Let no group stand behind the end of a queue; the loop has its turns in between."""
+        """Clamp committed offsets to the end of their queue, yielding to the loop between groups."""
         slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
         for said in self.tables.offsets.cut_back(offset_commits.end):
             for sentence in said:
@@ -216,7 +225,7 @@ class BrokerServer:
             await slices.item_done()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:
-        """Run *action* again and again until the broker stops."""
+        """Run *action* periodically until the broker stops."""
         timer: list[Timer] = []
 
         def tick() -> None:
@@ -234,12 +243,12 @@ class BrokerServer:
         self._closing.append(cancel)
 
     def _sample(self) -> None:
-        """Let the counters know what time it is."""
+        """Advance the time of the counters."""
         self.tables.stats.sample(self.world.clock.monotonic())
         self.tables.stats.today(local_day(self.world.clock))
 
     def _close_silent(self) -> None:
-        """Close clients that stopped sending heartbeats, and forget locks that were not renewed."""
+        """Close connections of clients without recent heartbeats, and remove expired locks."""
         self.tables.locks.forget_lapsed()
         for connection in self.tables.clients.silent(self.settings.number("channelExpiredTimeout")):
             log.warning("%s:%d sent no heartbeat for too long and is closed", *connection.peer)
@@ -248,13 +257,13 @@ class BrokerServer:
 
 
 def store_root(world: World, settings: Settings) -> Path:
-    """storePathRootDir, or ``store`` in the user's home."""
+    """Return storePathRootDir, or ``store`` in the user's home."""
     given = settings.text("storePathRootDir")
     return Path(given) if given else Path(world.environ.get("HOME", ".")) / "store"
 
 
 def limits_of(settings: Settings, descriptors: int) -> Limits:
-    """What one connection and all of them may cost, in a process with so many *descriptors*."""
+    """Return the limits for connections in a process that may open *descriptors* file descriptors."""
     wanted = settings.number("maxConnections")
     most = connections_within(descriptors, DESCRIPTOR_SHARE, wanted)
     if most < wanted:
@@ -271,10 +280,10 @@ def limits_of(settings: Settings, descriptors: int) -> Limits:
 
 
 def identified(world: World, settings: Settings, bound: tuple[str, int]) -> Identity:
-    """Names and advertised address of a broker that listens on *bound*.
+    """Return names and advertised address of a broker that listens on *bound*.
 
     Raises:
-        ConfigError: brokerIP1 is no IP address.
+        ConfigError: brokerIP1 is not an IP address.
     """
     host = settings.text("brokerIP1")
     if not host:

@@ -1,6 +1,6 @@
-"""What an operator may set of the broker itself, under RocketMQ's key names.
+"""The broker's own settings, under RocketMQ's key names.
 
-The store's keys are declared by the store plugin. Defaults that differ from RocketMQ's are named in the help.
+The store plugin declares the store's settings. The help texts mention defaults that differ from RocketMQ's.
 
 Source: apache/rocketmq common/.../BrokerConfig.java, remoting/.../netty/NettyServerConfig.java.
 """
@@ -33,26 +33,26 @@ def _master_id(value: Value) -> str | None:
 
 
 def _text(key: str, default: str, help: str, **more: Any) -> Setting:
-    """A text key."""
+    """Declare a text key."""
     return Setting(key, "text", default, help, **more)
 
 
 def _number(key: str, default: int, help: str, **more: Any) -> Setting:
-    """A whole-number key."""
+    """Declare a number key."""
     return Setting(key, "number", default, help, **more)
 
 
 def _flag(key: str, default: bool, help: str, **more: Any) -> Setting:
-    """A true/false key."""
+    """Declare a flag key."""
     return Setting(key, "flag", default, help, **more)
 
 
 def name_servers_of(settings: Settings) -> list[str]:
-    """The addresses in ``namesrvAddr``."""
+    """Return the addresses in ``namesrvAddr``."""
     return [each.strip() for each in settings.text("namesrvAddr").split(";") if each.strip()]
 
 
-MOST_QUEUES: Final = 65_536  # of a topic, whatever the settings
+MOST_QUEUES: Final = 65_536  # absolute limit for a topic
 _QUEUES: Final[dict[str, Any]] = {"at_least": 1, "at_most": MOST_QUEUES, "runtime": True}
 
 SCHEMA: tuple[Setting, ...] = (
