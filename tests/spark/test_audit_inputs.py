@@ -137,7 +137,7 @@ def test_the_command_stats(run, root, tmp_path):
         (["--store", "X", "--late", "soon"], "'soon' is no duration"),
         (["--store", "X", "--max-lag", "-1"], "-1 is not in the range"),
         (["--store", "X", "--report", "/proc/none"], "--report: /proc/none cannot be written"),
-        (["--store", "/no/store"], "/no/store is no folder; give the store's folder"),
+        (["--store", "/no/store"], "/no/store is not a folder; give the store's folder"),
         (["--store", "X", "--archive", "Y"], "give one of --store and --archive"),
         ([], "no messages are named"),
         (["--store", "/tmp", "--option", "colums=a"], "the source gantrymq.store has no option colums"),

@@ -40,7 +40,7 @@ MISTAKES = {
     "a column that is not there": lambda spark: spark.range(1).select("nothing").collect(),
 }
 SENTENCES = {
-    "a folder that is not there": "/nowhere is no folder; give the store's folder, the broker's storePathRootDir",
+    "a folder that is not there": "/nowhere is not a folder; give the store's folder, the broker's storePathRootDir",
     "no name server": "no name server answers at 127.0.0.1:1 ",
     "a worker that is refused": "a task failed: PermissionError: [Errno 13] not for you: '/x'",
     "a worker that ends": "a task failed: Python worker exited unexpectedly",
@@ -80,7 +80,7 @@ def test_a_session_that_is_open_is_used_and_stays(spark, golden, tmp_path):
     assert spark.range(3).count() == 3
     again = CliRunner().invoke(main, arguments)
     assert again.exit_code == 1
-    assert again.stderr.startswith(f"gantrymq: {tmp_path}/made/consumequeue is there already; move it away")
+    assert again.stderr.startswith(f"gantrymq: {tmp_path}/made/consumequeue already exists; move it away")
 
 
 def test_a_process_of_its_own_says_nothing_of_spark(golden, tmp_path):
@@ -92,7 +92,7 @@ def test_a_process_of_its_own_says_nothing_of_spark(golden, tmp_path):
         "16 queue files with 211 entries from 211 records",
         "4 index files with 416 entries from 211 records",
     ]
-    assert all("of them are the same as in" in line for line in done.stderr.splitlines())
+    assert all("of them are identical in" in line for line in done.stderr.splitlines())
     arguments += ["--conf", "spark.driver.memory=much"]
     code = f"from gantrymq.cli import main; main({arguments!r})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -111,7 +111,7 @@ def test_a_file_that_goes_while_it_is_read_is_said(copy):
 
 
 def test_a_missing_folder_is_one_sentence(tmp_path):
-    with pytest.raises(StoreError, match="nothing is no folder; give the store's folder"):
+    with pytest.raises(StoreError, match="nothing is not a folder; give the store's folder"):
         plan_read(StoreOptions(tmp_path / "nothing"))
 
 

@@ -1,4 +1,4 @@
-"""Checking a store: what is wrong is found, with its place; nothing is written."""
+"""Checks of a store: problems are found with their position; nothing is written."""
 
 import pytest
 from small_store import START_MS
@@ -214,7 +214,7 @@ def test_a_config_file_that_is_no_json_is_found(small):
 def test_a_log_without_one_sound_record_is_refused(small):
     for path in (small.root / "commitlog").iterdir():
         path.write_bytes(b"\x55" * path.stat().st_size)
-    with pytest.raises(StoreLayoutError, match="not one sound record"):
+    with pytest.raises(StoreLayoutError, match="no sound record"):
         check_store(small.files, small.root)
 
 

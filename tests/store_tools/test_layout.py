@@ -1,4 +1,4 @@
-"""What a store's folder is taken for."""
+"""Detection of a store's layout."""
 
 import pytest
 from small_store import LOG_FILE_BYTES
@@ -28,7 +28,7 @@ def test_a_file_of_another_size_is_a_finding_and_does_not_change_the_size(small)
     layout = find_layout(small.files, small.root)
     assert layout.log.file_bytes == LOG_FILE_BYTES
     assert kinds(layout) == ["layout.log_size"]
-    assert "8192 (mappedFileSizeCommitLog) belong" in layout.findings[0].text
+    assert "instead of 8192 (mappedFileSizeCommitLog)" in layout.findings[0].text
 
 
 def test_a_single_log_file_that_was_cut_gets_a_size_that_fits_its_name(tmp_path):
@@ -73,7 +73,7 @@ def test_the_rocksdb_folder_of_5_5_beside_the_queues_is_no_reason_to_refuse(smal
         ([], "commitlog is missing or empty"),
         (["store/commitlog/00000000000000000000"], r"did you mean .*store\?"),
         (["dledger-n0/data/00000000000000000000"], "DLedger"),
-        (["commitlog/data.bin"], "no file whose name is a place in the log"),
+        (["commitlog/data.bin"], "no file named for a log offset"),
     ],
 )
 def test_other_folders_are_refused_with_a_sentence(tmp_path, made, sentence):
@@ -84,7 +84,7 @@ def test_other_folders_are_refused_with_a_sentence(tmp_path, made, sentence):
     (tmp_path / "root").mkdir(exist_ok=True)
     with pytest.raises(StoreLayoutError, match=sentence):
         find_layout(RealFiles(), tmp_path / "root")
-    with pytest.raises(StoreLayoutError, match="no folder"):
+    with pytest.raises(StoreLayoutError, match="not a folder"):
         find_layout(RealFiles(), tmp_path / "nowhere")
 
 

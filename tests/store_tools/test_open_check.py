@@ -1,4 +1,4 @@
-"""Checking a store that a broker has open, or that one was killed with: up to the checkpoint, and what is behind."""
+"""Checks of a store that a broker has open or was killed with: up to the checkpoint, and after it."""
 
 import pytest
 from small_store import START_MS
@@ -19,7 +19,7 @@ ORDERS = "consumequeue/Orders/0"
 
 @pytest.fixture
 def left(small):
-    """The small store as a broker leaves it that is killed: the checkpoint stands at a record in the middle."""
+    """The small store after its broker was killed: the checkpoint covers records up to one in the middle."""
     vouched_ms = START_MS + 500 * VOUCHED
     (small.root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(vouched_ms, vouched_ms, 0)))
     (small.root / "abort").write_text("1")
@@ -144,7 +144,7 @@ def test_the_same_after_a_clean_stop_is_damage(left):
 def test_what_no_kill_explains_stays_damage(left):
     lose_entries(left, VOUCHED - 1)  # one that was durable is missing
     assert ("queue.missing", True, False) in kinds(killed(left))
-    left.spoil_log(left.records[50][0] + 100, b"?")  # sound records stand behind it
+    left.spoil_log(left.records[50][0] + 100, b"?")  # sound records follow it
     assert ("log.damaged", True, False) in kinds(killed(left))
 
 

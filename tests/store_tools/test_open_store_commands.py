@@ -1,4 +1,4 @@
-"""`gantrymq store` while a broker has the store open, and when one was killed with it: what is said, and exit codes."""
+"""`gantrymq store` while a broker has the store open, and after one was killed: output and exit codes."""
 
 import json
 import subprocess
@@ -60,10 +60,10 @@ def test_an_open_store_has_no_verdict_yet(small):
     tear(small)
     done = run("check", small.root, code=3)
     bound = small.records[8][0]
-    said = f"cannot be judged yet: a broker has it open; sound up to log offset {bound}, where the checkpoint stands"
+    said = f"cannot be checked completely yet: a broker has it open; sound up to log offset {bound} (checkpoint)"
     assert done.stdout == f"{small.root}: {said}\n"
     assert "stop the broker" in done.stderr
-    assert "repair" not in done.output
+    assert "store repair" not in done.output
     report = json.loads(run("check", small.root, "--output", "json", code=3).stdout)
     assert (report["in_use"], report["vouched_to"], report["damaged"], report["findings"]) == (True, bound, False, [])
 
@@ -71,7 +71,7 @@ def test_an_open_store_has_no_verdict_yet(small):
 @pytest.mark.usefixtures("held")
 def test_an_open_store_without_a_checkpoint_says_so(small):
     (small.root / "checkpoint").write_bytes(bytes(4096))
-    assert "its checkpoint vouches for nothing so far" in run("check", small.root, code=3).stdout
+    assert "its checkpoint does not cover anything so far" in run("check", small.root, code=3).stdout
 
 
 @pytest.mark.usefixtures("held")
@@ -79,8 +79,8 @@ def test_real_damage_of_an_open_store_is_told(small):
     small.spoil_log(small.records[2][0] + 100, b"?")
     done = run("check", small.root, code=1)
     assert "log.damaged" in done.stdout
-    assert "a broker has it open, the rest cannot be judged yet" in done.stdout
-    assert "when its broker has stopped, a repaired copy is made by: gantrymq store repair" in done.stderr
+    assert "a broker has it open, the rest cannot be checked yet" in done.stdout
+    assert "after its broker has stopped, make a repaired copy with: gantrymq store repair" in done.stderr
 
 
 @pytest.mark.usefixtures("held")
@@ -107,8 +107,8 @@ def test_a_store_that_a_broker_was_killed_with_is_sound(small):
     tear(small)
     done = run("check", small.root, code=0)
     assert "(log.torn)" in done.stdout
-    assert "sound, as a broker that was killed leaves it: the next start of a broker mends" in done.stdout
-    assert "repair" not in done.output
+    assert "sound for a store whose broker was killed: the next start of a broker repairs" in done.stdout
+    assert "store repair" not in done.output
 
 
 def test_a_killed_broker_explains_no_damage_before_the_checkpoint(small):
@@ -116,7 +116,7 @@ def test_a_killed_broker_explains_no_damage_before_the_checkpoint(small):
     small.spoil_log(small.records[2][0] + 100, b"?")
     done = run("check", small.root, code=1)
     assert "damaged, " in done.stdout
-    assert "the next start of a broker mends" in done.stdout
+    assert "the next start of a broker repairs" in done.stdout
     assert "gantrymq store repair" in done.stderr
 
 
@@ -124,4 +124,4 @@ def test_a_broker_that_comes_while_a_store_is_checked_is_noticed(small, monkeypa
     answers = iter([False, True])
     monkeypatch.setattr("gantrymq_store_tools.commands.check.in_use", lambda root: next(answers))
     tear(small)
-    assert "cannot be judged yet" in run("check", small.root, code=3).stdout
+    assert "cannot be checked completely yet" in run("check", small.root, code=3).stdout

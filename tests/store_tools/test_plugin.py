@@ -1,4 +1,4 @@
-"""The plugin: what it registers, and that nothing of it is imported before it is used."""
+"""The plugin: registrations, and no import before first use."""
 
 import subprocess
 import sys

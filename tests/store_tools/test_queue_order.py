@@ -9,7 +9,7 @@ from gantrymq_store_tools.range_part import Run
 
 
 def placed(*runs, lost_bytes=0):
-    """Start, end and what was stated, of runs given as (start, end) of 100-byte records, *lost_bytes* between them."""
+    """Feed runs given as (start, end) of 100-byte records, *lost_bytes* apart; return start, end and stated offset."""
     order, found, place = QueueOrder(), [], 0
     for start, end in runs:
         entries = bytearray()
@@ -45,7 +45,7 @@ def test_one_record_that_breaks_the_row_is_put_where_there_is_room(runs, moved):
     [
         [(0, 5), (5, 9)],
         [(17, 20), (20, 21)],  # the log begins later than the queue
-        [(0, 3), (900, 903)],  # the row goes on there
+        [(0, 3), (900, 903)],  # the sequence continues there
         [(0, 3), (900, 901), (901, 903)],
         [(0, 3), (0, 4)],  # deleted and made again
         [(0, 3), (0, 1), (1, 2)],

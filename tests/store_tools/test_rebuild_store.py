@@ -1,4 +1,4 @@
-"""Queues and index made anew beside the store."""
+"""Rebuilding queues and index in a sibling folder."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""A repaired copy: sound, with everything that was not damaged, and the original as it was."""
+"""Repaired copies: sound, with everything that was not damaged; the original is unchanged."""
 
 import pytest
 from small_store import LOG_FILE_BYTES, SmallStore
@@ -13,7 +13,7 @@ from gantrymq_store_tools.repair import repair_store
 
 
 def repaired(small, tmp_path):
-    """The report; the original stays as it was, the copy is sound."""
+    """Repair and return the report; check that the original is unchanged and the copy sound."""
     before = small.contents()
     report = repair_store(small.files, small.root, tmp_path / "copy", 77, lambda time_ms: 0)
     assert small.contents() == before
@@ -137,7 +137,7 @@ def test_other_files_are_copied_and_a_clean_start_follows(small, tmp_path):
 def test_a_copy_that_is_there_or_inside_the_store_is_refused(small, tmp_path):
     small.spoil_log(small.records[7][0] + 100, b"?")
     (tmp_path / "copy").mkdir()
-    with pytest.raises(StoreError, match="is there already"):
+    with pytest.raises(StoreError, match="already exists"):
         repair_store(small.files, small.root, tmp_path / "copy", 77, lambda time_ms: 0)
     with pytest.raises(StoreError, match="inside the store"):
         repair_store(small.files, small.root, small.root / "copy", 77, lambda time_ms: 0)

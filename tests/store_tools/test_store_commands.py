@@ -1,4 +1,4 @@
-"""`gantrymq store` as a whole: exit codes, JSON, text; the library has tests of its own."""
+"""`gantrymq store` as a whole: exit codes, JSON, text."""
 
 import io
 import json
@@ -55,7 +55,7 @@ def test_what_is_no_store_is_refused_with_a_sentence(tmp_path):
     for command in ("check", "repair", "rebuild-queues", "rebuild-index", "extract", "dump", "stat"):
         done = run(command, tmp_path, code=1)
         assert done.stderr.startswith("gantrymq: ")
-        assert "is no store" in done.stderr
+        assert "is not a store" in done.stderr
 
 
 def test_repair_makes_a_sound_copy_beside_the_store(small):
@@ -67,7 +67,7 @@ def test_repair_makes_a_sound_copy_beside_the_store(small):
     assert (report["target"], report["damaged"], report["before"]["damaged"]) == (str(target), False, True)
     assert small.contents() == before
     run("check", target)
-    assert "is there already" in run("repair", small.root, code=1).stderr
+    assert "already exists" in run("repair", small.root, code=1).stderr
     text = run("repair", small.root, "--to", small.root.with_name("other")).stdout
     assert "a filler of" in text
     assert "sound, 20 records" in text
@@ -111,7 +111,7 @@ def test_records_are_extracted_as_they_are(small, tmp_path):
     target = tmp_path / "records"
     run("extract", small.root, "--queue", 1, "--raw", target)
     assert [record.queue_offset for record in iter_records(target.read_bytes())] == list(range(10))
-    assert "is there already" in run("extract", small.root, "--raw", target, code=1).stderr
+    assert "already exists" in run("extract", small.root, "--raw", target, code=1).stderr
 
 
 def test_damage_is_told_while_extracting(small):
@@ -145,7 +145,7 @@ def test_stat_counts(small):
     assert [queue["max_offset"] for queue in orders["queues"]] == [10, 9]
     assert "Orders" in run("stat", small.root).stdout
     small.spoil_log(small.records[7][0], b"?")
-    assert "1 places" in run("stat", small.root, code=1).stderr
+    assert "1 ranges" in run("stat", small.root, code=1).stderr
 
 
 def test_progress_is_drawn_on_a_terminal_only(small, monkeypatch):

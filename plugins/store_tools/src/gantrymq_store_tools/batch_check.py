@@ -1,6 +1,7 @@
-"""Batch queues against the log. Entries lie back to back in the order of the log, so both are walked side by side.
+"""Comparison of batch queues with the log. Both are ordered by log offset, so they are walked in parallel.
 
-batch.missing, batch.wrong, batch.no_record mean what the same words mean in `queue_check`.
+The findings batch.missing, batch.wrong and batch.no_record have the same meaning as their queue.* equivalents in
+`queue_check`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ READ_ENTRIES = 1024
 
 
 class _Cursor:
-    """The next entry of one batch queue's files."""
+    """A cursor over the entries of one batch queue's files."""
 
     def __init__(self, series: Series, open_files: OpenFiles) -> None:
         self._series = series
@@ -29,7 +30,7 @@ class _Cursor:
         self._index = 0
 
     def peek(self) -> BatchQueueEntry | None:
-        """The entry, None behind the last."""
+        """Return the current entry, None after the last one."""
         if self._index * BATCH_ENTRY_BYTES >= len(self._data):
             self._at += len(self._data)
             self._index = 0
@@ -41,15 +42,15 @@ class _Cursor:
         return read_batch_entry(self._data, self._index)
 
     def advance(self) -> None:
-        """Go to the next one."""
+        """Move to the next entry."""
         self._index += 1
 
 
 class BatchCheck:
-    """Compare the batch queues of one store. `check_part` each part, then `finish`."""
+    """Compares the batch queues of one store with the log. Call `check_part` for each part, then `finish`."""
 
     def __init__(self, layout: Layout, open_files: OpenFiles, vouched_to: int = NO_LIMIT) -> None:
-        """Reads nothing yet. *vouched_to*: see `vouched.vouched_to`."""
+        """Nothing is read yet. *vouched_to*: see `checkpointed.vouched_to`."""
         self.findings: list[Finding] = []
         self.entries = 0
         self._vouched_to = vouched_to
@@ -58,7 +59,7 @@ class BatchCheck:
         self._nothing = _Cursor(Series(), open_files)
 
     def check_part(self, part: RangePart) -> None:
-        """Compare the entries of *part*."""
+        """Compare the entries of *part* with the files."""
         for queue, runs in part.batches.items():
             cursor = self._cursors.get(queue, self._nothing)
             for run in runs:
@@ -68,7 +69,7 @@ class BatchCheck:
                 self._one(queue, cursor, wanted)
 
     def finish(self) -> list[Finding]:
-        """Whatever is left in the files has no record; returns all findings."""
+        """Report the remaining entries, which have no record, and return all findings."""
         for queue, cursor in sorted(self._cursors.items()):
             while (entry := cursor.peek()) is not None:
                 self._no_record(queue, entry)

@@ -1,12 +1,12 @@
-"""Checking a whole store, reading only: the log, then everything that is made from it against it.
+"""Read-only check of a whole store: the log, and all files derived from it.
 
     report = check_store(files, root)
     report.damaged, report.findings
 
-A store that a broker has open is looked at up to where its checkpoint stands, see `open_check`; one that was not closed
-in good order as a whole, but what the next start mends is no damage.
+If a broker has the store open, it is checked up to its checkpoint, see `open_check`. If the store was not shut down
+cleanly, it is checked as a whole, and what the next start of a broker repairs is not counted as damage.
 
-Memory is bounded: the log is read in ranges of 64 MB, whose entries are compared and forgotten.
+Memory is bounded: the log is read in ranges of 64 MB, whose entries are discarded after the comparison.
 """
 
 from __future__ import annotations
@@ -45,35 +45,35 @@ TAIL = frozenset({"log.torn", "log.damaged", "log.zeros"})
 
 @attrs.define
 class CheckReport:
-    """What a check found."""
+    """The result of a check."""
 
     root: Path
     findings: list[Finding] = attrs.field(factory=list)
     records: int = 0
     log_start: int = 0
-    log_end: int = 0  # behind the last record
+    log_end: int = 0  # end of the last record
     queues: int = 0
     queue_entries: int = 0
     batch_queues: int = 0
     batch_entries: int = 0
     index_files: int = 0
     index_entries: int = 0
-    clean_stop: bool = True  # no `abort` was there
-    in_use: bool = False  # a broker had it open: what is behind `vouched_to` was not looked at
-    vouched_to: int | None = None  # log offset before which all has to be right, None for a clean stop: everywhere
+    clean_stop: bool = True  # the file `abort` does not exist
+    in_use: bool = False  # a broker had the store open: nothing after `vouched_to` was checked
+    vouched_to: int | None = None  # log offset up to which the store must be intact; None after a clean stop: all of it
 
     @property
     def damaged(self) -> bool:
-        """Whether anything is wrong."""
+        """Whether any finding is damage."""
         return any(finding.damage for finding in self.findings)
 
     @property
     def for_recovery(self) -> int:
-        """How many findings the next start mends."""
+        """The number of findings that the next start of a broker repairs."""
         return sum(finding.recovery for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as a JSON document."""
+        """Return the report as a JSON document."""
         members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "findings"}
         return {
             **members,
@@ -93,17 +93,17 @@ def check_store(
     in_use: bool = False,
     progress: ProgressListener = no_progress,
 ) -> CheckReport:
-    """Examine everything below *root*. Nothing is written.
+    """Check everything below *root* without writing.
 
     Args:
         log_folders: see `find_layout`.
-        delay_levels: the broker's messageDelayLevel, on which tags codes of delayed messages depend.
-        check_crc: whether bodies are checked.
-        in_use: a broker has the store open; nothing is said of what its checkpoint does not vouch for. Files come and
-            go meanwhile, so use `open_check.check_open_store`.
+        delay_levels: the broker's messageDelayLevel, which determines the tags codes of delayed messages.
+        check_crc: whether the CRCs of bodies are checked.
+        in_use: a broker has the store open; only data covered by its checkpoint is checked. Files appear and disappear
+            meanwhile, so use `open_check.check_open_store`.
 
     Raises:
-        StoreLayoutError: no store that can be read.
+        StoreLayoutError: *root* is not a store that can be read.
         ConfigError: *delay_levels* is malformed.
         OSError: a folder cannot be read.
     """
@@ -145,7 +145,7 @@ def _check(
     first_timestamp = last_timestamp = 0
     progress.begin("log and queues", end - layout.log.start)
     damages = []
-    last_end = layout.log.start  # behind the last sound record
+    last_end = layout.log.start  # end of the last sound record
     for part in ranges(reader, rules, end=end, check_crc=check_crc, progress=progress, index=bool(layout.index)):
         damages += part.damages
         last_end = max(last_end, part.records_end)
@@ -168,10 +168,10 @@ def _check(
         report.findings += check_checkpoint(files, layout, first_timestamp, last_timestamp)
     report.findings += check_configs(files, layout)
     if layout.abort and not report.in_use:
-        text = "abort is there: the broker did not stop in good order, and its next start goes through the log's end"
+        text = "the file abort exists: the broker was not shut down cleanly, and its next start checks the log's end"
         report.findings.append(Finding("store.abort", "abort", text, damage=False))
     if not layout.index:
-        text = "there is no index; messages cannot be found by key (gantrymq store rebuild-index makes one)"
+        text = "there is no index; messages cannot be found by key (create one with gantrymq store rebuild-index)"
         report.findings.append(Finding("index.absent", "index", text, damage=False))
     report.queues, report.queue_entries = len(layout.queues), queues.entries
     report.batch_queues, report.batch_entries = len(layout.batch), batches.entries
@@ -182,7 +182,7 @@ def _check(
 
 
 def _left_by_kill(finding: Finding) -> Finding:
-    """What the last write leaves when its broker is killed: no sound record follows, and the next start cuts it off."""
+    """Mark damage that a killed broker leaves at the log's end: no sound record follows, the next start cuts it off."""
     return finding.for_recovery() if finding.kind in TAIL else finding
 
 
@@ -197,10 +197,10 @@ def ranges(
     pure: bool = False,
     progress: ProgressListener = no_progress,
 ) -> Iterator[RangePart]:
-    """The log up to *end* in parts of 64 MB, one after the other, zeros between two of them told as damage.
+    """Yield the log up to *end* in parts of 64 MB, in order; zeros between two parts are reported as damage.
 
     Raises:
-        StoreLayoutError: the log holds bytes, and not one sound record.
+        StoreLayoutError: the log holds bytes but no sound record.
     """
 
     def parts() -> Iterator[RangePart]:
@@ -228,16 +228,16 @@ def ranges(
 
 
 def refuse_no_log(reader: LogReader, records: int, damaged: int) -> None:
-    """Raise StoreLayoutError where a log holds bytes, and not one sound record."""
+    """Raise StoreLayoutError if the log holds bytes but no sound record."""
     if damaged and not records:
         raise StoreLayoutError(
-            f"{reader.log.files[0].path.parent} holds {damaged} stretches of bytes and not one sound record: this "
-            "is no commit log of RocketMQ's file store, or nothing of it is left"
+            f"{reader.log.files[0].path.parent} holds {damaged} ranges of bytes and no sound record: it is "
+            "not a commit log of RocketMQ's file store, or its content is lost"
         )
 
 
 def log_findings(layout: Layout, reader: LogReader, damages: Sequence[LogDamage]) -> list[Finding]:
-    """What a walk over the log found, as findings."""
+    """Convert the damage found by a walk over the log to findings."""
     found = []
     for kind, log_offset, size, problem, _ in damages:
         file = reader.file_at(log_offset)

@@ -1,9 +1,9 @@
-"""How far a store that was not closed in good order has to be right: up to where its checkpoint stands.
+"""The log offset up to which a store that was not shut down cleanly must be intact, according to its checkpoint.
 
-Behind that a broker that runs has much in its memory alone, and one that was killed left what it had: queue entries and
-keys that were not written yet, a last record that was not finished. The next start makes all of it from the log, so it
-is no damage. Before that everything has to be there, whoever the broker is: both kinds write RocketMQ's checkpoint only
-when what it vouches for is in the files.
+After that offset, a running broker has much data in memory only, and a killed broker left incomplete files: missing
+queue entries and index keys, an unfinished last record. The next start rebuilds all of it from the log, so it is not
+damage. Before that offset everything must exist, whichever broker wrote it: both kinds write RocketMQ's checkpoint only
+after the data it covers is in the files.
 
 Source: apache/rocketmq store/.../StoreCheckpoint.java, DefaultMessageStore.java (FlushConsumeQueueService).
 """
@@ -22,14 +22,14 @@ from gantrymq_store_tools.log_reader import LogReader
 
 __all__ = ["NO_LIMIT", "vouched_to"]
 
-NO_LIMIT = 1 << 62  # behind every log offset, and every time
-FIRST_BYTES = 64 * 1024  # read of a file for its first record
+NO_LIMIT = 1 << 62  # greater than every log offset and every time
+FIRST_BYTES = 64 * 1024  # read from a file to find its first record
 
 
 def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool) -> int:
-    """The log offset before which a record, its queue entries and its place in the log have to be right.
+    """Return the log offset before which records and their queue entries must be intact.
 
-    While the store is in use RocketMQ's margin of three seconds is left to the broker. Raises OSError.
+    While the store is in use, RocketMQ's margin of three seconds is subtracted. Raises OSError.
     """
     checkpoint = read_checkpoint(files, layout)
     vouched_ms = min(checkpoint.log_timestamp, checkpoint.queue_timestamp) - (RECOVERY_MARGIN_MS if in_use else 0)
@@ -41,8 +41,8 @@ def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool)
         if first is not None:
             start = file.start
     walk = _walk(reader, start, reader.log.end, CHUNK_BYTES)
-    behind = (record.log_offset for record in _records(walk) if record.store_timestamp >= vouched_ms)
-    found = next(behind, None)
+    later = (record.log_offset for record in _records(walk) if record.store_timestamp >= vouched_ms)
+    found = next(later, None)
     return walk.sound_end if found is None else found
 
 

@@ -1,13 +1,13 @@
-"""The small files: checkpoint and config/*.
+"""Checks of the small files: checkpoint and config/*.
 
     checkpoint.short    fewer than 40 bytes
-    checkpoint.empty    it says nothing although the log holds records of more than three seconds: the next start reads
-                        the whole log (no damage where a broker was killed in its first minutes)
-    checkpoint.ahead    it vouches for records that are not there: the log's end is missing
-    checkpoint.missing  no such file (worth knowing: RocketMQ takes it as zeros)
-    config.broken       a file that cannot be read; the sentence says whether its backup can
+    checkpoint.empty    all zeros although the log spans more than three seconds: the next start reads the whole log
+                        (not damage if the broker was killed in its first minutes)
+    checkpoint.ahead    it covers records that do not exist: the end of the log is missing
+    checkpoint.missing  the file does not exist (informational: RocketMQ treats it as zeros)
+    config.broken       a file that cannot be read; the text says whether its backup can
 
-Config files are JSON, `timercheck` (a checkpoint of timers) excepted.
+Config files are JSON, except `timercheck` (a checkpoint of timers).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from gantrymq_store_tools.layout import Layout
 __all__ = ["check_checkpoint", "check_configs", "json_problem", "read_checkpoint"]
 
 NO_JSON = frozenset({"timercheck"})
-SURELY_FLUSHED_MS = 3000  # at a stop the checkpoint is written
-SURELY_MOVED_MS = 180_000  # while a broker runs it moves once a minute
+SURELY_FLUSHED_MS = 3000  # a clean stop writes the checkpoint
+SURELY_MOVED_MS = 180_000  # a running broker writes it once a minute
 
 
 def read_checkpoint(files: Files, layout: Layout) -> Checkpoint:
-    """The checkpoint, zeros where there is none. Raises OSError."""
+    """Read the checkpoint; zeros if the file does not exist. Raises OSError."""
     return decode_checkpoint(files.read(layout.checkpoint.path)) if layout.checkpoint is not None else Checkpoint()
 
 
 def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_timestamp: int) -> list[Finding]:
-    """Hold the checkpoint against the store times of the log's oldest and newest record, 0 without records."""
+    """Compare the checkpoint with the store times of the log's oldest and newest record (0 without records)."""
     path = "checkpoint"
     if layout.checkpoint is None:
         text = "there is no checkpoint; the next start reads the whole log"
@@ -46,11 +46,11 @@ def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_ti
         return [Finding("checkpoint.unreadable", path, f"the checkpoint cannot be read: {error}")]
     found = []
     if len(data) < 40:
-        text = f"the checkpoint has {len(data)} bytes where {CHECKPOINT_BYTES} belong"
+        text = f"the checkpoint has {len(data)} bytes instead of {CHECKPOINT_BYTES}"
         return [Finding("checkpoint.short", path, text, 0, len(data))]
     checkpoint = decode_checkpoint(data)
     if checkpoint == Checkpoint() and last_timestamp - first_timestamp > SURELY_FLUSHED_MS:
-        text = "the checkpoint holds zeros although the log is not empty; the next start after a crash reads all of it"
+        text = "the checkpoint is all zeros but the log is not empty; the next start after a crash reads all of it"
         empty = Finding("checkpoint.empty", path, text, 0, 40)
         young = layout.abort and last_timestamp - first_timestamp <= SURELY_MOVED_MS
         found.append(empty.for_recovery() if young else empty)
@@ -59,14 +59,14 @@ def check_checkpoint(files: Files, layout: Layout, first_timestamp: int, last_ti
         if said < 0 or said > last_timestamp:
             text = (
                 f"the checkpoint's {name} time is {said}, the newest record's store time {last_timestamp}: either the "
-                "end of the log is missing, or the checkpoint is of another store"
+                "end of the log is missing, or the checkpoint belongs to another store"
             )
             found.append(Finding("checkpoint.ahead", path, text, place * 8, 8))
     return found
 
 
 def check_configs(files: Files, layout: Layout) -> list[Finding]:
-    """Read every config file, and the backup of one that cannot be read."""
+    """Read every config file, and the backup of each one that cannot be read."""
     found = []
     for file in layout.configs:
         if file.path.name in NO_JSON:
@@ -85,7 +85,7 @@ def check_configs(files: Files, layout: Layout) -> list[Finding]:
 
 
 def json_problem(files: Files, path: Path) -> str | None:
-    """Why a config file cannot be read, None when it can."""
+    """Return why a config file cannot be read, None if it can."""
     try:
         data = files.read(path)
     except OSError as error:
@@ -96,4 +96,4 @@ def json_problem(files: Files, path: Path) -> str | None:
         value = loads(data)
     except FormatError as problem:
         return str(problem)
-    return None if isinstance(value, dict) else f"a JSON {type(value).__name__} where an object belongs"
+    return None if isinstance(value, dict) else f"a JSON {type(value).__name__} instead of an object"

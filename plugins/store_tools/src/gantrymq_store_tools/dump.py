@@ -1,4 +1,4 @@
-"""One thing of a store as it stands in its file: a record, queue entries, index files, the checkpoint."""
+"""Single items of a store as stored in their files: a record, queue entries, index files, the checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ READ_ENTRIES = 1024
 
 
 def checkpoint_fields(files: Files, layout: Layout) -> dict[str, Any]:
-    """The five fields.
+    """Return the five fields of the checkpoint.
 
     Raises:
         QueryNotFound: there is no checkpoint.
@@ -35,7 +35,7 @@ def checkpoint_fields(files: Files, layout: Layout) -> dict[str, Any]:
 
 
 def queue_rows(layout: Layout, open_files: OpenFiles, queue: Queue, first: int | None) -> Iterator[dict[str, Any]]:
-    """Entries of an ordinary or batch queue from queue offset *first* on (None: from its first file on).
+    """Yield entries of an ordinary or batch queue from queue offset *first* on (None: from its first file).
 
     Raises:
         QueryNotFound: the store has no such queue.
@@ -46,7 +46,7 @@ def queue_rows(layout: Layout, open_files: OpenFiles, queue: Queue, first: int |
     series = layout.queues.get(queue)
     if series is None:
         there = sorted(each.queue_id for each in (*layout.queues, *layout.batch) if each.topic == queue.topic)
-        known = f"it has {', '.join(map(str, there))}" if there else "no queue of that topic is there"
+        known = f"it has {', '.join(map(str, there))}" if there else "it has no queue of that topic"
         raise QueryNotFound(f"the store has no queue {queue.queue_id} of topic {queue.topic}; {known}")
     offset = max(series.start // ENTRY_BYTES, first or 0)
     end = series.end // ENTRY_BYTES
@@ -65,7 +65,7 @@ def queue_rows(layout: Layout, open_files: OpenFiles, queue: Queue, first: int |
 
 
 def index_header(layout: Layout, open_files: OpenFiles, name: str) -> dict[str, Any]:
-    """Header of one index file, and its numbers of slots and entries as far as they are known.
+    """Return the header of one index file, and its numbers of slots and entries if they can be determined.
 
     Raises:
         QueryNotFound: there is no such file.
@@ -81,14 +81,14 @@ def index_header(layout: Layout, open_files: OpenFiles, name: str) -> dict[str, 
 
 
 def index_entries(layout: Layout, open_files: OpenFiles, name: str, first: int) -> Iterator[dict[str, Any]]:
-    """Entries of one index file from number *first* (at least 1) on.
+    """Yield the entries of one index file from number *first* (at least 1) on.
 
     Raises:
-        QueryNotFound: there is no such file, or nothing tells where its entries begin.
+        QueryNotFound: there is no such file, or the position of its entries cannot be determined.
     """
     header = index_header(layout, open_files, name)
     if "slots" not in header:
-        raise QueryNotFound(f"nothing in {name} tells how many slots it has")
+        raise QueryNotFound(f"the number of slots of {name} cannot be determined")
     file = next(file for file in layout.index if file.path.name == name)
     start = HEADER_BYTES + header["slots"] * 4
     for number in range(max(first, 1), header["index_count"]):
@@ -107,7 +107,7 @@ def index_entries(layout: Layout, open_files: OpenFiles, name: str, first: int) 
 
 
 def file_rows(layout: Layout) -> list[dict[str, Any]]:
-    """Every file of the store that is looked at here."""
+    """List every file of the store that these tools read."""
     rows = [{"kind": "log", "file": layout.name(file.path), "bytes": file.size} for file in layout.log.files]
     for kind, table in (("queue", layout.queues), ("ext", layout.ext), ("batch queue", layout.batch)):
         for _, series in sorted(table.items()):

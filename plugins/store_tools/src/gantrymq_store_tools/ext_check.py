@@ -1,7 +1,7 @@
-"""Ext files by themselves: whole units, one behind the other. What entries say of them is for `queue_check`.
+"""Checks of ext files on their own: consecutive complete units. `queue_check` checks the entries that refer to them.
 
 ext.damaged    a unit whose lengths do not add up
-ext.stray      bytes behind the end of a file's units
+ext.stray      bytes after the last unit of a file
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["check_ext"]
 
 
 def check_ext(layout: Layout, open_files: OpenFiles) -> list[Finding]:
-    """Walk the units of every ext file; one file is in memory at a time (48 MiB as RocketMQ makes them)."""
+    """Check the units of every ext file. One file is in memory at a time (48 MiB with RocketMQ's default size)."""
     found = []
     for _, series in sorted(layout.ext.items()):
         for file in series.files:
@@ -36,9 +36,9 @@ def check_ext(layout: Layout, open_files: OpenFiles) -> list[Finding]:
             marked = data[position : position + 2] == END_OF_UNITS
             rest = data[position + 2 :] if marked else data[position:]
             if stray := len(rest.rstrip(b"\0")):
-                text = f"{name}: {stray} bytes behind the end of its units at {position}"
+                text = f"{name}: {stray} bytes after the end of its units at {position}"
                 found.append(Finding("ext.stray", name, text, position, stray))
             elif not marked and file is not series.files[-1] and len(rest) >= 2:
-                text = f"{name}: its units end at {position} without the mark that sends readers to the next file"
+                text = f"{name}: its units end at {position} without the end mark that refers readers to the next file"
                 found.append(Finding("ext.damaged", name, text, position))
     return found

@@ -1,7 +1,7 @@
-"""Messages of a store by what they are: topic, queue, offsets, times, keys, ids.
+"""Messages of a store selected by topic, queue, offsets, times, keys or ids.
 
-The log is walked from its start; a queue or an index is not needed, so messages come out of stores that have lost both.
-An offset id names a place in the log, and only that is looked at.
+The log is walked from its start. Queues and index are not needed, so messages can be extracted from stores that have
+lost both. An offset id names a position in the log, and only that position is read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 @attrs.frozen
 class ExtractQuery:
-    """Which records; None means any. Bounds are first and last, both included."""
+    """Conditions for records; None means any. Bounds are inclusive."""
 
     topic: str | None = None
     queue_id: int | None = None
@@ -42,7 +42,7 @@ class ExtractQuery:
     tag: str | None = None
 
     def test(self, record: RecordView) -> bool:
-        """Whether *record* is one of them."""
+        """Return whether *record* meets all conditions."""
         if self.topic is not None and record.topic != self.topic:
             return False
         if self.queue_id is not None and record.queue_id != self.queue_id:
@@ -66,11 +66,11 @@ def extract(
     *,
     progress: ProgressListener = no_progress,
 ) -> Iterator[RecordView]:
-    """Yield the records that are *wanted*, in the order of the log; *damage* is told what could not be read.
+    """Yield the records selected by *wanted* in log order; *damage* is called with each unreadable range.
 
     Raises:
-        InvalidParameter: the offset id is none.
-        QueryNotFound: no record stands where the offset id says.
+        InvalidParameter: the offset id is malformed.
+        QueryNotFound: there is no record at the position of the offset id.
     """
     if wanted.offset_id is not None:
         try:
@@ -96,10 +96,10 @@ def extract(
 
 
 def record_at(reader: LogReader, log_offset: int) -> RecordView:
-    """The record that starts at *log_offset*; one that is damaged is given as long as its lengths add up.
+    """Return the record that starts at *log_offset*, even a damaged one if its lengths add up.
 
     Raises:
-        QueryNotFound: none starts there; says what does.
+        QueryNotFound: no record starts there; the message says what does.
     """
     file = reader.file_at(log_offset)
     if file is None:
@@ -118,7 +118,7 @@ def record_at(reader: LogReader, log_offset: int) -> RecordView:
 
 
 def describe_record(record: RecordView) -> dict[str, Any]:
-    """Everything of a record but its body."""
+    """Return all fields of a record except its body."""
     properties = record.properties
     place = offset_id(bytes(record.store_host), record.log_offset)
     return {

@@ -1,7 +1,7 @@
-"""What an examination says: one finding for each thing that is wrong, or worth knowing.
+"""Findings of a check: one for each problem or remarkable fact.
 
-A finding names the file, the place in it, how far it reaches, and says in one sentence what was seen and what belongs
-there. ``kind`` is for programs: the part of the store, a dot, what is wrong (``log.torn``, ``queue.missing``).
+A finding names the file, the position in it, the extent, and says in one sentence what was found and what was expected.
+``kind`` is for programs: the part of the store, a dot, the problem (``log.torn``, ``queue.missing``).
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ __all__ = ["Finding", "ProgressListener", "no_progress"]
 
 
 class ProgressListener:
-    """How far a long run is; the base shows nothing."""
+    """Receives the progress of a long run; the base class ignores it."""
 
     def begin(self, what: str, total_bytes: int) -> None:
-        """A part of the work starts that will read about *total_bytes*."""
+        """A phase of the work begins, which reads about *total_bytes*."""
 
     def advance(self, read_bytes: int) -> None:
-        """So many bytes more were read."""
+        """*read_bytes* more bytes were read."""
 
     def end(self) -> None:
-        """The part that began last is done."""
+        """The phase that began last is finished."""
 
 
 no_progress = ProgressListener()
@@ -31,20 +31,20 @@ no_progress = ProgressListener()
 
 @attrs.frozen
 class Finding:
-    """One thing that was seen."""
+    """One problem or remarkable fact."""
 
-    kind: str  # "<part>.<what>"
-    path: str  # the file or folder, from the store's root
+    kind: str  # "<part>.<problem>"
+    path: str  # the file or folder, relative to the store's root
     text: str  # one sentence
-    place: int | None = None  # log offset for the log, queue offset for a queue, position in the file for the rest
-    extent: int | None = None  # bytes, entries for a queue
-    damage: bool = True  # False: worth knowing, nothing is wrong
-    recovery: bool = False  # no damage: a broker that does not stop in good order leaves it, the next start mends it
+    place: int | None = None  # log offset for the log, queue offset for a queue, file position otherwise
+    extent: int | None = None  # bytes; entries for a queue
+    damage: bool = True  # False: informational
+    recovery: bool = False  # not damage: left by an unclean shutdown, repaired by the next start
 
     def to_json(self) -> dict[str, Any]:
-        """The members, those without a value left out."""
+        """Return the members that have a value."""
         return {name: value for name, value in attrs.asdict(self).items() if value is not None}
 
     def for_recovery(self) -> Finding:
-        """The same as something that the next start mends."""
+        """Return a copy marked as repaired by the next start."""
         return attrs.evolve(self, damage=False, recovery=True)

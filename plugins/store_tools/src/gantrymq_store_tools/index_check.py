@@ -1,20 +1,20 @@
-"""Index files: each by itself, and all of them against the keys of the log.
+"""Checks of index files: each one on its own, and all of them against the keys of the log.
 
-By itself a file has to be what adding its entries one after the other makes of it:
+A file on its own must be what adding its entries in order produces:
 
-    index.header    counts or offsets in the header that its entries do not bear out
-    index.chain     an entry whose predecessor, or a slot whose newest entry, is not the one that belongs there
-    index.order     an entry for a place of the log before that of the entry before it
+    index.header    counts or offsets in the header that do not match its entries
+    index.chain     an entry with a wrong predecessor, or a slot with a wrong newest entry
+    index.order     an entry whose log offset is less than that of the entry before it
 
-Against the log, of which parts come in order:
+Against the log, whose parts arrive in order:
 
-    index.missing   keys of records that no entry names
-    index.wrong     an entry whose hash is none of its record's keys, or whose seconds do not fit
-    index.no_record an entry for a place where no sound record is
+    index.missing   keys of records that have no entry
+    index.wrong     an entry whose hash matches no key of its record, or whose seconds are wrong
+    index.no_record an entry for a log offset without a sound record
 
-Several entries for one key of one record are allowed: Java's dispatch repeats some after a crash. A tag's entry may be
-there or not. After a crash every file is made anew that the checkpoint does not vouch for. What is wrong in such a
-file, entries for places that the checkpoint does not vouch for (`vouched`), and keys of newer records are left to the
+Several entries for one key of one record are allowed: Java's dispatch repeats some after a crash. Entries for tags are
+optional. After a crash, every file that the checkpoint does not cover is rebuilt. Problems in such a file, entries for
+log offsets that the checkpoint does not cover (`vouched`), and missing keys of newer records are therefore left to the
 next start.
 """
 
@@ -50,14 +50,14 @@ class _Entry(NamedTuple):
     log_offset: int
     key_hash: int
     seconds: int
-    begin: int  # ms, the time its seconds count from; -1 where the file does not say
+    begin: int  # ms, the time its seconds count from; -1 if the file does not say
     number: int
     file: StoreFile
-    vouched: bool  # by the checkpoint, for its file
+    vouched: bool  # whether the checkpoint covers its file
 
 
 class IndexCheck:
-    """Check the index of one store. `check_part` each part of the log, then `finish`."""
+    """Checks the index of one store. Call `check_part` for each part of the log, then `finish`."""
 
     def __init__(
         self,
@@ -67,14 +67,15 @@ class IndexCheck:
         vouched_until_ms: int = NO_LIMIT,
         vouched_to: int = NO_LIMIT,
     ) -> None:
-        """Reads nothing yet.
+        """Nothing is read yet.
 
         Args:
             layout: the store's files.
-            index_layout: slots and entries of a file, None where no file tells.
-            open_files: reads them.
-            vouched_until_ms: after a crash, what the checkpoint says of the index; files that end later are made anew.
-            vouched_to: see `vouched.vouched_to`.
+            index_layout: slots and entries of a file, None if unknown.
+            open_files: reads the files.
+            vouched_until_ms: after a crash, the checkpoint's index time; files that end later are rebuilt by the next
+                start.
+            vouched_to: see `checkpointed.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -87,10 +88,10 @@ class IndexCheck:
         self._next = next(self._stream, None)
         self._begins_at = self._next.log_offset if self._next is not None else -1
         self._missing_before = 0  # keys of records older than the index
-        self._missing: tuple[int, int, int, bool] | None = None  # first and last log offset, keys, vouched for
+        self._missing: tuple[int, int, int, bool] | None = None  # first and last log offset, keys, whether vouched for
 
     def check_part(self, part: RangePart) -> None:
-        """Compare the keys of *part*."""
+        """Compare the keys of *part* with the index."""
         if self._index_layout is None or not self._layout.index:
             return
         columns = part.index
@@ -104,13 +105,13 @@ class IndexCheck:
             self._record(log_offset, wanted, {hashes[n] for n in range(first, at) if tags[n]}, timestamps[first])
 
     def finish(self) -> list[Finding]:
-        """Whatever is left has no record; returns all findings."""
+        """Report the remaining entries, which have no record, and return all findings."""
         while self._next is not None:
             self._no_record(self._next)
             self._next = next(self._stream, None)
         self._flush_missing()
         if self._missing_before:
-            text = f"the index begins at log offset {self._begins_at}; {self._missing_before} keys before are not in it"
+            text = f"the index begins at log offset {self._begins_at}; it lacks {self._missing_before} keys before that"
             self.findings.append(Finding("index.missing", "index", text, self._layout.log.start))
         return self.findings
 
@@ -130,7 +131,7 @@ class IndexCheck:
             else:
                 self._wrong(entry, f"hash {entry.key_hash} belongs to no key of the record at {log_offset}")
             if entry.begin >= 0 and entry.seconds != (right := entry_seconds(timestamp, entry.begin)):
-                self._wrong(entry, f"{entry.seconds} seconds where {right} belong")
+                self._wrong(entry, f"{entry.seconds} seconds instead of {right}")
             self._next = next(self._stream, None)
         if lacking := len(wanted - found):
             vouched = timestamp < self._vouched_until_ms and log_offset < self._vouched_to
@@ -155,7 +156,7 @@ class IndexCheck:
 
     def _no_record(self, entry: _Entry) -> None:
         if entry.log_offset >= self._layout.log.start:
-            text = f"it names log offset {entry.log_offset}, where no sound record with a key is"
+            text = f"it names log offset {entry.log_offset}, where there is no sound record with a key"
             self._add("no_record", entry, text)
 
     def _wrong(self, entry: _Entry, text: str) -> None:
@@ -171,13 +172,13 @@ class IndexCheck:
     def _tell(self, finding: Finding, *, vouched: bool) -> None:
         self.findings.append(finding if vouched else finding.for_recovery())
 
-    # --- each file by itself ----------------------------------------------------------------------------------------
+    # --- each file on its own ---------------------------------------------------------------------------------------
 
     def _all_entries(self) -> Iterator[_Entry]:
-        """Entries in the order of files and numbers; each file is checked by itself on the way."""
+        """Yield entries in the order of files and numbers, and check each file on its own on the way."""
         if self._index_layout is None:
             if self._layout.index:
-                text = "no index file tells how many slots it has: they are empty, or their headers are damaged"
+                text = "the number of slots cannot be determined: index files are empty, or their headers are damaged"
                 empty = all(self._header(file).index_count <= 1 for file in self._layout.index)
                 finding = Finding("index.header", "index", text, damage=not empty)
                 self._tell(finding, vouched=empty or self._vouched_until_ms == NO_LIMIT)
@@ -200,7 +201,7 @@ class IndexCheck:
 
         count = header.index_count
         if count > layout.entries:
-            tell("header", f"index count {count} where at most {layout.entries} fit", 36)
+            tell("header", f"index count {count}, but at most {layout.entries} fit", 36)
             count = layout.entries
         newest = array("i", bytes(layout.slots * SLOT_BYTES))
         before, used = -1, 0
@@ -220,7 +221,7 @@ class IndexCheck:
                 expected = newest[slot]
                 used += not expected
                 if previous != expected:
-                    text = f"entry {number} follows entry {previous} in its chain where {expected} belongs"
+                    text = f"entry {number} follows entry {previous} in its chain instead of {expected}"
                     tell("chain", text, layout.entry_at(number) + 16)
                 newest[slot] = number
                 before = last_offset = log_offset
@@ -236,7 +237,7 @@ class IndexCheck:
                 ("number of used slots", header.used_slots, used, 32),
             ):
                 if said != right:
-                    tell("header", f"the {what} is {said}, its entries say {right}", place)
+                    tell("header", f"the {what} is {said}, according to its entries {right}", place)
 
     def _compare_slots(self, file: StoreFile, layout: IndexLayout, newest: array[int], tell: _Tell) -> None:
         at_once = READ_ENTRIES
@@ -249,4 +250,4 @@ class IndexCheck:
             if held != expected:
                 for slot, (got, right) in enumerate(zip(held, expected, strict=True), first):
                     if got != right:
-                        tell("chain", f"slot {slot} names entry {got} where {right} belongs", layout.slot_at(slot))
+                        tell("chain", f"slot {slot} names entry {got} instead of {right}", layout.slot_at(slot))

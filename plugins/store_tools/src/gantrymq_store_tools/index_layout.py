@@ -1,8 +1,8 @@
-"""How many slots and entries index files have: nothing in them says so, but their content leaves one answer.
+"""Detection of the numbers of slots and entries of index files, which the files do not state.
 
-A file of T bytes has S slots and E entries with T = 40 + 4 S + 20 E, which many pairs satisfy. The newest entry tells
-the right one: it holds the header's end offset, and the slot of its hash holds its number. RocketMQ's own proportion,
-four entries to a slot, is tried first, then every place where the end offset stands.
+A file of T bytes has S slots and E entries with T = 40 + 4 S + 20 E, which many pairs satisfy. The newest entry
+identifies the right pair: it holds the header's end offset, and the slot of its hash holds its number. RocketMQ's own
+proportion, four entries to a slot, is tried first, then every position where the end offset occurs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK_BYTES = 1024 * 1024
 
 
 def find_index_layout(files: Sequence[StoreFile], open_files: OpenFiles) -> IndexLayout | None:
-    """The layout of *files*, which have one size; None when no file confirms one. Raises OSError."""
+    """Return the layout of *files*, which have one size; None if no file confirms one. Raises OSError."""
     for file in reversed(files):
         for layout in _candidates(file, open_files):
             if _confirmed(file, layout, open_files):
@@ -28,7 +28,7 @@ def find_index_layout(files: Sequence[StoreFile], open_files: OpenFiles) -> Inde
 
 
 def usual_layout(file_bytes: int) -> IndexLayout | None:
-    """The layout of RocketMQ's proportion that has so many bytes."""
+    """Return the layout with RocketMQ's proportion that has *file_bytes* bytes, None if there is none."""
     rest = file_bytes - HEADER_BYTES
     slots = rest // 84
     return IndexLayout(slots, slots * 4) if slots > 0 and rest == slots * 84 else None

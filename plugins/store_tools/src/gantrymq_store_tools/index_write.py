@@ -1,6 +1,6 @@
-"""Index files from rebuilt parts. A file is named for the store time of its first message, in the zone that is given.
+"""Writes index files from rebuilt parts. A file is named for the store time of its first message, in a given time zone.
 
-RocketMQ names a file for the moment of its making; no two have one name, and names are in the order of the files.
+RocketMQ names a file for its creation time; no two files have the same name, and names are in the order of the files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ SLOTS_AT_ONCE = 256 * 1024
 
 
 def file_named_ms(first_ms: int, before_ms: int) -> int:
-    """The time a file is named for: store time of its first message, behind what the file before is named for."""
+    """Return the time a file is named for: the store time of its first message, but later than the name of the previous
+    file.
+    """
     return max(first_ms, before_ms + 1)
 
 
 class IndexWriter:
-    """Writes the index of one store into a folder. `add` each part in the log's order, then `finish`."""
+    """Writes the index of one store into a folder. Call `add` for each part in log order, then `finish`."""
 
     def __init__(
         self,
@@ -42,13 +44,13 @@ class IndexWriter:
         """Write nothing yet.
 
         Args:
-            target: the index folder; it is made with the first file.
+            target: the index folder; created with the first file.
             layout: of every file.
             utc_offset_ms: how far local time is ahead of UTC at a wall time.
-            follows: header of the file before the first one, where another writer writes that: end time and end
-                offset count.
+            follows: header of the file before the first one, if another writer writes it; its end time and end offset
+                are used.
             named_ms: the time that file is named for.
-            pure: True does without NumPy where it is installed; the files are the same.
+            pure: True does not use NumPy even if it is installed; the files are the same.
         """
         self.entries = 0
         self.names: list[str] = []
@@ -75,7 +77,7 @@ class IndexWriter:
             self.entries += put.taken
 
     def finish(self) -> int:
-        """Complete the last file; returns how many there are. Raises OSError."""
+        """Complete the last file and return the number of files. Raises OSError."""
         self._close()
         if self.names:
             self._files.sync_dir(self._target)

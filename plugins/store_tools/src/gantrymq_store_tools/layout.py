@@ -1,16 +1,15 @@
-"""What a store's folder holds, found from the files alone, so that a copy from another machine can be examined.
+"""The contents of a store's folder, determined from the files alone, so that a copy on another machine can be checked.
 
-Settings are not asked: a broker's files of one kind all have one size, so the size that most of them have (for the log,
-the distance of their names where there are several) is the configured one, and a file of another size is a finding.
+The broker's settings are not used. All files of one kind have one size, so the most frequent size (for the log, also
+the distance between file names) is taken as the configured one, and a file of another size is a finding.
 
-    commitlog/<20 digits>                          one size, one behind the other
+    commitlog/<20 digits>                          one size, contiguous
     consumequeue/<topic>/<queue id>/<20 digits>    one size over all queues
-    consumequeue_ext/..., batchconsumequeue/...    the same, sizes of their own
-    index/<17 digits>                              the size tells slots and entries, see `gantrymq_store_files.index`
+    consumequeue_ext/..., batchconsumequeue/...    the same, each with its own size
+    index/<17 digits>                              the size determines slots and entries, see `index_layout`
     checkpoint, abort, config/*                    as they are
 
-Nothing here is opened for writing. A RocksDB folder where queues belong, a DLedger log and a folder without a commit
-log are refused.
+Nothing is opened for writing. RocksDB queues, a DLedger log and a folder without a commit log are rejected.
 
 Source: apache/rocketmq store/.../MappedFileQueue.java (load), ConsumeQueueStore.java (load), index/IndexService.java
 (load), RocksDBMessageStore.java.
@@ -45,31 +44,31 @@ class StoreFile:
     """One file."""
 
     path: Path
-    start: int  # what its name says, bytes from the start of the whole; 0 where names are times
-    size: int  # bytes it has, not what it should have
+    start: int  # bytes from the start of the series, as in the file's name; 0 for names that are times
+    size: int  # actual size in bytes, which may differ from the configured one
 
 
 @attrs.frozen
 class Series:
-    """Files of one kind in one folder, by name; each should have *file_bytes*."""
+    """Files of one kind in one folder, sorted by name; the expected size of each is *file_bytes*."""
 
     files: tuple[StoreFile, ...] = ()
     file_bytes: int = 0
 
     @property
     def start(self) -> int:
-        """Where the first file begins, 0 without files."""
+        """Start of the first file, 0 without files."""
         return self.files[0].start if self.files else 0
 
     @property
     def end(self) -> int:
-        """Where the last file ends, 0 without files."""
+        """End of the last file, 0 without files."""
         return self.files[-1].start + self.file_bytes if self.files else 0
 
 
 @attrs.frozen
 class Layout:
-    """A store's folder."""
+    """The files of a store's folder."""
 
     root: Path
     log: Series
@@ -78,12 +77,12 @@ class Layout:
     batch: dict[Queue, Series]
     index: tuple[StoreFile, ...]
     checkpoint: StoreFile | None
-    configs: tuple[StoreFile, ...]  # config/*, backups left out
-    abort: bool  # the last stop was no clean one, or a broker is running
+    configs: tuple[StoreFile, ...]  # config/* without backups
+    abort: bool  # the last shutdown was not clean, or a broker is running
     findings: tuple[Finding, ...]
 
     def name(self, path: Path) -> str:
-        """*path* as findings show it."""
+        """Return *path* as findings show it: relative to the root if it is below it."""
         try:
             return path.relative_to(self.root).as_posix()
         except ValueError:
@@ -91,19 +90,19 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """Length of everything that a full examination reads."""
+        """Total size of the files that a full check reads."""
         series = (self.log, *self.queues.values(), *self.ext.values(), *self.batch.values())
         return sum(file.size for each in series for file in each.files) + sum(file.size for file in self.index)
 
 
 def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> Layout:
-    """Look through the folder *root*.
+    """Scan the folder *root*.
 
     Args:
-        log_folders: where the commit log lies when it is not ``<root>/commitlog``; several are read as one.
+        log_folders: the folders of the commit log if it is not ``<root>/commitlog``; several are read as one.
 
     Raises:
-        StoreLayoutError: no store, or one of a kind that is not read here; says which and what can be done.
+        StoreLayoutError: *root* is not a store, or a kind of store that cannot be read; says which and what to do.
     """
     _refuse_non_store(files, root, log_folders)
     findings: list[Finding] = []
@@ -139,29 +138,27 @@ def find_layout(files: Files, root: Path, log_folders: Sequence[Path] = ()) -> L
 def _refuse_non_store(files: Files, root: Path, log_folders: Sequence[Path]) -> None:
     stat = files.stat(root)
     if stat is None or not stat.is_dir:
-        raise StoreLayoutError(f"{root} is no folder; give the store's folder, the broker's storePathRootDir")
+        raise StoreLayoutError(f"{root} is not a folder; give the store's folder, the broker's storePathRootDir")
     for name in (QUEUES, BATCH_QUEUES):
         if _is_rocksdb(files.list(root / name)):
             raise StoreLayoutError(
                 f"{root / name} is a RocksDB folder (storeType=defaultRocksDB); only stores whose queues are files can "
-                "be read. To read its messages nevertheless, copy commitlog/ into an empty folder and give that one"
+                "be read. To read its messages anyway, copy commitlog/ into an empty folder and give that folder"
             )
     for folder in log_folders or (root / COMMIT_LOG,):
         names = files.list(folder)
         if not names:
             dledger = next((name for name in files.list(root) if name.startswith("dledger-")), None)
             if dledger is not None:
-                raise StoreLayoutError(
-                    f"{root / dledger} is a DLedger log, whose entries have a form of their own; it cannot be read"
-                )
+                raise StoreLayoutError(f"{root / dledger} is a DLedger log, whose entry format is not supported")
             inside = files.list(root / "store" / COMMIT_LOG)
             hint = f"; did you mean {root / 'store'}?" if inside else ""
-            raise StoreLayoutError(f"{folder} is missing or empty, so {root} is no store that can be read{hint}")
+            raise StoreLayoutError(f"{folder} is missing or empty, so {root} is not a store that can be read{hint}")
         if _is_rocksdb(names):
-            raise StoreLayoutError(f"{folder} is a RocksDB folder, no commit log of RocketMQ's file store")
+            raise StoreLayoutError(f"{folder} is a RocksDB folder, not a commit log of RocketMQ's file store")
         if all(file_start(name) is None for name in names):
             raise StoreLayoutError(
-                f"{folder} holds {names[0]!r} and no file whose name is a place in the log (20 digits): this is no "
+                f"{folder} holds {names[0]!r} and no file named for a log offset (20 digits): it is not a "
                 "commit log of RocketMQ's file store"
             )
 
@@ -180,17 +177,19 @@ def _log(files: Files, folders: Sequence[Path], findings: list[Finding], shown: 
                 continue
             start = file_start(name)
             if start is None:
-                text = f"{shown(folder / name)} does not belong into a commit log folder; a Java broker does not start"
+                text = (
+                    f"{shown(folder / name)} does not belong in a commit log folder; Java brokers do not start with it"
+                )
                 findings.append(Finding("layout.stray", shown(folder / name), text))
             else:
                 found.append(StoreFile(folder / name, start, stat.size))
     found.sort(key=lambda file: file.start)
     if found and found[-1].size == 0 and len(found) > 1:
-        text = "the last file of the log is empty, as an interrupted allocation leaves it; brokers remove it"
+        text = "the last file of the log is empty after an interrupted allocation; brokers remove it"
         findings.append(Finding("layout.empty", shown(found[-1].path), text, damage=False))
         found.pop()
     size = _usual_size(found, pairwise_steps=True)
-    if len(found) == 1 and size and found[0].start % size:  # it was cut: the whole size divides its place in the log
+    if len(found) == 1 and size and found[0].start % size:  # truncated: the full size divides its start
         size = next(found[0].start // n for n in range(found[0].start // size, 0, -1) if found[0].start % n == 0)
     _check_sizes(found, size, "layout.log_size", "mappedFileSizeCommitLog", findings, shown)
     return Series(tuple(found), size)
@@ -201,7 +200,7 @@ def _queues(files: Files, folder: Path, findings: list[Finding], shown: _PathTex
     for topic in files.list(folder):
         for name in files.list(folder / topic):
             if not (name.isascii() and name.isdecimal()):
-                text = f"{shown(folder / topic / name)} is no queue's folder: its name is not a number"
+                text = f"{shown(folder / topic / name)} is not a queue folder: its name is not a number"
                 findings.append(Finding("layout.stray", shown(folder / topic / name), text))
                 continue
             for file in files.list(folder / topic / name):
@@ -210,8 +209,8 @@ def _queues(files: Files, folder: Path, findings: list[Finding], shown: _PathTex
                 if stat is None or stat.is_dir:
                     continue
                 if start is None:
-                    findings.append(Finding("layout.stray", shown(path), f"{shown(path)} is no file of a queue"))
-                elif stat.size or start == 0:  # an empty one behind others is an interrupted allocation
+                    findings.append(Finding("layout.stray", shown(path), f"{shown(path)} is not a queue file"))
+                elif stat.size or start == 0:  # an empty file after others is an interrupted allocation
                     found.setdefault(Queue(topic, int(name)), []).append(StoreFile(path, start, stat.size))
     size = _usual_size([file for each in found.values() for file in each])
     for each in found.values():
@@ -228,7 +227,7 @@ def _index(files: Files, folder: Path, findings: list[Finding], shown: _PathText
         if is_index_file_name(name):
             found.append(StoreFile(folder / name, 0, stat.size))
         else:
-            text = f"{shown(folder / name)} is no index file: their names are times of 17 digits"
+            text = f"{shown(folder / name)} is not an index file: their names are times of 17 digits"
             findings.append(Finding("layout.stray", shown(folder / name), text))
     size = _usual_size(found)
     _check_sizes(found, size, "layout.index_size", "the size of the other files", findings, shown)
@@ -236,7 +235,7 @@ def _index(files: Files, folder: Path, findings: list[Finding], shown: _PathText
 
 
 def _usual_size(found: Sequence[StoreFile], *, pairwise_steps: bool = False) -> int:
-    """The size most files have; of several that are as frequent, the one that names confirm, else the largest."""
+    """Return the most frequent size; among equally frequent ones, the one that file names confirm, else the largest."""
     if not found:
         return 0
     votes = Counter(file.size for file in found if file.size)
@@ -251,8 +250,8 @@ def _check_sizes(
 ) -> None:
     for file in found:
         if file.size != size:
-            text = f"{shown(file.path)} has {file.size} bytes where {size} ({key}) belong; brokers do not start on it"
+            text = f"{shown(file.path)} has {file.size} bytes instead of {size} ({key}); brokers do not start with it"
             findings.append(Finding(kind, shown(file.path), text, min(file.size, size), abs(size - file.size)))
         elif size and file.start % size:
-            text = f"{shown(file.path)}: files of {size} bytes start at multiples of that"
+            text = f"{shown(file.path)}: files of {size} bytes must start at multiples of their size"
             findings.append(Finding(kind, shown(file.path), text))

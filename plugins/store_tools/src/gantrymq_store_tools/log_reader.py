@@ -1,7 +1,7 @@
-"""Reading the log's files by place, without mappings: a disk that fails gives an error, not the end of the process.
+"""Reads the log's files by log offset, without mappings: a disk failure raises an error instead of ending the process.
 
-It is the `LogSource` of the store tools. What cannot be read counts as zeros, page by page, and is remembered; so is
-what a file that is too short lacks.
+It is the `LogSource` of the store tools. Bytes that cannot be read are returned as zeros and recorded, page by page;
+bytes missing from a file that is too short are returned as zeros.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ PAGE_BYTES = 4096
 
 
 class LogReader(FileRanges):
-    """Bytes of one log. One file is open at a time; call `close` at the end."""
+    """The bytes of one log. One file is open at a time; call `close` at the end."""
 
     def __init__(self, files: Files, log: Series) -> None:
-        """Opens nothing yet."""
+        """Nothing is opened yet."""
         super().__init__([file.start for file in log.files], log.file_bytes)
         self.log = log
-        self.unreadable: list[tuple[int, int, str]] = []  # log offset, bytes, why; each page once
+        self.unreadable: list[tuple[int, int, str]] = []  # log offset, bytes, reason; each page once
         self._files = files
         self._open: tuple[StoreFile, File] | None = None
         self._failed: set[int] = set()
 
     def file_at(self, log_offset: int) -> StoreFile | None:
-        """The file that holds *log_offset*, None where there is none."""
+        """Return the file that holds *log_offset*, None if there is none."""
         number = self.number_at(log_offset)
         return None if number is None else self.log.files[number]
 
     def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        """All of it: a file is not asked for its holes."""
+        """Return the whole range: files are not searched for holes."""
         return [(start, end)]
 
     def read(self, log_offset: int, length: int) -> bytes:
-        """Exactly *length* bytes from *log_offset*, which lie within one file as it should be."""
+        """Return exactly *length* bytes from *log_offset*, a range within one file of the expected size."""
         file = self.file_at(log_offset)
         assert file is not None
         opened, position = self._opened(file), log_offset - file.start
@@ -48,7 +48,7 @@ class LogReader(FileRanges):
         return data if len(data) == length else data.ljust(length, b"\0")
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file."""
         if self._open is not None:
             self._open[1].close()
             self._open = None

@@ -1,12 +1,12 @@
-"""Making a damaged log readable from end to end, in a copy, without moving a byte of what is sound.
+"""Makes a copy of a damaged log readable from end to end without moving any sound byte.
 
-    where the damage lies                          what the copy has in its place
-    behind the last record                         zeros: the log ends there
-    up to the end of a file that others follow     a blank: readers go on in the next file
+    position of the damage                         replacement in the copy
+    after the last record                          zeros: the log ends there
+    up to the end of a file that others follow     a blank: readers continue in the next file
     a whole file is missing                        a file that is one blank
-    between two sound places of a file             a filler of that length (`gantrymq_store_files.filler`)
+    between two sound positions of a file          a filler of that length (`gantrymq_store_files.filler`)
 
-The bytes that stood there are kept beside the log, below ``recovered``, under the log offset they had.
+The replaced bytes are kept below ``recovered`` in the copy, in files named for their log offset.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally), DefaultMessageStore.java
 (CommitLogDispatcherBuildConsumeQueue, CommitLogDispatcherBuildIndex).
@@ -47,17 +47,17 @@ def repair_log(
     target: Path,
     aside: Path,
 ) -> list[str]:
-    """Write over every damage in the copied log.
+    """Overwrite every damaged range in the copied log.
 
     Args:
         reader: of the original.
-        damages: of the whole log, in its order.
-        records_end: log offset behind the last sound record.
+        damages: of the whole log, in log order.
+        records_end: log offset of the end of the last sound record.
         target: the folder of the copied log.
-        aside: the folder that gets the bytes that stood there.
+        aside: the folder that receives the replaced bytes.
 
     Returns:
-        A sentence for each damage, what was done.
+        A sentence for each damaged range, what was done.
     """
     size = reader.log.file_bytes
     copies = TargetFiles(files, size)
@@ -70,11 +70,11 @@ def repair_log(
         if damage.kind == "missing":
             for at in range(start, end, size):
                 copies.write(target, at, encode_blank(size))
-            done.append(f"log offset {start}: {damage.size // size} missing files became blanks")
+            done.append(f"log offset {start}: {damage.size // size} missing files were replaced by blanks")
             continue
         if start >= records_end:
             _fill(copies, target, start, end)
-            done.append(f"log offset {start}: the log ends here now{note}")
+            done.append(f"log offset {start}: the log now ends here{note}")
             continue
         file_end = start - start % size + size
         last = end >= file_end or not _sound_after(reader, end, file_end)
@@ -94,7 +94,7 @@ def repair_log(
 
 
 def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
-    """One damage for each file it reaches into; missing files stay one."""
+    """Split a damage by file; missing files stay one damage."""
     if damage.kind == "missing":
         yield damage
         return
@@ -103,7 +103,7 @@ def _by_file(damage: LogDamage, file_bytes: int) -> Iterator[LogDamage]:
 
 
 def _sound_after(reader: LogReader, place: int, file_end: int) -> bool:
-    """Whether the walk went on inside the file: damage ends at a sound place, or where only zeros follow."""
+    """Return whether the walk continued inside the file: damage ends at a sound position, or before zeros."""
     if file_end - place < BLANK_BYTES:
         return False
     file = reader.file_at(place)
@@ -117,7 +117,7 @@ def _fill(copies: TargetFiles, target: Path, start: int, end: int) -> None:
 
 
 def _keep(files: Files, reader: LogReader, start: int, end: int, aside: Path) -> bool:
-    """Write bytes ``[start, end)`` of the original to *aside* unless they are zeros or not there."""
+    """Write bytes ``[start, end)`` of the original to *aside* unless they are zeros or missing."""
     copy = None
     try:
         for at in range(start, end, CHUNK_BYTES):

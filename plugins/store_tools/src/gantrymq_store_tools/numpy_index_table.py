@@ -1,8 +1,7 @@
-"""An index file while it is filled, with NumPy, for whole files: what `index_table.IndexTable` of store_files
-does.
+"""An index file during filling, with NumPy, for whole files; equivalent to `index_table.IndexTable` of store_files.
 
-Entries of one slot follow each other in a stable sort by slot, so each one's predecessor is the entry before it there,
-or what the slot held.
+Entries of one slot are adjacent in a stable sort by slot, so the predecessor of each is the entry before it there, or
+the previous content of the slot.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ AT_ONCE = 256 * 1024  # keys
 
 
 class Added(NamedTuple):
-    """Entries that were added."""
+    """The result of adding keys."""
 
-    first: int  # number of the first one
-    entries: bytes  # as the file holds them
-    taken: int  # how many keys of those asked for
+    first: int  # number of the first entry
+    entries: bytes  # in file format
+    taken: int  # number of keys that were added
 
 
 class NumpyIndexTable:
-    """Header and slots of one file."""
+    """Header and slots of one index file."""
 
     def __init__(self, layout: IndexLayout, header: IndexHeader) -> None:
-        """A new file that starts with *header*. Imports NumPy."""
+        """Start a new file with *header*. Imports NumPy."""
         self._np: Any = import_module("numpy")
         self.layout = layout
         self.header = header
@@ -39,7 +38,7 @@ class NumpyIndexTable:
 
     @property
     def full(self) -> bool:
-        """Whether no entry fits any more."""
+        """Whether the file is full."""
         return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: array[int], log_offsets: array[int], timestamps: array[int], start: int = 0) -> Added:
@@ -69,7 +68,7 @@ class NumpyIndexTable:
             entries["seconds"] = np.clip((stored - begin) // 1000, 0, MAX_SECONDS)
         else:
             entries["seconds"] = 0
-        if first <= 1:  # this entry's seconds count from the file before
+        if first <= 1:  # this entry's seconds count from the previous file's begin time
             entries["seconds"][0] = entry_seconds(int(stored[0]), before.begin_timestamp)
         self.header = IndexHeader(
             begin,
@@ -82,6 +81,6 @@ class NumpyIndexTable:
         return Added(first, entries.tobytes(), taken)
 
     def slot_bytes(self, first: int, count: int) -> bytes:
-        """Slots from *first* on as the file holds them; fewer at the end."""
+        """Return *count* slots from *first* on in file format; fewer at the end."""
         found: bytes = self._slots[first : first + count].astype(">i4").tobytes()
         return found

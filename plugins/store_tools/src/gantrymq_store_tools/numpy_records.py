@@ -1,12 +1,13 @@
-"""`rebuild_range` for records as most are, many at a time, with NumPy where it is installed.
+"""A vectorized `rebuild_range` for ordinary records, used if NumPy is installed.
 
-A stretch of records is taken when each of them is of version 1 between IPv4 hosts, neither prepared nor rolled back
-nor an inner batch, in an ordinary topic, its property text ASCII and without anything unusual. All checks of the
-record-by-record way are made: lengths, magic, log offset, CRC of the body, topic, property text. The first record that
-is different ends the stretch and is left to that way, which also finds out what is wrong with it.
+A run of records is taken if each of them has version 1, IPv4 hosts, an ordinary topic and regular ASCII property text,
+and is neither prepared, rolled back nor an inner batch. The checks are those of the record-by-record path: lengths,
+magic, log offset, CRC of the body, topic, property text. The first record that differs ends the run and is left to that
+path, which also determines what is wrong with it.
 
-The only loops over records are the chain of their sizes, the CRCs, and the slices of property text. Everything else are
-columns: headers are gathered into a structured array, property text into one buffer whose separators are found at once.
+The only loops over records are the chain of their sizes, the CRCs, and the slices of property text. Everything else
+works on columns: headers are gathered into a structured array, property text into one buffer whose separators are found
+at once.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from gantrymq_store_tools.record_entries import EntryRules
 
 __all__ = ["NumpyRecords", "uses_numpy"]
 
-MIN_RECORDS = 32  # fewer are not worth the overhead
-MAX_VALUE_BYTES = 255  # of a key or tag; longer ones go the other way
+MIN_RECORDS = 32  # for fewer, the overhead exceeds the gain
+MAX_VALUE_BYTES = 255  # of a key or tag; longer ones take the record-by-record path
 _START = struct.Struct(">iI")
 _HEAD_BYTES = HEAD_V4.size
 _HEAD = [(name, "V8" if letters == "8s" else f">{letters}") for name, letters in HEAD_FIELDS]
@@ -38,12 +39,12 @@ _STORED_AS_IS = (BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH) | (TRANSACTION_MASK
 
 
 def uses_numpy() -> bool:
-    """Whether ranges are rebuilt and index files filled with NumPy: where it is installed."""
+    """Return whether NumPy is installed, and so used to rebuild ranges and fill index files."""
     return find_spec("numpy") is not None
 
 
 class NumpyRecords:
-    """Takes stretches of plain records into one part."""
+    """Adds runs of plain records to a part."""
 
     def __init__(self, rules: EntryRules, *, check_crc: bool, queues: bool, index: bool) -> None:
         """Imports NumPy."""
@@ -52,7 +53,7 @@ class NumpyRecords:
         self._check_crc = check_crc
         self._queues = queues
         self._index = index
-        self.last_timestamp = 0  # ms, store time of the last record that was taken
+        self.last_timestamp = 0  # ms, store time of the last record added
         self._head = self._np.dtype(_HEAD)
         self._entry = self._np.dtype(_ENTRY)
         self._odd_topics = {topic.encode() for topic in (SCHEDULE_TOPIC, *rules.batch_topics, *rules.dropped)}
@@ -61,13 +62,13 @@ class NumpyRecords:
         """Add the plain records at the start of *view* to *part*.
 
         Args:
-            part: gets entries, keys and counts.
-            view: bytes of one log file; a record that is not whole in it ends the stretch.
-            base: log offset of its first byte.
-            end: records from this log offset on are not taken.
+            part: receives entries, keys and counts.
+            view: bytes of one log file; an incomplete record ends the run.
+            base: log offset of the first byte of *view*.
+            end: records at or after this log offset are not added.
 
         Returns:
-            Bytes that were taken.
+            The number of bytes processed.
         """
         starts = _chain(view, min(end - base, len(view)))
         if len(starts) < MIN_RECORDS:
@@ -159,7 +160,7 @@ class NumpyRecords:
 
 
 class _Topics:
-    """Topics of records, as numbers into a list of names."""
+    """Topics of records, as indexes into a list of names."""
 
     def __init__(self, np: Any, data: Any, places: Any, lengths: Any) -> None:
         count = len(places)
@@ -175,7 +176,7 @@ class _Topics:
         self._np = np
 
     def usable(self, odd: set[bytes]) -> int:
-        """How many records come before the first whose topic needs the other way."""
+        """Return the number of records before the first whose topic needs the record-by-record path."""
         bad = []
         for number, raw in enumerate(self._raw):
             try:
@@ -190,7 +191,7 @@ class _Topics:
 
 
 class _Texts:
-    """The property texts of records, one behind the other, and where their pairs are."""
+    """The concatenated property texts of records, and the positions of their pairs."""
 
     def __init__(self, np: Any, view: memoryview, places: Any, lengths: Any) -> None:
         self._np = np
@@ -199,7 +200,7 @@ class _Texts:
             view[first:end] for first, end in zip(places.tolist(), last.tolist(), strict=True)
         ]
         data = np.frombuffer(view, dtype=np.uint8)
-        unclosed = (lengths > 0) & (data[last - 1] != 2)  # older clients leave the last separator off
+        unclosed = (lengths > 0) & (data[last - 1] != 2)  # older clients omit the last separator
         for number in np.flatnonzero(unclosed).tolist():
             pieces[number] = bytes(pieces[number]) + b"\x02"
         lengths = lengths + unclosed
@@ -208,7 +209,7 @@ class _Texts:
         self._record = self._start = self._equals = self._end = np.zeros(0, dtype=np.int64)
 
     def well_formed(self, rules: EntryRules) -> int:
-        """Find the pairs; returns how many records come before the first that needs the other way."""
+        """Find the pairs and return the number of records before the first that needs the record-by-record path."""
         np, text, ends = self._np, self._text, self._ends
         good = np.ones(len(ends), dtype=bool)
         odd = np.flatnonzero((text > 127) | (text == 0))
@@ -222,7 +223,7 @@ class _Texts:
         fine = (equals_of > start) & (end_of > equals_of + 1) & (end_of - equals_of <= MAX_VALUE_BYTES)
         if pairs:
             following = np.append(equals[1 : pairs + 1], len(text) + 1)[:pairs]
-            fine &= following > end_of  # one that comes earlier is a second separator in this pair
+            fine &= following > end_of  # an earlier one is a second separator in this pair
         sound = _first_false(np, fine)
         if sound < max(len(equals), len(end)):  # a pair without a name or value, or with two separators
             place = int(start[sound]) if sound < pairs else (int(end_of[-1]) + 1 if pairs else 0)
@@ -232,7 +233,7 @@ class _Texts:
         return min(count, self._unusual(rules, count))
 
     def _unusual(self, rules: EntryRules, count: int) -> int:
-        """The first record with a check sum of its own, light queues, or a name of interest twice."""
+        """Return the first record with its own checksum, light queues, or a repeated UNIQ_KEY, KEYS or TAGS."""
         np = self._np
         self.unique, self.key_list, self.tag = (self._named(name) for name in (b"UNIQ_KEY", b"KEYS", b"TAGS"))
         first = count
@@ -249,14 +250,14 @@ class _Texts:
         return first
 
     def _named(self, name: bytes) -> Any:
-        """Numbers of the pairs with this name."""
+        """Return the indexes of the pairs with this name."""
         np = self._np
         chosen = np.flatnonzero(self._equals - self._start == len(name))
         texts = _gather(np, self._text, self._start[chosen], len(name))
         return chosen[texts == np.void(name)]
 
     def codes(self, count: int) -> Any:
-        """Tags codes, 0 without a tag."""
+        """Return tags codes, 0 without a tag."""
         np = self._np
         found = np.zeros(len(self._ends), dtype=np.int64)
         chosen = self.tag[self._record[self.tag] < count]
@@ -266,7 +267,7 @@ class _Texts:
         return found[:count]
 
     def keys(self, count: int, *, tags: bool) -> tuple[Any, Any, Any, Any]:
-        """Record, place, length, and whether it is a tag's, of each key in the order of the index."""
+        """Return record, position, length and whether it is a tag, for each key in index order."""
         np = self._np
         records, places, lengths, ranks = [], [], [], []
         unique = self.unique[self._record[self.unique] < count]
@@ -311,7 +312,7 @@ class _Texts:
         )
 
     def hashes(self, places: Any, lengths: Any, seed: Any) -> Any:
-        """Java's hash of each ASCII text, going on from *seed*, as uint32."""
+        """Return Java's hash of each ASCII text, continued from *seed*, as uint32."""
         np = self._np
         found = seed.astype(np.uint32)
         for length in np.unique(lengths).tolist():
@@ -328,7 +329,7 @@ class _Texts:
 
 
 def _chain(view: memoryview, end: int) -> list[int]:
-    """Starts of the records that lie back to back from 0 on, as far as sizes and magics of version 1 lead."""
+    """Return the starts of consecutive records from position 0, as far as sizes and magics of version 1 are valid."""
     starts: list[int] = []
     unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
     while at < end and at + 8 <= left:
@@ -341,12 +342,12 @@ def _chain(view: memoryview, end: int) -> list[int]:
 
 
 def _gather(np: Any, data: Any, places: Any, length: int) -> Any:
-    """*length* bytes from each of *places*, as items of that many bytes."""
+    """Return *length* bytes from each of *places*, as items of that many bytes."""
     windows = np.ndarray(shape=(max(len(data) - length + 1, 0),), dtype=f"V{length}", buffer=data, strides=(1,))
     return windows[places]
 
 
 def _first_false(np: Any, flags: Any) -> int:
-    """How many flags are true before the first that is not."""
+    """Return the number of leading true flags."""
     bad = np.flatnonzero(~flags)
     return int(bad[0]) if len(bad) else len(flags)

@@ -1,7 +1,7 @@
-"""Checking a store while a broker has it open: what its checkpoint vouches for, nothing else.
+"""Check of a store while a broker has it open, limited to data covered by its checkpoint.
 
-Files come and go meanwhile, and what is read may be half written. What is really damaged stays damaged: a finding
-counts that two looks have in common.
+Files appear and disappear meanwhile, and data may be half written when it is read. Real damage persists, so a finding
+counts only if two checks agree on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gantrymq_store_tools.findings import Finding, ProgressListener, no_progress
 
 __all__ = ["check_open_store"]
 
-MAX_ATTEMPTS = 3  # at most, where files that were to be read are gone
+MAX_ATTEMPTS = 3  # if files are deleted before they are read
 
 
 def check_open_store(
@@ -29,14 +29,14 @@ def check_open_store(
     check_crc: bool = True,
     progress: ProgressListener = no_progress,
 ) -> CheckReport:
-    """As `check_store`, up to `CheckReport.vouched_to`; a second look follows where the first finds damage.
+    """Like `check_store`, up to `CheckReport.vouched_to`; if damage is found, the store is checked a second time.
 
     Raises:
-        StoreError: again and again files were gone before they were read.
+        StoreError: files were deleted before they were read, in every attempt.
         as `check_store`: otherwise.
     """
 
-    def look() -> CheckReport:
+    def check() -> CheckReport:
         for _ in range(MAX_ATTEMPTS):
             try:
                 return check_store(
@@ -51,16 +51,16 @@ def check_open_store(
             except FileNotFoundError as error:
                 gone = error.filename
         raise StoreError(
-            f"{gone} was deleted while {root} was read; a broker has it open, so try again, or stop it first"
+            f"{gone} was deleted while {root} was read; a broker has it open, so try again, or stop the broker first"
         )
 
-    report = look()
+    report = check()
     if report.damaged:
-        before = {_what(finding) for finding in report.findings}
-        report = look()
-        report.findings = [each for each in report.findings if not each.damage or _what(each) in before]
+        before = {_identity(finding) for finding in report.findings}
+        report = check()
+        report.findings = [each for each in report.findings if not each.damage or _identity(each) in before]
     return report
 
 
-def _what(finding: Finding) -> tuple[str, str, int | None]:
+def _identity(finding: Finding) -> tuple[str, str, int | None]:
     return finding.kind, finding.path, finding.place

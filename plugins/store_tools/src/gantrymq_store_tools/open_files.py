@@ -1,4 +1,4 @@
-"""Files open for reading, a bounded number of them; least recently used goes."""
+"""A bounded cache of files open for reading; the least recently used file is closed first."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ MAX_OPEN = 64
 
 
 class OpenFiles:
-    """Bytes of files and of series of files. Call `close` at the end."""
+    """Reads files and series of files. Call `close` at the end."""
 
     def __init__(self, files: Files) -> None:
-        """Opens nothing yet."""
+        """Nothing is opened yet."""
         self._files = files
         self._open: OrderedDict[Path, File] = OrderedDict()
 
     def read(self, path: Path, position: int, length: int) -> bytes:
-        """Up to *length* bytes of one file; shorter at its end. Raises OSError."""
+        """Return up to *length* bytes of one file; fewer at its end. Raises OSError."""
         file = self._open.get(path)
         if file is None:
             if len(self._open) >= MAX_OPEN:
@@ -33,7 +33,7 @@ class OpenFiles:
         return file.pread(length, position)
 
     def read_series(self, series: Series, position: int, length: int) -> bytes:
-        """Exactly *length* bytes from *position* of the whole; zeros where no file is. Raises OSError."""
+        """Return exactly *length* bytes from *position* of the series; zeros for missing files. Raises OSError."""
         parts = []
         size, at, end = series.file_bytes, position, position + length
         for file in series.files:
@@ -51,7 +51,7 @@ class OpenFiles:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Close everything."""
+        """Close all files."""
         for file in self._open.values():
             file.close()
         self._open.clear()

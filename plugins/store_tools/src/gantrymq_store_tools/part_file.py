@@ -1,10 +1,10 @@
-"""Parts of the log in files, for rebuilds whose ranges are worked on by several processes or machines.
+"""Files with parts of the log, for rebuilds whose ranges are processed by several processes or machines.
 
     | mark 8 | length of the head u32, big-endian | head, JSON | queue entries | batch entries | keys |
 
-A part is read back whole, without its entries, or with the entries of some queues and a slice of its keys: whoever
-writes a few queues, or one index file, reads no more than that. Keys are three columns, one behind the other: hashes
-int32, log offsets int64, store times int64, in this machine's order of bytes; the head says which that is.
+A part can be read without its entries, or with the entries of some queues and a slice of its keys, so a process that
+writes a few queues or one index file reads no more than it needs. Keys are three consecutive columns: hashes int32, log
+offsets int64, store times int64, in the machine's byte order, which the head states.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _PLAIN = (
 
 @attrs.define
 class PartHead:
-    """What a part's file says before its entries."""
+    """The head of a part file."""
 
     path: Path
     part: RangePart  # without entries and keys
-    keys: int  # how many
-    entry_bytes: dict[Queue, int]  # of each queue that has entries here, plain and batch
-    unreadable: list[tuple[int, int, str]]  # log offset, bytes, why
+    keys: int  # number of keys
+    entry_bytes: dict[Queue, int]  # bytes of entries by queue, ordinary and batch
+    unreadable: list[tuple[int, int, str]]  # log offset, bytes, reason
     _queues: list[list[Any]]
     _batches: list[list[Any]]
     _body_at: int
@@ -57,7 +57,7 @@ class PartHead:
 
 
 def write_part(files: Files, path: Path, part: RangePart, unreadable: list[tuple[int, int, str]]) -> None:
-    """Write *part* into the file *path*, which is there whole or not at all. Raises OSError."""
+    """Write *part* to the file *path* atomically. Raises OSError."""
     pieces: list[bytes | bytearray] = []
     at = 0
     tables: dict[str, list[list[Any]]] = {"queues": [], "batches": []}
@@ -84,17 +84,17 @@ def write_part(files: Files, path: Path, part: RangePart, unreadable: list[tuple
 
 
 def read_head(files: Files, path: Path) -> PartHead:
-    """The head of a part's file.
+    """Read the head of a part file.
 
     Raises:
-        FormatError: it is no such file, or one of a machine with another order of bytes.
+        FormatError: it is not a part file, or it was written on a machine with another byte order.
         OSError: it cannot be read.
     """
     file = files.open(path, read_only=True)
     try:
         start = file.pread(len(MARK) + _LENGTH.size, 0)
         if len(start) < len(MARK) + _LENGTH.size or not start.startswith(MARK):
-            raise FormatError(f"{path} holds no part of a log; expected {MARK!r} at its start")
+            raise FormatError(f"{path} is not a part file; expected {MARK!r} at its start")
         (length,) = _LENGTH.unpack_from(start, len(MARK))
         head = json.loads(file.pread(length, len(start)))
     finally:
@@ -118,7 +118,7 @@ def read_head(files: Files, path: Path) -> PartHead:
 def read_part(
     files: Files, head: PartHead, queues: Collection[Queue] = (), keys: tuple[int, int] = (0, 0)
 ) -> RangePart:
-    """The part of *head* with the entries of *queues*, and its keys of the numbers ``[keys[0], keys[1])``.
+    """Read the part of *head* with the entries of *queues* and the keys numbered ``[keys[0], keys[1])``.
 
     Raises:
         FormatError: the file is shorter than its head says.
@@ -157,5 +157,5 @@ def _column(file: File, letter: str, at: int, first: int, end: int) -> array[int
 def _exactly(file: File, at: int, length: int) -> bytes:
     data = file.pread(length, at)
     if len(data) != length:
-        raise FormatError(f"{file.path} ends at {at + len(data)}, and its head tells of {length} bytes from {at} on")
+        raise FormatError(f"{file.path} ends at {at + len(data)}, but its head announces {length} bytes from {at} on")
     return data

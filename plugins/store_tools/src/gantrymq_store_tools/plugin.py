@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the command ``store``."""
+"""The plugin's entry point: registers the command ``store``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Offer ``gantrymq store``, which is imported when it is used."""
+    """Register ``gantrymq store``, which is imported on first use."""
     registry.add_imported(
         "store",
         "gantrymq_store_tools.commands.store:store",

@@ -1,23 +1,23 @@
-"""Consume queues against the log: every record has its entry, every entry its record.
+"""Comparison of consume queues with the log: every record has its entry, every entry its record.
 
-Parts of the log come in its order (`rebuild.RangePart`). A run of entries is compared with the queue's bytes at its
-place in one go; only where they differ is each entry looked at:
+Parts of the log arrive in order (`range_part.RangePart`). A run of entries is compared with the queue's bytes at once;
+only if they differ, each entry is compared:
 
-    queue.missing     the log has the record, the queue has nothing, or a pre-blank entry, at its offset
-    queue.wrong       an entry that names another place or size
-    queue.code        place and size are right, the tags code is not
-    queue.offset      a record whose queue offset breaks the row that the records around it make (`queue_order`)
-    queue.unusable    records whose topic or queue id can name no folder
-    queue.double      two records of the log have one queue offset
-    queue.no_record   an entry for a place where no sound record stands: it is damaged, or the log ends before
-    queue.lost        an entry that repeats its neighbour, or a blank one between others: a lost record's; no damage
-    queue.stray       bytes behind the queue's end
+    queue.missing     the log has the record; the queue has nothing, or a pre-blank entry, at its offset
+    queue.wrong       an entry that names another log offset or size
+    queue.code        log offset and size are right, the tags code is not
+    queue.offset      a record whose queue offset does not fit the records around it (`queue_order`)
+    queue.unusable    records whose topic or queue id cannot be a folder name
+    queue.double      two records of the log have the same queue offset
+    queue.no_record   an entry for a log offset without a sound record: damaged, or after the end of the log
+    queue.lost        an entry that repeats its neighbour, or a blank one between others, for a lost record; not damage
+    queue.stray       bytes after the queue's end
 
-Of a store that was not closed in good order, what is wrong with entries for places behind the checkpoint is left to the
-next start (`vouched`).
+If the store was not shut down cleanly, wrong entries for log offsets after the checkpoint are left to the next start
+(`vouched`).
 
-Entries below the first record's may be pre-blank or name records that have left the log. A tags code that is an address
-is looked up in the ext files (ext.wrong: no whole unit, or another code or time).
+Entries before the first record's may be pre-blank or name records that have been deleted from the log. A tags code that
+is an address is looked up in the ext files (ext.wrong: not a complete unit, or another code or time).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ZEROS = bytes(READ_ENTRIES * ENTRY_BYTES)
 
 
 class QueueCheck:
-    """Compare the ordinary queues of one store. `check_part` each part, then `finish`."""
+    """Compares the ordinary queues of one store with the log. Call `check_part` for each part, then `finish`."""
 
     def __init__(
         self,
@@ -52,13 +52,13 @@ class QueueCheck:
         known_topics: frozenset[str] | None = None,
         vouched_to: int = NO_LIMIT,
     ) -> None:
-        """Reads nothing yet.
+        """Nothing is read yet.
 
         Args:
             layout: the store's files.
-            open_files: reads them.
-            known_topics: those of topics.json; another one without a queue is a deleted topic. None: nobody knows.
-            vouched_to: see `vouched.vouched_to`.
+            open_files: reads the files.
+            known_topics: the topics of topics.json; any other topic without a queue was deleted. None if unknown.
+            vouched_to: see `checkpointed.vouched_to`.
         """
         self.findings: list[Finding] = []
         self.entries = 0
@@ -68,12 +68,12 @@ class QueueCheck:
         self._layout = layout
         self._open = open_files
         self._orders: dict[Queue, QueueOrder] = {}
-        self._repeats: set[tuple[int, int]] = set()  # what entries for lost records may repeat
-        # kind, path and damage of the newest finding, and the place behind it
+        self._repeats: set[tuple[int, int]] = set()  # entries that entries for lost records may repeat
+        # kind, path and damage of the newest finding, and the queue offset after it
         self._last: tuple[str, str, bool, int] | None = None
 
     def check_part(self, part: RangePart) -> None:
-        """Compare the entries of *part*."""
+        """Compare the entries of *part* with the files."""
         for queue, runs in part.queues.items():
             series = self._layout.queues.get(queue, _EMPTY)
             if series is _EMPTY and self._known is not None and queue.topic not in self._known:
@@ -93,14 +93,14 @@ class QueueCheck:
                     before, last = settled.run.end, _last(settled.run)
 
     def finish(self) -> list[Finding]:
-        """Look at what lies before and behind the entries that were compared; returns all findings."""
+        """Check the entries before and after the compared ones, and return all findings."""
         for queue, order in self._orders.items():
             before, last = order.end, order.last
             for settled in order.finish():
                 self._settled(queue, self._layout.queues.get(queue, _EMPTY), settled, before, last)
         for queue, series in sorted(self._layout.queues.items()):
             if any(file.size != series.file_bytes for file in series.files) and series.file_bytes % ENTRY_BYTES:
-                continue  # a finding of the layout; entries cannot be told
+                continue  # reported by the layout; entry positions are unknown
             state = self._orders.get(queue)
             self._repeats = set() if state is None else {state.last}
             first = series.start // ENTRY_BYTES
@@ -118,11 +118,13 @@ class QueueCheck:
         return self.findings
 
     def _settled(self, queue: Queue, series: Series, settled: SettledRun, end: int, last: tuple[int, int]) -> None:
-        """Compare a run; *end* is where the one before it ended, -1 for the first, *last* its last record."""
+        """Compare a run; *end* and *last* are end and last record of the run before it, *end* is -1 for the first."""
         run = settled.run
         if settled.stated != run.start:
             place, _, _ = ENTRY.unpack_from(run.entries)
-            self._add("offset", queue, run.start, f"the record at log offset {place} says that it has {settled.stated}")
+            self._add(
+                "offset", queue, run.start, f"the record at log offset {place} states queue offset {settled.stated}"
+            )
         if 0 <= end < run.start:
             self._repeats = {last, ENTRY.unpack_from(run.entries)[:2]}
             self._no_records(queue, series, end, run.start, gap=True)
@@ -131,9 +133,9 @@ class QueueCheck:
         self._compare(queue, series, run)
 
     def _again(self, queue: Queue, end: int, run: Run) -> None:
-        """Offsets are used a second time: from 0 on the topic was deleted and made anew, otherwise a fault.
+        """Report offsets that are used a second time: from 0 on the topic was deleted and recreated, otherwise a fault.
 
-        What was said of the first use does not count: the queue can only hold the second.
+        Findings about the first use are dropped: the queue can only hold the second.
         """
         path = _path(queue)
         self.findings = [each for each in self.findings if each.path != path or (each.place or 0) < run.start]
@@ -141,13 +143,13 @@ class QueueCheck:
         place, size, _ = ENTRY.unpack_from(run.entries)
         sentence = f"queue {queue.topic}/{queue.queue_id}: the record at log offset {place} ({size} bytes)"
         if run.start == 0:
-            text = f"{sentence} begins the queue anew; the topic was deleted and made again"
+            text = f"{sentence} starts the queue again; the topic was deleted and recreated"
             self.findings.append(Finding("queue.restarted", path, text, 0, damage=False))
         else:
-            text = f"{sentence} has queue offset {run.start}, which another record before {end} had"
+            text = f"{sentence} has queue offset {run.start}, which an earlier record before {end} already has"
             self.findings.append(Finding("queue.double", path, text, run.start, end - run.start))
 
-    # --- where a record is ------------------------------------------------------------------------------------------
+    # --- entries with a record --------------------------------------------------------------------------------------
 
     def _compare(self, queue: Queue, series: Series, run: Run) -> None:
         self.entries += run.end - run.start
@@ -176,13 +178,13 @@ class QueueCheck:
     def _check_unit(self, queue: Queue, queue_offset: int, address: int, code: int, place: int) -> None:
         series = self._layout.ext.get(queue, _EMPTY)
         position = ext_position(address)
-        problem = "there is no such file"
+        problem = "the file does not exist"
         unit: ExtUnit | None = None
         if series.start <= position < series.end:
             left = series.file_bytes - position % series.file_bytes
             try:
                 unit = read_ext_unit(self._open.read_series(series, position, min(left, MAX_UNIT_BYTES)), 0)
-                problem = "no unit stands there" if unit is None else f"its tags code is {unit.tags_code}, not {code}"
+                problem = "no unit starts there" if unit is None else f"its tags code is {unit.tags_code}, not {code}"
             except (FormatError, OSError) as error:
                 problem = str(error)
         if unit is None or unit.tags_code != code:
@@ -190,13 +192,15 @@ class QueueCheck:
                 "wrong", queue, queue_offset, f"ext unit at position {position}: {problem}", part="ext", names=place
             )
 
-    # --- where none is ----------------------------------------------------------------------------------------------
+    # --- entries without a record -----------------------------------------------------------------------------------
 
     def _no_records(self, queue: Queue, series: Series, start: int, end: int, *, gap: bool) -> None:
-        """Entries ``[start, end)`` have no record in the log; behind a queue's last one only zeros belong."""
+        """Check entries ``[start, end)``, which have no record in the log; after a queue's last record only zeros are
+        expected.
+        """
         log_start = self._layout.log.start
         empty_at = -1
-        if gap and end > (there := max(start, series.end // ENTRY_BYTES)):  # no file reaches so far
+        if gap and end > (there := max(start, series.end // ENTRY_BYTES)):  # the files end earlier
             self._gap(queue, there, end - there, log_start)
             end = there
         for first in range(max(start, series.start // ENTRY_BYTES), end, READ_ENTRIES):
@@ -214,11 +218,11 @@ class QueueCheck:
                     if gap:
                         self._gap(queue, offset, 1, log_start)
                     elif any(data[at : at + ENTRY_BYTES]):
-                        self._add("stray", queue, offset, "bytes behind the queue's end that are no entry")
+                        self._add("stray", queue, offset, "bytes after the queue's end that are not an entry")
                     elif empty_at < 0:
                         empty_at = offset
                 elif empty_at >= 0:
-                    text = f"an entry stands behind the queue's end at {empty_at}, where nothing belongs"
+                    text = f"an entry follows the queue's end at {empty_at}"
                     self._add("stray", queue, offset, text, names=place)
                 elif is_pre_blank(place, size):
                     state = self._orders.get(queue)
@@ -227,13 +231,15 @@ class QueueCheck:
                 elif (place, size) in self._repeats:
                     self._add("lost", queue, offset, "the entry repeats another: its message is lost", damage=False)
                 elif place >= log_start:
-                    text = f"the entry names {size} bytes at log offset {place}, where no sound record of the queue is"
+                    text = f"the entry names {size} bytes at log offset {place}, where the queue has no sound record"
                     self._add("no_record", queue, offset, text, names=place)
 
     def _gap(self, queue: Queue, queue_offset: int, count: int, log_start: int) -> None:
         state = self._orders.get(queue)
         if state is None or queue_offset >= state.first or log_start == 0:
-            self._add("missing", queue, queue_offset, "no entry, and the log has no record for it", count=count)
+            self._add(
+                "missing", queue, queue_offset, "there is no entry, and the log has no record for it", count=count
+            )
 
     def _read(self, queue: Queue, series: Series, position: int, length: int) -> bytes:
         try:
@@ -254,7 +260,7 @@ class QueueCheck:
         count: int = 1,
         names: int = -1,
     ) -> None:
-        """Add a finding of *count* entries, or make the newest one reach so far; *names*: the log offset they name."""
+        """Add a finding of *count* entries, or extend the newest one; *names*: the log offset the entries name."""
         path = _path(queue)
         name = f"{part}.{kind}"
         recovery = names >= self._vouched_to
@@ -269,7 +275,7 @@ class QueueCheck:
 
 
 def _last(run: Run) -> tuple[int, int]:
-    """Log offset and size of a run's last record."""
+    """Return log offset and size of a run's last record."""
     place, size, _ = ENTRY.unpack_from(run.entries, len(run.entries) - ENTRY_BYTES)
     return place, size
 

@@ -1,14 +1,14 @@
-"""Queue offsets as records state them, and as they can be: nothing in a record protects that field.
+"""Corrects the queue offsets that records state, a field that no checksum protects.
 
-The records of one queue have consecutive queue offsets, unless damage between two of them has cost some (each takes 91
-bytes of the log at least), or the topic was deleted and made again, which begins at 0. One record by itself that breaks
-the row is kept back until the next one shows who is right: a row that goes on as if the record had its turn puts it
-there.
+The records of one queue have consecutive queue offsets, unless damage destroyed some between two of them (each takes at
+least 91 bytes of the log), or the topic was deleted and recreated, which starts again at 0. A single record that breaks
+the sequence is held until the next record decides: if that one continues as if the held record were in sequence, it is
+moved into the sequence.
 
     0 1 2 | 900 | 4 5 6      900 is moved to 3
-    0 1 2 | 900 901 902      the row goes on at 900; offsets between have no record
-    0 1 2 | 5 | 9 10         so it stays, if the log has room for what is missing
-    0 1 2 | 0 1 2            the topic was made again
+    0 1 2 | 900 901 902      the sequence continues at 900; offsets between have no record
+    0 1 2 | 5 | 9 10         unchanged, if the log has room for the missing records
+    0 1 2 | 0 1 2            the topic was recreated
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ MAX_NAME_BYTES = 255  # of a folder
 
 
 class SettledRun(NamedTuple):
-    """A run in its place."""
+    """A run with its final queue offset."""
 
-    run: Run  # with the queue offset that belongs to it
-    stated: int  # what its first record says; differs from the run's start when that was moved
+    run: Run  # with the corrected queue offset
+    stated: int  # queue offset stated by the first record; differs from the run's start if the run was moved
 
 
 class QueueOrder:
-    """The row of one queue. `feed` it runs in the log's order, then `finish`."""
+    """The sequence of one queue. Call `feed` with runs in log order, then `finish`."""
 
     __slots__ = ("_waiting", "end", "first", "last")
 
     def __init__(self) -> None:
         self.first = -1  # queue offset of the first entry, -1 before there is one
-        self.end = -1  # behind the last one
+        self.end = -1  # queue offset after the last entry
         self.last = (0, 0)  # log offset and size of the last record
         self._waiting: Run | None = None
 
     def feed(self, run: Run) -> list[SettledRun]:
-        """Take *run*; returns what is settled by it, in the order of the log."""
+        """Take *run*; return the runs that are settled by it, in log order."""
         settled = []
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -59,7 +59,7 @@ class QueueOrder:
         return settled
 
     def finish(self) -> list[SettledRun]:
-        """Settle what still waits for a next one."""
+        """Settle the run that still waits for a next one."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return []
@@ -69,7 +69,7 @@ class QueueOrder:
         return [self._place(waiting, start if start == 0 or self._room(waiting) else self.end)]
 
     def _settle(self, waiting: Run, following: int) -> int:
-        """Where *waiting* belongs when the next record states *following*."""
+        """Return the position of *waiting* if the next record states *following*."""
         start = waiting.start
         if not 0 <= start <= MAX_OFFSET:
             return max(self.end if self.end >= 0 else following - 1, 0)
@@ -84,7 +84,7 @@ class QueueOrder:
         return start if self._room(waiting) else self.end
 
     def _room(self, run: Run) -> bool:
-        """Whether the records that would be missing had room in the log."""
+        """Return whether the missing records had room in the log."""
         place: int = ENTRY.unpack_from(run.entries)[0]
         return 0 <= run.start - self.end <= (place - sum(self.last)) // MIN_RECORD_BYTES
 
@@ -98,7 +98,7 @@ class QueueOrder:
 
 
 def name_problem(queue: Queue) -> str | None:
-    """Why no folder can have this queue's name, or None."""
+    """Return why the queue's name cannot be a folder, or None."""
     topic = queue.topic
     if not can_be_folder(topic) or queue.queue_id < 0:
         return f"{topic!r}, queue {queue.queue_id}, cannot name a folder"

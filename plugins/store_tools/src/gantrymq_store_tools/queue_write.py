@@ -1,15 +1,15 @@
-"""Queue files from rebuilt parts, as a broker would have written them.
+"""Writes queue files from rebuilt parts as a broker would have written them.
 
-The first record's queue offset is the queue's start: what lies before it in its file becomes pre-blank, as RocketMQ
-makes it. Where the log shows that a topic was deleted and made anew, the queue holds the new one. A single record whose
-queue offset breaks the row is put where the row has room for it (`queue_order`).
+The first record's queue offset is the start of the queue: entries before it in its file become pre-blank, as in
+RocketMQ. If the log shows that a topic was deleted and recreated, the queue holds the new one. A single record whose
+queue offset breaks the sequence is moved to the free position in the sequence (`queue_order`).
 
-Offsets whose records are lost stay taken, so that all others keep theirs. Their entry repeats the one behind it, or
-at the queue's end the one before: as recovery leaves them, because a Java broker that meets a blank entry passes over
+Offsets of lost records stay occupied, so that all others keep theirs. The entry of a lost record repeats the entry
+after it, or at the queue's end the entry before it, as recovery does: a Java broker that meets a blank entry skips
 sound ones, and delivers a repeated one twice.
 
-A queue that no record of the log belongs to keeps its entries for records that have left the log: its next offset
-depends on them. An entry whose tags code is the address of a sound ext unit keeps it.
+A queue without any record in the log keeps its entries for records that have been deleted from the log, because its
+next offset depends on them. An entry whose tags code is the address of a sound ext unit keeps it.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java (putMessagePositionInfo, fillPreBlank).
 """
@@ -35,11 +35,11 @@ from gantrymq_store_tools.target_files import TargetFiles
 __all__ = ["QueueWriter"]
 
 MAX_LOST = 16_000_000  # entries between two others
-DEFAULT_ENTRIES = 300_000  # of a file, where the store has none to go by
+DEFAULT_ENTRIES = 300_000  # of a file, if the store has no queue file
 
 
 class QueueWriter:
-    """Writes the queues of one store into a folder. `add` each part in the log's order, then `finish`."""
+    """Writes the queues of one store into a folder. Call `add` for each part in log order, then `finish`."""
 
     def __init__(
         self,
@@ -52,15 +52,15 @@ class QueueWriter:
         """Write nothing yet.
 
         Args:
-            target: gets ``consumequeue`` and ``batchconsumequeue``.
-            layout: the store it is made for.
-            queues: the only ones to write, where others write the rest; all when None. Parts may leave out entries of
-                other queues, and no part may be left out.
+            target: receives ``consumequeue`` and ``batchconsumequeue``.
+            layout: the store for which the queues are written.
+            queues: the only queues to write, if other writers write the rest; None for all. Parts may omit entries of
+                other queues, but no part may be omitted.
         """
         self.entries = 0
         self.batch_entries = 0
         self.lost = 0  # queue offsets without a record
-        self.kept_queues = 0  # that no record belongs to
+        self.kept_queues = 0  # queues without any record
         self._layout = layout
         self._target = target
         self._open = open_files
@@ -69,12 +69,12 @@ class QueueWriter:
         self._queues = TargetFiles(files, file_bytes)
         batch_bytes = next((each.file_bytes for each in layout.batch.values()), DEFAULT_ENTRIES * BATCH_ENTRY_BYTES)
         self._batches = TargetFiles(files, batch_bytes)
-        self.moved: list[tuple[Queue, int, int, int]] = []  # queue, log offset, stated and right queue offset
-        self.refused: dict[Queue, str] = {}  # queues that cannot have a folder, and why
+        self.moved: list[tuple[Queue, int, int, int]] = []  # queue, log offset, stated and corrected queue offset
+        self.refused: dict[Queue, str] = {}  # queues whose name cannot be a folder, and why
         self._orders: dict[Queue, QueueOrder] = {}
-        self._records_end = 0  # log offset behind the last record
-        self._ends: dict[Queue, int] = {}  # queue offset behind the last entry
-        self._batch_ends: dict[Queue, int] = {}  # position behind the last entry
+        self._records_end = 0  # log offset of the end of the last record
+        self._ends: dict[Queue, int] = {}  # queue offset after the last entry
+        self._batch_ends: dict[Queue, int] = {}  # position after the last entry
 
     def add(self, part: RangePart) -> None:
         """Write the entries of *part*. Raises OSError."""
@@ -98,7 +98,7 @@ class QueueWriter:
             self.batch_entries += len(runs)
 
     def finish(self) -> int:
-        """Keep what the log says nothing of, and make everything durable; returns how many files there are."""
+        """Keep entries that the log does not determine, make everything durable, and return the number of files."""
         for queue, order in self._orders.items():
             for settled in order.finish():
                 self._settled(queue, settled)
@@ -141,7 +141,7 @@ class QueueWriter:
                 self._queues.write(folder, position - before * ENTRY_BYTES, PRE_BLANK * before)
         elif run.start > end:
             self.lost += run.start - end
-            first = max(end, run.start - MAX_LOST)  # offsets that far away no damage explains
+            first = max(end, run.start - MAX_LOST)  # damage cannot explain a larger gap
             self._queues.write(folder, first * ENTRY_BYTES, bytes(entries[:ENTRY_BYTES]) * (run.start - first))
         elif run.end < end:
             last = min(end, run.end + MAX_LOST)
@@ -151,7 +151,7 @@ class QueueWriter:
         self.entries += run.end - run.start
 
     def _with_addresses(self, queue: Queue, run: Run) -> bytearray:
-        """The run's entries, those with a sound ext unit with its address."""
+        """Return the run's entries, with the addresses of sound ext units."""
         ext, before = self._layout.ext.get(queue), self._layout.queues.get(queue)
         if ext is None or before is None:
             return run.entries
@@ -172,7 +172,7 @@ class QueueWriter:
         return entries
 
     def _keep_taken(self, queue: Queue) -> None:
-        """Offsets behind the last record whose entries name lost records of the log stay taken."""
+        """Keep offsets after the last record occupied if their entries name lost records of the log."""
         series, end = self._layout.queues[queue], self._ends[queue]
         last = self._open.read_series(series, (end - 1) * ENTRY_BYTES, ENTRY_BYTES)
         place, size = self._orders[queue].last

@@ -1,7 +1,7 @@
-"""What one range of the log says: the queue entries and index keys that its records make, as plain values.
+"""The queue entries and index keys derived from one range of the log, as plain values.
 
-Parts are pickled and sent between processes. What an index entry needs is kept as columns: hash, log offset and store
-time of each key, in the order of the index.
+Parts are pickled and sent between processes. Index keys are kept as columns: hash, log offset and store time of each
+key, in index order.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["IndexKeys", "RangePart", "Run"]
 
 @attrs.define
 class Run:
-    """Entries of one queue with consecutive queue offsets. A batch entry is a run of its own."""
+    """Entries of one queue with consecutive queue offsets. Each batch entry is a separate run."""
 
-    start: int  # queue offset of the first
-    entries: bytearray  # packed
-    end: int  # queue offset behind the last
+    start: int  # queue offset of the first entry
+    entries: bytearray  # in file format
+    end: int  # queue offset after the last entry
 
 
 @attrs.define
 class IndexKeys:
-    """Keys in the order of the index."""
+    """Keys in index order."""
 
     hashes: array[int] = attrs.field(factory=lambda: array("i"))
     log_offsets: array[int] = attrs.field(factory=lambda: array("q"))
@@ -36,7 +36,7 @@ class IndexKeys:
     tags: array[int] = attrs.field(factory=lambda: array("b"))  # 1: the key of a tag, which only some brokers write
 
     def extend(self, more: IndexKeys) -> None:
-        """Put *more* behind."""
+        """Append *more*."""
         self.hashes.extend(more.hashes)
         self.log_offsets.extend(more.log_offsets)
         self.timestamps.extend(more.timestamps)
@@ -45,16 +45,16 @@ class IndexKeys:
 
 @attrs.define
 class RangePart:
-    """What one range of the log says."""
+    """The content of one range of the log."""
 
-    start: int  # log offset of the first place that was looked at
-    end: int  # behind the last record, blank or damage; the next range begins here
-    zeros_from: int = -1  # only zeros from here on; -1 when the range ends in something else
+    start: int  # log offset where reading started
+    end: int  # log offset after the last record, blank or damage; the next range starts here
+    zeros_from: int = -1  # only zeros from here to the end; -1 if the range does not end in zeros
     records: int = 0
     record_bytes: int = 0
     first_timestamp: int = 0  # ms, the first record's store time; 0 without records
     last_timestamp: int = 0  # ms, the largest store time
-    records_end: int = -1  # log offset behind the last record, -1 without one
+    records_end: int = -1  # log offset of the end of the last record, -1 without one
     queues: dict[Queue, list[Run]] = attrs.field(factory=dict)
     batches: dict[Queue, list[Run]] = attrs.field(factory=dict)
     index: IndexKeys = attrs.field(factory=IndexKeys)

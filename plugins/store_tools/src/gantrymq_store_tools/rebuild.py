@@ -1,11 +1,11 @@
-"""Queue entries and index keys of a range of the log: what a broker would have written, made again from the records.
+"""Rebuilds the queue entries and index keys of a range of the log, as a broker would have written them.
 
     part = rebuild_range(reader, start, end, rules)       # any number of these, anywhere, in any order
-    whole = join(parts)                                   # checks that they fit together, in the order of the log
+    whole = join(parts)                                   # checks that they fit together, in log order
 
-`rebuild_range` reads nothing but the log and depends on nothing but its arguments; its result is made of plain values
-and can be pickled, so ranges may be worked on by other processes or machines. Ranges that begin where log files begin
-need no search; others begin at the first sound record behind their start (`log_walk.align`), and the range before ends
+`rebuild_range` reads nothing but the log and depends on nothing but its arguments; its result consists of plain values
+and can be pickled, so ranges can be processed by other processes or machines. Ranges that start where log files start
+need no search; others start at the first sound record after their start (`log_walk.align`), and the range before ends
 there.
 """
 
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 KEYS_AT_ONCE = 4096
-RETRY_AFTER_RECORDS = 64  # records after one that was unusual
+RETRY_AFTER_RECORDS = 64  # records to read one by one after an unusual one
 
 
 def rebuild_range(
@@ -49,22 +49,22 @@ def rebuild_range(
     index: bool = True,
     pure: bool = False,
 ) -> RangePart:
-    """Read ``[start, end)`` and make its entries.
+    """Read ``[start, end)`` and derive its entries and keys.
 
     Args:
-        start: where a record, a blank or nothing starts; inside a file, what `align` says.
+        start: the start of a record, a blank or zeros; inside a file, see `align`.
         end: records that start before it belong to the range.
-        check_crc: whether bodies are checked.
-        queues: False makes no queue entries.
-        index: False makes no index keys.
-        pure: True does without NumPy where it is installed; the result is the same.
+        check_crc: whether the CRCs of bodies are checked.
+        queues: False derives no queue entries.
+        index: False derives no index keys.
+        pure: True does not use NumPy even if it is installed; the result is the same.
     """
     start = align(reader, start)
     part = RangePart(start, start)
     walk = LogWalk(reader, start, end, check_crc=check_crc)
     many = None if pure or not uses_numpy() else NumpyRecords(rules, check_crc=check_crc, queues=queues, index=index)
     waiting = _Keys(part.index)
-    alone = 0  # records to take one by one before the next try
+    alone = 0  # records to read one by one before the next attempt
     for found in walk:
         if isinstance(found, LogDamage):
             part.damages.append(found)
@@ -86,7 +86,7 @@ def rebuild_range(
 
 
 class _Keys:
-    """Keys whose hashes are still to be made, many at a time."""
+    """Keys whose hashes are computed later, many at a time."""
 
     def __init__(self, columns: IndexKeys) -> None:
         self._columns = columns
@@ -106,14 +106,14 @@ class _Keys:
             self.flush()
 
     def flush(self) -> None:
-        """Make the hashes."""
+        """Compute the pending hashes."""
         if self._keys:
             self._columns.hashes.extend(index_hashes(self._topics, self._keys))
             self._topics, self._keys = [], []
 
 
 def count_record(part: RangePart, record: RecordView) -> None:
-    """Count *record*; a filler is none."""
+    """Add *record* to the counts of *part*; a filler does not count as a record."""
     part.records += not is_filler(record)
     part.record_bytes += record.total_size
     part.records_end = record.log_offset + record.total_size
@@ -135,7 +135,7 @@ def add_entries(part: RangePart, record: RecordView, rules: EntryRules) -> None:
 
 
 def record_keys(record: RecordView, rules: EntryRules) -> list[tuple[bytes, bool]]:
-    """Keys of *record* in the order of their entries, each with whether it is the tag's (``T#tag``, the last one)."""
+    """Return the keys of *record* in index order, each with whether it is the tag's (``T#tag``, the last one)."""
     found = [(key, False) for key in index_keys(bytes(record.properties_bytes), record.sys_flag)]
     if rules.tag_keys and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK:
         tag = record.properties.get(TAGS)
@@ -145,7 +145,7 @@ def record_keys(record: RecordView, rules: EntryRules) -> list[tuple[bytes, bool
 
 
 def split(reader: LogReader, parts: int) -> list[tuple[int, int]]:
-    """Cut the log into at most *parts* ranges that begin where files begin."""
+    """Cut the log into at most *parts* ranges that start at file starts."""
     files = reader.log.files
     parts = max(1, min(parts, len(files)))
     cuts = [files[number * len(files) // parts].start for number in range(parts)]
@@ -153,17 +153,17 @@ def split(reader: LogReader, parts: int) -> list[tuple[int, int]]:
 
 
 def join(parts: Iterable[RangePart]) -> Iterator[RangePart]:
-    """Put parts into the order of the log, and go on as `in_order` does."""
+    """Sort parts into log order, then check them as `in_order` does."""
     return in_order(sorted(parts, key=lambda part: (part.start, part.end)))
 
 
 def in_order(parts: Iterable[RangePart]) -> Iterator[RangePart]:
-    """Check that each part goes on where the one before ended; holds one part at a time.
+    """Check that each part starts where the one before ended; holds one part at a time.
 
-    Zeros at the end of a part that others follow are damage, which no range can see by itself; it is added here.
+    Zeros at the end of a part that others follow are damage, which a single range cannot detect; it is added here.
 
     Raises:
-        FormatError: two parts overlap, or something between them was not read; says which range is to be read again.
+        FormatError: two parts overlap, or a range between them was not read; says which range to read again.
     """
     before: RangePart | None = None
     zeros_from, zeros_end = -1, -1
@@ -174,7 +174,7 @@ def in_order(parts: Iterable[RangePart]) -> Iterator[RangePart]:
                 f"[{before.end}, {part.end}) again as one range"
             )
         if zeros_from >= 0 and (part.records or any(damage.kind != "remains" for damage in part.damages)):
-            text = f"zeros from log offset {zeros_from}, but the log goes on at {part.start}"
+            text = f"zeros from log offset {zeros_from}, but the log continues at {part.start}"
             part.damages.insert(0, LogDamage("zeros", zeros_from, zeros_end - zeros_from, text))
             zeros_from = -1
         if part.zeros_from >= 0 and zeros_from < 0:

@@ -1,4 +1,4 @@
-"""Rebuilding the queues or the index of a store from its log, into a folder beside it."""
+"""Rebuilds the queues or the index of a store from its log, into a sibling folder."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ __all__ = ["RebuildReport", "rebuild_index", "rebuild_queues", "sibling_folder"]
 
 @attrs.define
 class RebuildReport:
-    """What was made, and from what."""
+    """The result of a rebuild."""
 
     root: Path
     target: Path
     records: int = 0
     files: int = 0
     entries: int = 0
-    same_files: int = 0  # that the store has exactly so
+    same_files: int = 0  # files that are identical in the store
     lost: int = 0  # queue offsets whose record is not in the log
     findings: list[Finding] = attrs.field(factory=list)
 
     @property
     def damaged(self) -> bool:
-        """Whether the log has damage, so that what was made lacks something."""
+        """Whether the log is damaged, so that the result is incomplete."""
         return any(finding.damage for finding in self.findings)
 
     def to_json(self) -> dict[str, Any]:
-        """The report as a JSON document."""
+        """Return the report as a JSON document."""
         members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "findings"}
         return {
             **members,
@@ -58,7 +58,7 @@ class RebuildReport:
 
 
 def sibling_folder(root: Path, what: str) -> Path:
-    """Where something made from *root* goes unless a place is named: ``store`` -> ``store.rebuilt``."""
+    """Return the default target folder, next to *root*: ``store`` -> ``store.rebuilt``."""
     whole = root.absolute()
     return whole.with_name(f"{whole.name}.{what}")
 
@@ -75,9 +75,9 @@ def rebuild_queues(
     """Write ``consumequeue`` and ``batchconsumequeue`` of the store *root* into the folder *target*.
 
     Raises:
-        StoreLayoutError: *root* is no store that can be read.
-        StoreError: *target* has these folders already.
-        OSError: no room, or a disk failed.
+        StoreLayoutError: *root* is not a store that can be read.
+        StoreError: *target* already has these folders.
+        OSError: the disk is full or failed.
     """
     layout = find_layout(files, root, log_folders)
     for name in (QUEUES, BATCH_QUEUES):
@@ -109,7 +109,7 @@ def rebuild_queues(
     )
     report.findings = log_findings(layout, reader, damages)
     for queue, log_offset, stated, right in writer.moved:
-        text = f"the record at log offset {log_offset} says that it has queue offset {stated}; its entry is at {right}"
+        text = f"the record at log offset {log_offset} states queue offset {stated}; its entry is at {right}"
         report.findings.append(Finding("queue.offset", f"consumequeue/{queue.topic}/{queue.queue_id}", text, right))
     for problem in writer.refused.values():
         text = f"records say they are of {problem}; they have no entry"
@@ -132,13 +132,13 @@ def rebuild_index(
 
     Args:
         utc_offset_ms: how far local time is ahead of UTC at a wall time, for the files' names.
-        index_layout: slots and entries of a file; found from the files there are, else RocketMQ's default.
-        tag_keys: whether tags get entries, as 5.5.0 makes them; None for what the present index has.
+        index_layout: slots and entries of a file; by default detected from the existing files, else RocketMQ's default.
+        tag_keys: whether tags get entries, as in 5.5.0; None does as the existing index does.
 
     Raises:
-        StoreLayoutError: *root* is no store that can be read.
-        StoreError: *target* has an index already.
-        OSError: no room, or a disk failed.
+        StoreLayoutError: *root* is not a store that can be read.
+        StoreError: *target* already has an index.
+        OSError: the disk is full or failed.
     """
     layout = find_layout(files, root, log_folders)
     new_folder(files, target / INDEX)
@@ -171,7 +171,7 @@ def rebuild_index(
 
 
 def present_index_layout(layout: Layout, open_files: OpenFiles) -> IndexLayout:
-    """What the index files there are say, else RocketMQ's default."""
+    """Return the layout of the existing index files, else RocketMQ's default."""
     if layout.index:
         found = find_index_layout(layout.index, open_files) or usual_layout(layout.index[0].size)
         if found is not None:

@@ -1,10 +1,10 @@
-"""Which queue entries a record of the log makes, as dispatch writes them.
+"""The queue entries of a log record, as dispatch writes them.
 
     kind of record                               entries
     prepared or rolled back                      none
-    of a topic with queue.type=BatchCQ, or one   one batch entry for the whole record
-    that is an inner batch
-    any other                                    one in its own queue, and one in each light queue that lists it
+    of a topic with queue.type=BatchCQ, or an    one batch entry for the whole record
+    inner batch
+    any other                                    one in its own queue, and one in each light queue that it lists
                                                  (see `model.light_queues`)
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (CommitLogDispatcherBuildConsumeQueue),
@@ -36,7 +36,7 @@ RecordEntry = tuple[bool, Queue, int, bytes]
 
 @attrs.frozen
 class EntryRules:
-    """What entries depend on besides the record. Small, and made of plain values: it is sent to whoever rebuilds."""
+    """The inputs of entries besides the record. Small plain values, because they are sent to other processes."""
 
     delay_levels_ms: tuple[int, ...] = attrs.field(factory=lambda: parse_delay_levels(DEFAULT_DELAY_LEVELS))
     batch_topics: frozenset[str] = frozenset()  # queue.type=BatchCQ
@@ -44,11 +44,11 @@ class EntryRules:
     tag_keys: bool = False  # the index has an entry for each tag, as 5.5.0 writes it
     dropped: Mapping[str, int] = attrs.field(
         factory=dict
-    )  # log offset before which a topic's records are of a deleted one
+    )  # by topic: records before this log offset belong to a deleted topic
 
 
 def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
-    """The entries of *record*, its own queue's first."""
+    """Return the entries of *record*, that of its own queue first."""
     topic, properties = record.topic, record.properties
     if record.sys_flag & TRANSACTION_MASK not in (0, TRANSACTION_COMMIT) or (
         rules.dropped and record.log_offset < rules.dropped.get(topic, 0)

@@ -1,12 +1,12 @@
-"""A repaired copy of a store, beside it; the store itself is not touched.
+"""Makes a repaired copy of a store in a sibling folder; the store itself is not changed.
 
-1. The log is copied, damage written over as `log_repair` says. Log offsets stay what they were.
-2. Queues and index are made anew from the records; the checkpoint says that all of it is durable.
-3. Config files are copied. One that cannot be read is replaced by its backup; topics.json without one is made from the
-   queues. What was replaced is kept.
-4. Everything else is copied, `abort` and `lock` excepted: a broker starts on the copy as after a clean stop.
+1. The log is copied, and damage is overwritten as described in `log_repair`. Log offsets do not change.
+2. Queues and index are rebuilt from the records; the checkpoint states that all of it is durable.
+3. Config files are copied. One that cannot be read is replaced by its backup; topics.json without a backup is rebuilt
+from the queues. Replaced files are kept.
+4. Everything else is copied except `abort` and `lock`: a broker starts on the copy as after a clean stop.
 
-What is not sound goes below ``recovered/<time in ms>/`` of the copy, as a recovery of ours keeps it.
+Damaged bytes and files are kept below ``recovered/<time in ms>/`` of the copy, as the broker's recovery does.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ from gantrymq_store_tools.target_files import copy_file, new_folder
 
 __all__ = ["RepairReport", "repair_store"]
 
-QUEUE_OFFSET_AT = 20  # in a record, see `formats.record`
+QUEUE_OFFSET_AT = 20  # position in a record, see `formats.record`
 REWRITTEN = frozenset({QUEUES, BATCH_QUEUES, INDEX, "checkpoint", "config", "abort", "lock"})
 
 
 @attrs.define
 class RepairReport:
-    """What was wrong, what was done about it, and what is wrong with the copy."""
+    """Findings before the repair, what was done, and findings in the copy."""
 
     root: Path
-    target: Path | None  # None: nothing was wrong, no copy was made
+    target: Path | None  # None: nothing to repair, no copy was made
     before: CheckReport
     done: list[str] = attrs.field(factory=list)
     after: CheckReport | None = None
 
     @property
     def damaged(self) -> bool:
-        """Whether something is still wrong."""
+        """Whether the copy still has damage."""
         return self.after is not None and self.after.damaged
 
     def to_json(self) -> dict[str, Any]:
-        """The report as a JSON document."""
+        """Return the report as a JSON document."""
         return {
             "root": str(self.root),
             "target": None if self.target is None else str(self.target),
@@ -84,20 +84,20 @@ def repair_store(
     delay_levels: str = DEFAULT_DELAY_LEVELS,
     progress: ProgressListener = no_progress,
 ) -> RepairReport:
-    """Check *root*, make a repaired copy in the folder *target* when something is wrong, and check that.
+    """Check *root*; if there is anything to repair, make a repaired copy in the folder *target* and check the copy.
 
-    What the next start of a broker would mend is reason enough.
+    Findings that the next start of a broker would repair are also repaired.
 
     Raises:
-        StoreLayoutError: *root* is no store that can be read.
-        StoreError: *target* is there already, or lies inside the store.
-        OSError: no room, or a disk failed.
+        StoreLayoutError: *root* is not a store that can be read.
+        StoreError: *target* already exists, or is inside the store.
+        OSError: the disk is full or failed.
     """
     before = check_store(files, root, log_folders=log_folders, delay_levels=delay_levels, progress=progress)
     if not (before.damaged or before.for_recovery):
         return RepairReport(root, None, before)
     if target.absolute().is_relative_to(root.absolute()):
-        raise StoreError(f"{target} lies inside the store; the copy goes beside it")
+        raise StoreError(f"{target} is inside the store; name a folder outside it")
     new_folder(files, target)
     report = RepairReport(root, target, before)
     layout = find_layout(files, root, log_folders)
@@ -123,7 +123,7 @@ def _make_from_log(
     delay_levels: str,
     progress: ProgressListener,
 ) -> dict[str, int]:
-    """Mend the copied log, write queues, index and checkpoint; returns how many queues each topic needs."""
+    """Repair the copied log, write queues, index and checkpoint; return the number of queues that each topic needs."""
     reader, open_files = LogReader(files, layout.log), OpenFiles(files)
     damages: list[LogDamage] = []
     topics: dict[str, int] = {}
@@ -159,9 +159,9 @@ def _make_from_log(
         reader.close()
         open_files.close()
     count([*layout.queues, *layout.batch])
-    report.done.append(f"{records} records: {queue_files} queue files and {index_files} index files were made anew")
+    report.done.append(f"{records} records: {queue_files} queue files and {index_files} index files were rebuilt")
     if queues.lost:
-        report.done.append(f"{queues.lost} queue offsets stay taken: their messages are lost")
+        report.done.append(f"{queues.lost} queue offsets stay occupied: their messages are lost")
     present = read_checkpoint(files, layout)
     checkpoint = present._replace(
         log_timestamp=last_timestamp,
@@ -174,7 +174,7 @@ def _make_from_log(
 
 
 def _correct_offsets(files: Files, layout: Layout, queues: QueueWriter, target: Path) -> list[str]:
-    """Give records of the copied log the queue offset that their queue has room for."""
+    """Write the corrected queue offset into records of the copied log."""
     done = []
     for queue, log_offset, stated, right in queues.moved:
         start = log_offset - log_offset % layout.log.file_bytes
@@ -184,14 +184,14 @@ def _correct_offsets(files: Files, layout: Layout, queues: QueueWriter, target: 
             file.datasync()
         finally:
             file.close()
-        done.append(f"log offset {log_offset}: queue offset {stated} became {right}, its place in {queue.topic}")
+        done.append(f"log offset {log_offset}: queue offset {stated} was corrected to {right} in {queue.topic}")
     return done
 
 
 def _without_damaged_ext(layout: Layout, report: RepairReport) -> Layout:
-    """Leave out the ext files of queues where they, or addresses in the queue, are wrong; entries get plain tags codes.
+    """Drop the ext files of queues with wrong ext files or addresses; their entries get plain tags codes.
 
-    Nothing is lost by that: ext files only spare brokers the look at a message's properties.
+    No message is lost: ext files only spare brokers reading a message's properties.
     """
     paths = [
         finding.path.split("/") for finding in report.before.findings if finding.kind.startswith(("ext.", "layout."))
@@ -199,13 +199,13 @@ def _without_damaged_ext(layout: Layout, report: RepairReport) -> Layout:
     damaged = {Queue(path[1], int(path[2])) for path in paths if len(path) >= 3 and path[2].isdecimal()}
     for queue in sorted(damaged & layout.ext.keys()):
         report.done.append(
-            f"ext files of {queue.topic}/{queue.queue_id} were left out; its entries have plain tags codes"
+            f"ext files of {queue.topic}/{queue.queue_id} were dropped; its entries have plain tags codes"
         )
     return attrs.evolve(layout, ext={queue: each for queue, each in layout.ext.items() if queue not in damaged})
 
 
 def _copy_rest(files: Files, layout: Layout, target: Path) -> None:
-    """Copy what is neither made anew nor the log."""
+    """Copy everything except the log and rebuilt files."""
     log_folders = {file.path.parent for file in layout.log.files}
     ext_folders = {file.path.parent for series in layout.ext.values() for file in series.files}
     ext_root = layout.root / EXT_QUEUES
@@ -248,12 +248,12 @@ def _copy_configs(
         backup = backup_of(source / name)
         if files.stat(backup) is not None and json_problem(files, backup) is None:
             copy_file(files, backup, target / name)
-            done.append(f"config/{name} could not be read; its backup takes its place")
+            done.append(f"config/{name} could not be read; it is replaced by its backup")
         else:
-            done.append(f"config/{name} could not be read and has no sound backup; it is left out")
+            done.append(f"config/{name} could not be read and has no sound backup; it is not copied")
     if files.stat(target / TOPICS) is None and topics:
         made = TopicsFile({name: TopicConfig(name, count, count) for name, count in sorted(topics.items())})
         files.replace(target / TOPICS, pretty(made.to_json()).encode())
         done.append(
-            f"config/{TOPICS} was made from the queues: {len(topics)} topics, attributes and permissions unknown"
+            f"config/{TOPICS} was rebuilt from the queues: {len(topics)} topics, attributes and permissions are unknown"
         )

@@ -1,4 +1,4 @@
-"""What a store's own files say of how its queues and its index were made."""
+"""The rules by which a store's queues and index were built, determined from its files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAMPLE = 256
 
 
 def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEVELS) -> EntryRules:
-    """Rules for rebuilding, from topics.json, the queue folders and droppedTopics.json.
+    """Return the rules for rebuilding, from topics.json, the queue folders and droppedTopics.json.
 
     Raises:
         ConfigError: *delay_levels* is malformed.
@@ -45,13 +45,13 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
 
 
 def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
-    """Names of all topics there are; None when no file says so."""
+    """Return the names of all existing topics; None without a readable topics.json."""
     topics = look_at_topics(files, layout.root)
     return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
 
 
 def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, open_files: OpenFiles) -> bool:
-    """Whether the index has entries for tags, as 5.5.0 writes them: the newest entries of its last file tell."""
+    """Return whether the index has entries for tags, as 5.5.0 writes them, by its newest entries."""
     for file in reversed(layout.index):
         count = read_header(open_files.read(file.path, 0, 40).ljust(40, b"\0")).index_count
         for number in range(max(1, count - SAMPLE), min(count, index_layout.entries)):
@@ -75,7 +75,7 @@ def has_tag_keys(layout: Layout, index_layout: IndexLayout, reader: LogReader, o
 
 
 def _dropped(files: Files, path: Path) -> dict[str, int]:
-    """Log offsets below which records belong to a topic that was deleted; nothing where nobody noted any."""
+    """Read the log offsets before which records belong to a deleted topic; empty if the file cannot be read."""
     try:
         return read_dropped_topics(files.read(path))
     except (OSError, FormatError):

@@ -1,4 +1,4 @@
-"""What a store holds, in numbers: messages, bytes, offsets and times by topic and queue."""
+"""Statistics of a store: messages, bytes, offsets and times by topic and queue."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ PROGRESS_STEP_BYTES = 8 * 1024 * 1024
 
 @attrs.define
 class QueueStat:
-    """Records of one queue that are in the log."""
+    """Statistics of one queue's records in the log."""
 
     records: int = 0
     bytes: int = 0
-    min_offset: int = -1  # queue offsets; a record that no queue takes up has none of its own
+    min_offset: int = -1  # queue offsets; a record that is not dispatched to a queue has none
     max_offset: int = -1
     first_ms: int = 0
     last_ms: int = 0
@@ -46,7 +46,7 @@ class QueueStat:
 
 @attrs.define
 class StoreStat:
-    """The whole."""
+    """Statistics of a whole store."""
 
     root: Path
     log_start: int
@@ -55,7 +55,7 @@ class StoreStat:
     log_file_bytes: int = 0
     records: int = 0
     record_bytes: int = 0
-    fillers: int = 0  # records that stand for lost ones
+    fillers: int = 0  # records that replace lost ones
     damaged_places: int = 0
     damaged_bytes: int = 0
     first_ms: int = 0
@@ -69,7 +69,7 @@ class StoreStat:
     queues: dict[Queue, QueueStat] = attrs.field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The numbers as a JSON document."""
+        """Return the statistics as a JSON document."""
         members = {name: value for name, value in attrs.asdict(self, recurse=False).items() if name != "queues"}
         topics: dict[str, list[dict[str, Any]]] = {}
         for queue, found in sorted(self.queues.items()):
@@ -90,7 +90,7 @@ class StoreStat:
 
 
 def stat_store(files: Files, layout: Layout, *, progress: ProgressListener = no_progress) -> StoreStat:
-    """Read the whole log, and the headers of the index. Raises OSError."""
+    """Read the whole log and the headers of the index. Raises OSError."""
     log = layout.log
     found = StoreStat(layout.root, log.start, log_files=len(log.files), log_file_bytes=log.file_bytes)
     reader, open_files = LogReader(files, log), OpenFiles(files)

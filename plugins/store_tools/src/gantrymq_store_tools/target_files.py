@@ -1,4 +1,4 @@
-"""Files that are made: below a folder that the caller names, never in the store that is examined."""
+"""Output files, below a folder that the caller names, never in the store that is examined."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _ZEROS = bytes(CHUNK_BYTES)
 
 
 def new_folder(files: Files, folder: Path) -> None:
-    """Make *folder*.
+    """Create *folder*.
 
     Raises:
-        StoreError: it is there already.
+        StoreError: it already exists.
     """
     if files.stat(folder) is not None:
-        raise StoreError(f"{folder} is there already; move it away, or name another folder with --to")
+        raise StoreError(f"{folder} already exists; move it away, or name another folder with --to")
     files.make_dirs(folder)
 
 
 class TargetFiles:
-    """Sparse files of one size, written at any place. Call `close` at the end."""
+    """Sparse files of one size, written at any position. Call `close` at the end."""
 
     def __init__(self, files: Files, file_bytes: int) -> None:
         """*file_bytes*: length of each file."""
@@ -41,11 +41,11 @@ class TargetFiles:
         self._folders: set[Path] = set()
 
     def adopt(self, paths: Iterable[Path]) -> None:
-        """Take files that are there already, of full length."""
+        """Register existing files of full length."""
         self._known.update(paths)
 
     def file(self, path: Path) -> File:
-        """The file at *path*, made with its folder if need be."""
+        """Return the file at *path*, created with its folder if needed."""
         found = self._open.get(path)
         if found is not None:
             self._open.move_to_end(path)
@@ -63,14 +63,14 @@ class TargetFiles:
         return found
 
     def write(self, folder: Path, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Write *data* at byte *position* of the series in *folder*, over as many files as it takes."""
+        """Write *data* at byte *position* of the series in *folder*, across file boundaries."""
         rest = memoryview(data)
         for start, at, length in pieces(position, len(data), self.file_bytes):
             self.file(folder / file_name(start)).pwrite(rest[:length], at)
             rest = rest[length:]
 
     def close(self) -> None:
-        """Make everything durable and close it."""
+        """Make everything durable and close all files."""
         for path in sorted(self._known):
             file = self._open.pop(path, None) or self._files.open(path)
             file.datasync()
@@ -80,10 +80,10 @@ class TargetFiles:
 
 
 def copy_file(files: Files, source: Path, target: Path, length: int | None = None) -> int:
-    """Copy a file, its zeros as holes, cut or filled up to *length*; what cannot be read is left zero.
+    """Copy a file sparsely, cut or filled up to *length*; bytes that cannot be read are zeros in the copy.
 
     Returns:
-        How many bytes could not be read.
+        The number of bytes that could not be read.
     """
     reading = files.open(source, read_only=True)
     lost = 0
@@ -110,7 +110,7 @@ def copy_file(files: Files, source: Path, target: Path, length: int | None = Non
 
 
 def same_bytes(files: Files, one: Path, other: Path) -> bool:
-    """Whether two files are there and hold the same."""
+    """Return whether both files exist and have the same content."""
     stats = files.stat(one), files.stat(other)
     if stats[0] is None or stats[1] is None or stats[0].size != stats[1].size:
         return False

@@ -86,7 +86,7 @@ def rebuild(
             f"{report.target}: {counted(report.files, f'{what} file')} with {report.entries:,} "
             f"{'entry' if report.entries == 1 else 'entries'} from {counted(report.records, 'record')}"
         )
-        say(f"{report.same_files} of them are the same as in {report.root}")
+        say(f"{report.same_files} of them are identical in {report.root}")
         if report.lost:
             have = "has" if report.lost == 1 else "have"
             say(f"{counted(report.lost, 'queue offset')} {have} no record in the log; their entries repeat others")

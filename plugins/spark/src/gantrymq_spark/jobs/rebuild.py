@@ -128,7 +128,7 @@ def rebuild(
     folders = [*((QUEUES, BATCH_QUEUES) if queues else ()), *((INDEX,) if index else ())]
     for name in folders:
         if files.stat(target / name) is not None:
-            raise StoreError(f"{target / name} is there already; move it away, or name another folder with --to")
+            raise StoreError(f"{target / name} already exists; move it away, or name another folder with --to")
     plan = _plan(files, layout, target / SCRATCH, delay_levels, index_layout, tag_keys, queues, index)
     _prepare(files, plan)
     bound: dict[str, Any] = {"files": files} if run is in_this_process else {}
@@ -227,7 +227,7 @@ def _queues(
         moved += done.moved
         refused |= done.refused
     for queue, log_offset, stated, right in sorted(moved, key=lambda each: each[1]):
-        text = f"the record at log offset {log_offset} says that it has queue offset {stated}; its entry is at {right}"
+        text = f"the record at log offset {log_offset} states queue offset {stated}; its entry is at {right}"
         report.findings.append(Finding("queue.offset", f"consumequeue/{queue.topic}/{queue.queue_id}", text, right))
     for _, problem in sorted(refused.items()):
         text = f"records say they are of {problem}; they have no entry"

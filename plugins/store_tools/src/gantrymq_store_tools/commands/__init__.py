@@ -1,1 +1,1 @@
-"""The commands of ``gantrymq store``. The hook imports none of them; the command line does when one is used."""
+"""The commands of ``gantrymq store``, imported by the command line on first use."""

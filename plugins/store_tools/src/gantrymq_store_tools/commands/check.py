@@ -1,4 +1,4 @@
-"""``gantrymq store check``: what is wrong with a store."""
+"""``gantrymq store check``: report damage of a store."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 @folder_argument
 @log_option
 @levels_option
-@click.option("--no-crc", is_flag=True, help="Leave out the bodies' check sums.")
+@click.option("--no-crc", is_flag=True, help="Do not check the CRCs of bodies.")
 @output_option
 @click.pass_context
 def check(
     ctx: click.Context, root: Path, log_folders: tuple[Path, ...], delay_levels: str, no_crc: bool, output: str
 ) -> None:
-    """Read a whole store and hold everything in it against its commit log. Writes nothing.
+    """Read a whole store and compare everything in it with its commit log. Writes nothing.
 
-    Exit code 0: nothing is wrong; what a killed broker leaves and the next start mends is listed in parentheses.
-    1: something is wrong, each thing is listed with its place. 3: a broker has the store open, and nothing is wrong up
-    to its checkpoint; the rest cannot be judged before it has stopped.
+    Exit code 0: nothing is wrong; findings that a killed broker leaves and the next start repairs are in parentheses.
+    1: damage was found and is listed. 3: a broker has the store open, and nothing is wrong up to its checkpoint; the
+    rest cannot be checked before the broker has stopped.
     """
     from gantrymq.world.real import RealFiles
     from gantrymq_store_tools.check import check_store
     from gantrymq_store_tools.open_check import check_open_store
 
-    def look(check: Callable[..., CheckReport]) -> CheckReport:
+    def run(check: Callable[..., CheckReport]) -> CheckReport:
         with progress_bar() as progress:
             return check(
                 RealFiles(),
@@ -49,9 +49,9 @@ def check(
                 progress=progress,
             )
 
-    report = look(check_open_store if in_use(root) else check_store)
-    if not report.in_use and report.findings and in_use(root):  # a broker has opened it meanwhile
-        report = look(check_open_store)
+    report = run(check_open_store if in_use(root) else check_store)
+    if not report.in_use and report.findings and in_use(root):  # opened by a broker meanwhile
+        report = run(check_open_store)
     if output == "json":
         print_json(report.to_json())
     else:
@@ -60,7 +60,7 @@ def check(
 
 
 def _show(root: Path, report: CheckReport) -> None:
-    """The report for people: findings, the verdict, what was read, what can be done."""
+    """Print the report for people: findings, verdict, amounts read, what to do."""
     show_findings(report.findings)
     click.echo(f"{root}: {_verdict(report)}")
     say(
@@ -69,22 +69,22 @@ def _show(root: Path, report: CheckReport) -> None:
         f"{report.index_entries} of {report.index_files} index files"
     )
     if report.damaged:
-        stop = "when its broker has stopped, " if report.in_use else ""
-        say(f"{stop}a repaired copy is made by: gantrymq store repair {root}")
+        stop = "after its broker has stopped, " if report.in_use else ""
+        say(f"{stop}make a repaired copy with: gantrymq store repair {root}")
     elif report.in_use:
-        say("for a verdict on all of it stop the broker, and check again")
+        say("to check the whole store, stop the broker and check again")
 
 
 def _verdict(report: CheckReport) -> str:
     damages = sum(finding.damage for finding in report.findings)
     if report.in_use:
-        place = f"log offset {report.vouched_to}, where the checkpoint stands"
+        place = f"log offset {report.vouched_to} (checkpoint)"
         if damages:
-            return f"damaged, {damages} findings before {place}; a broker has it open, the rest cannot be judged yet"
+            return f"damaged, {damages} findings before {place}; a broker has it open, the rest cannot be checked yet"
         if report.vouched_to == report.log_start:
-            return "cannot be judged yet: a broker has it open, and its checkpoint vouches for nothing so far"
-        return f"cannot be judged yet: a broker has it open; sound up to {place}"
-    mended = f"the next start of a broker mends {report.for_recovery} findings, which are normal after a kill"
+            return "cannot be checked yet: a broker has it open, and its checkpoint does not cover anything so far"
+        return f"cannot be checked completely yet: a broker has it open; sound up to {place}"
+    repaired = f"the next start of a broker repairs {report.for_recovery} findings, which are normal after a kill"
     if damages:
-        return f"damaged, {damages} findings" + (f"; {mended}" if report.for_recovery else "")
-    return f"sound, as a broker that was killed leaves it: {mended}" if report.for_recovery else "sound"
+        return f"damaged, {damages} findings" + (f"; {repaired}" if report.for_recovery else "")
+    return f"sound for a store whose broker was killed: {repaired}" if report.for_recovery else "sound"

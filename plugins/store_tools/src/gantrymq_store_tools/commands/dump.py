@@ -1,4 +1,4 @@
-"""``gantrymq store dump``: single things as their files hold them."""
+"""``gantrymq store dump``: single items as stored in their files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from gantrymq_store_tools.commands.record_body import with_body
 @click.option("--queue", metavar="TOPIC:ID", help="Entries of a queue.")
 @click.option("--index", "index_file", metavar="NAME", help="Header and entries of an index file.")
 @click.option("--checkpoint", is_flag=True, help="The checkpoint.")
-@click.option("--from", "first", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset or entry.")
-@click.option("--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Entries, at most.")
+@click.option("--from", "first", type=click.IntRange(min=0), metavar="N", help="Start at this queue offset or entry.")
+@click.option(
+    "--max", "most", type=click.IntRange(min=1), default=32, show_default=True, help="Maximum number of entries."
+)
 @output_option
 def dump(
     root: Path,
@@ -38,7 +40,7 @@ def dump(
     most: int,
     output: str,
 ) -> None:
-    """Print one thing as its file holds it; without an option, the list of files."""
+    """Print one item as stored in its file; without an option, the list of files."""
     from gantrymq.world.real import RealFiles
     from gantrymq_store_tools import dump as dumping
     from gantrymq_store_tools.extract import record_at
@@ -92,14 +94,14 @@ def _show_members(document: dict[str, Any], output: str) -> None:
 
 
 def _show_rows(rows: Iterator[dict[str, Any]], output: str) -> None:
-    """JSON documents on lines of their own, or a table."""
+    """Print rows as one JSON document a line, or as a table."""
     if output == "json":
         for row in rows:
             print_json(row)
         return
     held = list(rows)
     if not held:
-        say("nothing there")
+        say("no entries")
         return
     columns = list(dict.fromkeys(name for row in held for name in row))
     print_table([name.replace("_", " ") for name in columns], [[row.get(name, "") for name in columns] for row in held])

@@ -1,4 +1,4 @@
-"""``gantrymq store extract``: messages out of a store."""
+"""``gantrymq store extract``: print or copy messages of a store."""
 
 from __future__ import annotations
 
@@ -21,19 +21,17 @@ from gantrymq_store_tools.commands.record_body import text_of, with_body
 @click.command()
 @folder_argument
 @log_option
-@click.option("-t", "--topic", metavar="NAME", help="Of this topic.")
-@click.option("--queue", "queue_id", type=click.IntRange(min=0), metavar="ID", help="Of this queue.")
+@click.option("-t", "--topic", metavar="NAME", help="Messages of this topic.")
+@click.option("--queue", "queue_id", type=click.IntRange(min=0), metavar="ID", help="Messages of this queue.")
 @click.option("--from-offset", type=click.IntRange(min=0), metavar="N", help="From this queue offset on.")
-@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Up to this queue offset, included.")
+@click.option("--to-offset", type=click.IntRange(min=0), metavar="N", help="Up to and including this queue offset.")
 @click.option("--from-time", callback=time_ms, metavar="TIME", help=f"Stored at or after: {TIMES}.")
 @click.option("--to-time", callback=time_ms, metavar="TIME", help="Stored at or before.")
-@click.option("-k", "--key", metavar="KEY", help="With this unique key, or this one among its keys.")
+@click.option("-k", "--key", metavar="KEY", help="With this unique key, or with this one among its keys.")
 @click.option("--tag", metavar="TAG", help="With this tag.")
-@click.option("--id", "message_id", metavar="ID", help="The one at the place this offset message id names.")
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="At most so many.")
-@click.option(
-    "--raw", type=click.Path(path_type=Path), metavar="FILE", help="Write the records as they are into this new file."
-)
+@click.option("--id", "message_id", metavar="ID", help="The message with this offset message id.")
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Maximum number of messages.")
+@click.option("--raw", type=click.Path(path_type=Path), metavar="FILE", help="Write the raw records to this new file.")
 @output_option
 @click.pass_context
 def extract(
@@ -53,11 +51,12 @@ def extract(
     raw: Path | None,
     output: str,
 ) -> None:
-    """Print messages straight from the commit log, oldest first; no queue and no index is needed.
+    """Print messages directly from the commit log, oldest first; queues and index are not needed.
 
-    With --output json each is a JSON document on a line of its own, its body as text, or base64 where it is none.
-    Exit code 1: a part of the log could not be read, or nothing was found. 3: a broker has the store open, and what
-    could not be read may be half written.
+    With --output json each message is one JSON document a line, with its body as text, or base64 if it is not text.
+
+    Exit code 1: a part of the log could not be read, or nothing was found. 3: a broker has the store open, and
+    unreadable parts may be half written.
     """
     from gantrymq.errors import StoreError
     from gantrymq.world.real import RealFiles
@@ -73,7 +72,7 @@ def extract(
     damages: list[LogDamage] = []
     found = 0
     if raw is not None and files.stat(raw) is not None:
-        raise StoreError(f"{raw} is there already; name a new file")
+        raise StoreError(f"{raw} already exists; name a new file")
     target = files.open(raw, create=True) if raw is not None else None
     at = 0
     try:
@@ -96,7 +95,7 @@ def extract(
     for damage in damages:
         warn(f"{damage.size} bytes at log offset {damage.log_offset} could not be read: {damage.problem}")
     if target is not None:
-        say(f"{found} records of {at} bytes are in {raw}")
+        say(f"{found} records of {at} bytes were written to {raw}")
     elif not found:
         say("nothing found")
     ctx.exit(IN_USE if damages and open_now else 1 if damages or not found else 0)

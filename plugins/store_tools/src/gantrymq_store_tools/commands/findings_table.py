@@ -1,4 +1,4 @@
-"""Findings as people read them."""
+"""Prints findings for people."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gantrymq_store_tools.findings import Finding
 
 __all__ = ["show_findings"]
 
-MAX_ROWS = 200  # findings in a table for people; the JSON has them all
+MAX_ROWS = 200  # the JSON output has all findings
 
 
 def show_findings(findings: Sequence[Finding]) -> None:
-    """A table for people; the many of a hopeless store are cut short."""
+    """Print a table of the first `MAX_ROWS` findings."""
     if not findings:
         return
     rows: Iterable[Sequence[object]] = (

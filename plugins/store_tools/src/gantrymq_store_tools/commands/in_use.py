@@ -1,4 +1,4 @@
-"""What the commands of ``gantrymq store`` do about a store that a broker has open: nothing final can be said of it."""
+"""Handling of a store that a broker has open, for which no final result is possible."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ IN_USE = 3  # exit code
 
 
 def in_use(root: Path) -> bool:
-    """Whether a broker, ours or a Java one, has the store open."""
+    """Return whether a broker, GantryMQ or Java, has the store open."""
     return held_elsewhere(root / "lock")
 
 
 def warn_if_in_use(root: Path) -> bool:
-    """Say on stderr that a broker has the store open, if it has: what is read then may be half written."""
+    """Warn if a broker has the store open, because data may be half written; return whether it has."""
     open_now = in_use(root)
     if open_now:
-        warn(f"a broker has {root} open; what it writes meanwhile may look like damage")
+        warn(f"a broker has {root} open; data it is writing may look like damage")
     return open_now
 
 
 class StoreInUse(StoreLocked):
-    """A broker has the store open, which nothing can be made of."""
+    """Raised when a broker has the store open and nothing can be built from it."""
 
     exit_code = IN_USE
 
 
 def refuse_if_in_use(root: Path) -> None:
-    """Refuse a store that a broker has open: a copy made now would be half of its work.
+    """Reject a store that a broker has open: a copy made now would be incomplete.
 
     Raises:
-        StoreInUse: a broker has it open; it ends a command with `IN_USE`.
+        StoreInUse: a broker has it open; the command ends with `IN_USE`.
     """
     if in_use(root):
         raise StoreInUse(
-            f"a broker has {root} open, and what is made of it now would lack what the broker still writes; "
-            f"stop the broker first (gantrymq store check {root} looks at what is durable)"
+            f"a broker has {root} open, so the result would lack data that the broker has not written yet; "
+            f"stop the broker first (gantrymq store check {root} checks the durable part)"
         )

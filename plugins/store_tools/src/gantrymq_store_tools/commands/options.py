@@ -18,19 +18,19 @@ log_option = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Where the commit log lies if not in DIR/commitlog; once for each folder of storePathCommitLog.",
+    help="The commit log if it is not DIR/commitlog; repeat for each folder of storePathCommitLog.",
 )
 levels_option = click.option(
     "--delay-levels",
     default=DEFAULT_DELAY_LEVELS,
     metavar="TEXT",
-    help="The broker's messageDelayLevel, if it is not the default.",
+    help="The broker's messageDelayLevel if it is not the default.",
 )
 target_option = click.option(
-    "--to", "target", type=click.Path(path_type=Path), metavar="DIR", help="Where the copy goes; beside DIR by default."
+    "--to", "target", type=click.Path(path_type=Path), metavar="DIR", help="Target folder; by default next to DIR."
 )
 
 
 def time_ms(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    """A store time, as click's callback: as `read_time_ms` reads it."""
+    """Parse a store time as `read_time_ms` does (click callback)."""
     return None if text is None else read_time_ms(text, param=option)

@@ -1,4 +1,4 @@
-"""Bars for people who wait. They go to stderr, and only to a terminal."""
+"""Progress bars on stderr, shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["progress_bar"]
 
 @contextmanager
 def progress_bar() -> Iterator[ProgressListener]:
-    """Bars on stderr while the body runs, nothing where that is no terminal."""
+    """Show progress bars on stderr while the body runs, nothing if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield ProgressListener()
         return
@@ -37,7 +37,7 @@ def progress_bar() -> Iterator[ProgressListener]:
 
 
 class _Bars(ProgressListener):
-    """A bar for each part of the work."""
+    """One bar for each phase of the work."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars

@@ -1,4 +1,4 @@
-"""``gantrymq store rebuild-queues`` and ``rebuild-index``: what is made from the log, made anew beside the store."""
+"""``gantrymq store rebuild-queues`` and ``rebuild-index``: rebuild derived files in a sibling folder of the store."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def rebuild_queues(
     delay_levels: str,
     output: str,
 ) -> None:
-    """Make consume queues from the commit log, in a folder beside the store.
+    """Rebuild consume queues from the commit log, in a folder next to the store.
 
-    To use them, stop the broker and put consumequeue of that folder in place of the store's.
+    To use them, stop the broker and replace the store's consumequeue by the one of that folder.
     """
     from gantrymq.world.real import RealFiles
     from gantrymq_store_tools.rebuild_store import rebuild_queues as work
@@ -57,10 +57,22 @@ def rebuild_queues(
 @folder_argument
 @target_option
 @log_option
-@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="maxHashSlotNum; found from the present index.")
-@click.option("--entries", type=click.IntRange(min=2), metavar="N", help="maxIndexNum; found from the present index.")
 @click.option(
-    "--tags/--no-tags", default=None, help="An entry for each tag, as RocketMQ 5.5 has; by default as the index is."
+    "--slots",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="maxHashSlotNum; by default detected from the existing index.",
+)
+@click.option(
+    "--entries",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="maxIndexNum; by default detected from the existing index.",
+)
+@click.option(
+    "--tags/--no-tags",
+    default=None,
+    help="Write an entry for each tag, as RocketMQ 5.5 does; by default as in the existing index.",
 )
 @output_option
 @click.pass_context
@@ -74,9 +86,9 @@ def rebuild_index(
     tags: bool | None,
     output: str,
 ) -> None:
-    """Make index files from the commit log, in a folder beside the store.
+    """Rebuild index files from the commit log, in a folder next to the store.
 
-    To use them, stop the broker and put index of that folder in place of the store's.
+    To use them, stop the broker and replace the store's index by the one of that folder.
     """
     from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_store_files.index import IndexLayout
@@ -108,7 +120,7 @@ def _show(ctx: click.Context, report: RebuildReport, what: str, output: str) -> 
         click.echo(
             f"{report.target}: {report.files} {what} files with {report.entries} entries from {report.records} records"
         )
-        say(f"{report.same_files} of them are the same as in {report.root}")
+        say(f"{report.same_files} of them are identical in {report.root}")
         if report.lost:
             have = "1 queue offset has" if report.lost == 1 else f"{report.lost} queue offsets have"
             say(f"{have} no record in the log; their entries repeat others")

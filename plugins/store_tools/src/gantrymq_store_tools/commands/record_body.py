@@ -1,4 +1,4 @@
-"""The body of a record for people and scripts: as its sender had it, or as it is stored and why."""
+"""The body of a record for people and scripts: decompressed, or as stored with the reason."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["text_of", "with_body"]
 
 
 def text_of(record: RecordView) -> str:
-    """For people."""
+    """Return the body as text for people."""
     return body_text(*readable(record.body, record.sys_flag))
 
 
 def with_body(record: RecordView) -> dict[str, Any]:
-    """For scripts: everything that the record says, its body among it."""
+    """Return all fields of the record with its body, for scripts."""
     return {**describe_record(record), **body_members(*readable(record.body, record.sys_flag))}

@@ -1,4 +1,4 @@
-"""``gantrymq store repair``: a copy without what is wrong."""
+"""``gantrymq store repair``: make a repaired copy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def repair(
     delay_levels: str,
     output: str,
 ) -> None:
-    """Check a store and, if anything is wrong, make a repaired copy beside it. The store itself is not touched.
+    """Check a store and, if anything is wrong, make a repaired copy next to it. The store itself is not changed.
 
     Exit code 0: the copy is sound, or nothing was wrong and no copy was made. 1: the copy still has damage. 3: a broker
     has the store open.
@@ -60,7 +60,7 @@ def repair(
             click.echo(sentence)
         assert report.after is not None
         if report.after.damaged:
-            say("still wrong in the copy:")
+            say("remaining damage in the copy:")
             show_findings([finding for finding in report.after.findings if finding.damage])
         click.echo(f"{report.target}: {'damaged' if report.damaged else 'sound'}, {report.after.records} records")
     ctx.exit(1 if report.damaged else 0)

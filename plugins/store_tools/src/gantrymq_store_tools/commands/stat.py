@@ -1,4 +1,4 @@
-"""``gantrymq store stat``: what is in a store, in numbers."""
+"""``gantrymq store stat``: statistics of a store."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gantrymq_store_tools.commands.progress_bar import progress_bar
 @output_option
 @click.pass_context
 def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: str) -> None:
-    """Count what the commit log holds, by topic and queue. Writes nothing.
+    """Count the contents of the commit log by topic and queue. Writes nothing.
 
-    Exit code 1: the log is damaged. 3: it may be, or a broker that has the store open is writing there.
+    Exit code 1: the log is damaged. 3: it may be damaged, or a broker that has the store open is writing there.
     """
     from gantrymq.world.real import RealFiles
     from gantrymq_store_tools.layout import find_layout
@@ -56,7 +56,7 @@ def stat(ctx: click.Context, root: Path, log_folders: tuple[Path, ...], output: 
             f"files, {found.index_keys} keys in {found.index_files} index files"
         )
         if found.damaged_places:
-            say(f"{found.damaged_places} places of {found.damaged_bytes} bytes hold no sound record")
+            say(f"{found.damaged_places} ranges of {found.damaged_bytes} bytes hold no sound record")
     ctx.exit(0 if not found.damaged_places else IN_USE if open_now else 1)
 
 

@@ -1,4 +1,4 @@
-"""``gantrymq store``: work on the files of a store that no broker has open. The commands have modules of their own."""
+"""``gantrymq store``: tools for the files of a store that no broker has open. Each command has its own module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq_store_tools.commands.stat import stat
 
 @click.group(cls=CommandGroup)
 def store() -> None:
-    """Check, repair and read the files of a store, ours or RocketMQ's, without a broker."""
+    """Check, repair and read the files of a GantryMQ or RocketMQ store without a broker."""
 
 
 for command in (check, repair, rebuild_queues, rebuild_index, extract, dump, stat):
