@@ -529,7 +529,7 @@ def test_inside_an_event_loop_one_sentence_says_what_to_use(namesrv, client, top
 
     async def work():
         for call in calls:
-            with pytest.raises(ClientError, match=r"this client is for threads.*use gantrymq\.client\.Client there"):
+            with pytest.raises(ClientError, match=r"this client is for threads.*use gantrymq\.client\.Client instead"):
                 call()
 
     asyncio.run(work())
@@ -641,7 +641,7 @@ def test_after_a_fork_one_sentence_says_what_to_do(namesrv):
     lines = said.splitlines()
     assert (forking.returncode, errors, lines[1:]) == (0, "", ["True", "True"])
     assert lines[0].startswith("ClientError this client was started in process ")
-    assert lines[0].endswith("make a Client of its own in each process, after the fork")
+    assert lines[0].endswith("create a Client in each process, after the fork")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")

@@ -258,7 +258,7 @@ def test_cancelled_while_it_begins_it_holds_nothing(tmp_path):
 def test_a_file_is_needed_and_a_name_of_a_table(tmp_path):
     with pytest.raises(InvalidParameter, match="need a file"):
         SqliteRecords(":memory:")
-    with pytest.raises(InvalidParameter, match="'a; b' is no name of a table"):
+    with pytest.raises(InvalidParameter, match="'a; b' is not a valid table name"):
         SqliteRecords(tmp_path / "shop.db", table="a; b")
 
 
@@ -280,7 +280,7 @@ def test_a_transaction_that_was_ended_inside_is_told(tmp_path):
 
 def test_an_engine_is_needed():
     pytest.importorskip("sqlalchemy")
-    with pytest.raises(InvalidParameter, match="'sqlite://' is no engine"):
+    with pytest.raises(InvalidParameter, match="'sqlite://' is not an engine"):
         SqlAlchemyRecords("sqlite://")
 
 

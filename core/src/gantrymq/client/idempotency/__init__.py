@@ -1,8 +1,8 @@
-"""Idempotent consumption: what a message does is done once, however often it is delivered.
+"""Idempotent consumption: the effect of a message is applied once, however often it is delivered.
 
-cache      keys consumed lately, so that most duplicates cost no query
-identity   by what a message is known, through redelivery and a producer's second attempt, batches included
-records    what is asked of a database; `sqlite_records` and `sqlalchemy_records` are two of them
-threads    a database whose calls block, beside an event loop; `this_thread` without one
-consuming  the three steps: cache, database, a record in the transaction of the business change
+cache          keys of recently consumed messages, so that most duplicates need no query
+identity       keys that identify a message across redelivery and repeated sends, including batches
+records        interface to a database; implemented by `sqlite_records` and `sqlalchemy_records`
+threads        blocking database calls from an event loop; `caller_thread` without an event loop
+consuming      the steps: cache, database, a record in the transaction of the business change
 """

@@ -1,4 +1,4 @@
-"""Keys of messages that were consumed lately. A key comes in after its transaction was committed, never before."""
+"""Keys of recently consumed messages. A key is added after its transaction was committed, never before."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable
 
 
 class RecentKeys:
-    """For any number of threads; the key that was not asked for longest goes first."""
+    """Least recently used cache of keys; thread-safe."""
 
     def __init__(self, most: int) -> None:
-        """Room for *most* keys; 0 for none."""
+        """Keep up to *most* keys; 0 disables the cache."""
         self._most = most
         self._keys: OrderedDict[str, None] = OrderedDict()
         self._guard = threading.Lock()
@@ -20,7 +20,7 @@ class RecentKeys:
         return len(self._keys)
 
     def has(self, keys: Iterable[str]) -> bool:
-        """Whether one of *keys* is here."""
+        """Return True if one of *keys* is in the cache."""
         with self._guard:
             for key in keys:
                 if key in self._keys:
@@ -29,7 +29,7 @@ class RecentKeys:
         return False
 
     def add(self, keys: Iterable[str]) -> None:
-        """*keys* were committed."""
+        """Add keys of committed messages."""
         with self._guard:
             for key in keys:
                 self._keys[key] = None

@@ -1,7 +1,7 @@
-"""A database whose calls block, in a thread that may wait: no event loop.
+"""Blocking database calls in the calling thread, without an event loop.
 
-The steps of `consuming` are written once, with ``await``. Here nothing that they await ever waits, so that a step is
-run by beginning it.
+The steps of `consuming` are coroutines. Here nothing that they await ever suspends, so a step runs to its end when it
+is started.
 """
 
 from __future__ import annotations
@@ -18,45 +18,45 @@ T = TypeVar("T")
 
 
 class CallerThreadRecords:
-    """`AsyncRecords` of `BlockingRecords`, whose calls block the thread that makes them."""
+    """`AsyncRecords` of `BlockingRecords`; calls block the calling thread."""
 
     def __init__(self, records: BlockingRecords) -> None:
         self._records = records
         self.conflicts = records.conflicts
 
     def slot(self) -> AbstractAsyncContextManager[Any]:
-        """A thread is there already."""
+        """Do nothing: the calling thread is the slot."""
         return nullcontext()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
-        """As `AsyncRecords` has it, with the database's own connection."""
+        """Implement `AsyncRecords.transaction` with the database connection itself."""
         with self._records.transaction() as connection:
             yield connection
 
     async def prepare(self) -> None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.prepare`."""
         self._records.prepare()
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.known`."""
         return self._records.known(group, names)
 
     async def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.key_with_prefix`."""
         return self._records.key_with_prefix(group, prefix)
 
     async def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.add`."""
         self._records.add(connection, rows)
 
     async def prune(self, before_ms: int) -> int:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.prune`."""
         return self._records.prune(before_ms)
 
 
 def run_without_loop(work: Coroutine[Any, Any, T]) -> T:
-    """What *work* returns or raises; it awaits nothing that waits."""
+    """Run *work*, which must not suspend, and return its result or raise its error."""
     try:
         work.send(None)
     except StopIteration as done:

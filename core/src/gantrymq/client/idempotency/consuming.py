@@ -1,10 +1,10 @@
-"""Consume a message once, in three steps.
+"""Consume each message once, in three steps.
 
-1. Key and place of a message (`identity`) are looked up among those consumed lately, in memory; a message of which one
-   is there is a duplicate.
+1. The key and the place of a message (`identity`) are looked up in a cache of recent messages. If one of them is found,
+   the message is a duplicate.
 2. They are looked up in the database.
-3. A transaction begins, both are written, and the handler makes its change in the same transaction. Both are there
-   after the commit, or neither is: then the message was not consumed, and comes again.
+3. In one transaction, both are inserted and the handler makes its change. After the commit both exist. After a rollback
+   neither does: the message was not consumed and is delivered again.
 
     once = idempotent(SqliteRecords("shop.db"), "billing")
 
@@ -14,8 +14,8 @@
 
     await consumer.run(handle)
 
-Two members that have the same message at once both get to the third step. The database lets one write its record; the
-other waits for that commit, is refused, and takes the message for what it is by then, a duplicate.
+If two members receive the same message at the same time, both reach the third step. The database lets one insert its
+record; the other one waits for that commit, gets a conflict, and treats the message as a duplicate.
 """
 
 from __future__ import annotations
@@ -62,16 +62,16 @@ def idempotent(
     threads: int = THREADS,
     world: World | None = None,
 ) -> Idempotent:
-    """What makes handlers, and bodies of loops, do their work once for each message.
+    """Create a decorator that makes handlers and loop bodies process each message once.
 
     Args:
-        store: `SqliteRecords` or `SqlAlchemyRecords`, in the database in which the handlers work.
+        store: `SqliteRecords` or `SqlAlchemyRecords`, in the database that the handlers change.
         group: consumer group; each group consumes a message once.
-        key: of a message, in place of its unique id: text of 1 to 255 characters, such as the number of an order.
-        keep_s: seconds after which a record is forgotten; longer than a message may take to come again. Brokers keep
-            messages for 72 h by default, and the last of 16 tries comes after less than 5 h.
-        cache_size: keys in memory, some 150 bytes each; 0 for none.
-        threads: messages under way at once where the database's calls block.
+        key: returns the key of a message, instead of its unique id: 1 to 255 characters, such as an order number.
+        keep_s: seconds to keep records; must exceed the time until a message can be redelivered. Brokers keep messages
+            for 72 h by default, and the last of 16 redeliveries comes after less than 5 h.
+        cache_size: keys in memory, about 150 bytes each; 0 for none.
+        threads: messages processed at a time if the database calls block.
         world: None for the real one.
 
     Raises:
@@ -81,10 +81,10 @@ def idempotent(
 
 
 class Idempotent:
-    """Made by `idempotent`; used in one event loop at a time. `gantrymq.client.sync.Idempotent` is the one for threads.
+    """Created by `idempotent`; used in one event loop at a time. For threads use `gantrymq.client.sync.Idempotent`.
 
     Attributes:
-        consumed: messages whose transaction was committed here.
+        consumed: messages with a transaction committed here.
         duplicates: messages that were consumed before, here or elsewhere.
     """
 
@@ -100,7 +100,7 @@ class Idempotent:
         world: World | None,
         records: AsyncRecords | None = None,
     ) -> None:
-        """As `idempotent` has it; *records* are those of *store*, where they are not used beside an event loop."""
+        """Arguments as in `idempotent`; *records* replaces the event loop adapter of *store*."""
         if not 0 < len(group) <= MAX_KEY_CHARS:
             raise InvalidParameter(
                 f"the group {group[:20]!r} has {len(group)} characters; expected 1 to {MAX_KEY_CHARS}"
@@ -128,17 +128,18 @@ class Idempotent:
         self.duplicates = 0
 
     def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-        """A handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed before.
+        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed
+        before.
 
         Args:
-            handler: its change to the database goes through *connection*, in a transaction that is committed when it
-                returns and rolled back when it raises. A plain function runs in a thread and gets the database's own
-                connection; an async one gets the ``AsyncConnection`` of an async engine, else a `ThreadConnection`. For
-                ``batch_size`` it gets a list of the messages that are new, in one transaction.
+            handler: changes the database through *connection*, in a transaction that is committed when it returns and
+                rolled back if it raises. A plain function runs in a thread and gets the database connection itself; an
+                async one gets the ``AsyncConnection`` of an async engine, otherwise a `ThreadConnection`. With
+                ``batch_size`` it gets a list of the new messages, in one transaction.
 
         Raises:
-            InvalidParameter: a plain function, and a store of an async engine; what is not callable, or a generator
-                function.
+            InvalidParameter: *handler* is a plain function and the store uses an async engine, or *handler* is not
+                callable or a generator function.
         """
         name = f"the handler of {self._group}"
         check_function(handler, name)
@@ -163,7 +164,7 @@ class Idempotent:
 
     @asynccontextmanager
     async def attempt(self, message: ReceivedMessage) -> AsyncIterator[Any]:
-        """The connection for what *message* changes, in a transaction as `__call__` says; None for a duplicate.
+        """Yield the connection for the changes of *message*, in a transaction as in `__call__`; None for a duplicate.
 
             async for message in consumer:
                 async with once.attempt(message) as connection:
@@ -171,16 +172,16 @@ class Idempotent:
                         await connection.execute("UPDATE accounts ...")
 
         Raises:
-            InvalidParameter: the key of the message is not legal.
-            what the database raises: the message was not consumed.
+            InvalidParameter: the key of the message is not valid.
+            errors of the database: the message was not consumed.
         """
         async with self.attempts([message]) as (_, connection):
             yield connection
 
     async def prune(self) -> int:
-        """Forget all records that are older than ``keep_s``, of any group; returns how many.
+        """Delete all records older than ``keep_s``, of any group; returns how many.
 
-        Some of them are forgotten every 10 minutes while messages are consumed.
+        Old records are also deleted every 10 minutes while messages are consumed.
         """
         await self._prepare()
         total = 0
@@ -192,7 +193,7 @@ class Idempotent:
 
     @asynccontextmanager
     async def attempts(self, messages: Sequence[ReceivedMessage]) -> AsyncIterator[tuple[list[ReceivedMessage], Any]]:
-        """As `attempt`, for several at once: those that are new, and the connection for them."""
+        """As `attempt` for several messages: yield the new ones, and the connection for them."""
         records, task = self._records, running_task()
         async with records.slot():
             identities = [await self._identity(message) for message in messages]
@@ -205,10 +206,10 @@ class Idempotent:
                         yield [messages[number] for number in new], connection
                 except records.conflicts:
                     left = await self._new_messages(identities)
-                    if left == new or (entered and left):  # not our key, or not all of them: nothing was committed
+                    if left == new or (entered and left):  # not our keys, or only some of them: nothing was committed
                         await self._record_keys([identities[number] for number in new])
                         raise
-                    if entered:  # the database told only at the commit that another member was first
+                    if entered:  # the database reported the conflict only at the commit
                         self._count(0, len(messages))
                         return
                 except BaseException as error:
@@ -238,7 +239,7 @@ class Idempotent:
         return identity
 
     async def _record_keys(self, failed: Sequence[MessageIdentity]) -> None:
-        """Write down the keys of messages that were not consumed; when they come back they may have lost them."""
+        """Record the keys of messages that were not consumed: a redelivered message may lack its key."""
         for each in failed:
             if each.redelivered or each.key == each.place:
                 continue
@@ -247,12 +248,12 @@ class Idempotent:
                 async with self._records.transaction() as connection:
                     await self._records.add(connection, self._rows([MessageIdentity(alias, alias)]))
             except self._records.conflicts:
-                pass  # it failed before
+                pass  # recorded after an earlier failure
             except Exception:
-                logger.exception("the key %s of a message of %s could not be written down", each.key, self._group)
+                logger.exception("the key %s of a message of %s could not be recorded", each.key, self._group)
 
     async def _new_messages(self, identities: Sequence[MessageIdentity]) -> list[int]:
-        """The numbers of those not consumed; of several with one name the first."""
+        """Return the indexes of messages not consumed before; of several messages with a common name only the first."""
         names = [name for each in identities for name in each.names]
         asked = [name for name in names if not self._recent.has((name,))]
         committed = set(names).difference(asked)
@@ -276,7 +277,7 @@ class Idempotent:
             self._prepared = True
 
     async def _prune_periodically(self) -> None:
-        """Now and then; a failure is no failure of the message, which is consumed."""
+        """Delete some old records from time to time; errors are logged, as the message itself was consumed."""
         now_s = self._world.clock.monotonic()
         if now_s < self._prune_at_s:
             return
@@ -285,4 +286,4 @@ class Idempotent:
             if await self._records.prune(self._world.clock.now_ms() - self._keep_ms) >= PRUNE_BATCH:
                 self._prune_at_s = now_s
         except Exception:
-            logger.exception("old records of %s could not be forgotten; that is tried again", self._group)
+            logger.exception("old records of %s could not be deleted; retrying later", self._group)

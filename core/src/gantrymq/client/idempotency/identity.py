@@ -1,21 +1,21 @@
-"""By what a message is known, so that its second delivery is found.
+"""Identity of a message, so that repeated deliveries are detected.
 
     message                              key                            place
     ---------------------------------------------------------------------------------------------------------
-    at its first delivery                its unique id, UNIQ_KEY        where it lies in its broker's log
-    that came back                       the same, as far as known      where it lay at its first delivery
+    first delivery                       its unique id, UNIQ_KEY        position in the log of its broker
+    redelivery                           the same, as far as known      position at the first delivery
     without a unique id                  the place                      as above
-    whose key the application says       that                           the key
+    with a key of the application        that key                       the key
 
-A redelivery has the same place, a message that its producer sent again by itself has the same key. Either is enough. A
-place is the broker's id of a message, which names host and offset, and when it was born: a log that begins anew has the
-same offsets for other messages.
+A redelivery has the same place; a message that its producer sent twice has the same key. Either one is sufficient. A
+place is the broker's id of a message, which contains host and offset, plus the born timestamp, because a recreated log
+has the same offsets for other messages.
 
-Brokers append the properties of a batch to those of each message in it. Java's clients and brokers from 5.0 on give a
-batch a UNIQ_KEY too; the last one wins, and so all its messages show the batch's id. The own one stands before it in
-the text, but is lost when the message is sent back. What comes back is therefore never known by the id that it shows:
-all but the first message of a batch would be dropped. Its key is written down when its first delivery fails (`alias`);
-where that was not seen, the place has to do.
+Brokers append the properties of a batch to those of each message in it. Java clients, and brokers from 5.0 on, give a
+batch a UNIQ_KEY too. The last one wins, so all its messages have the id of the batch. Their own id precedes it in the
+property text, but is lost when the message is sent back. Therefore a redelivered message is never identified by its
+UNIQ_KEY: all but the first message of a batch would be dropped. Its key is recorded when its first delivery fails
+(`alias_prefix`); without such a record, only the place is used.
 
 Sources: apache/rocketmq client/.../producer/DefaultMQProducer.java (batch), broker/.../processor/
 AbstractSendMessageProcessor.java (consumerSendMsgBack), store/.../MessageExtEncoder.java (encode of a batch).
@@ -41,58 +41,60 @@ KeyOf = Callable[[ReceivedMessage], str]
 
 
 class MessageIdentity(NamedTuple):
-    """Of one message. Each of its names that is recorded, as a key or as a place, makes it a duplicate."""
+    """Identity of one message. It is a duplicate if any of its names is recorded, as a key or as a place."""
 
     key: str
     place: str
-    shown_id: str = ""  # the unique id that it shows, where that is not its key
-    redelivered: bool = False  # so that an alias may tell the key
+    shown_id: str = ""  # its UNIQ_KEY, if that is not the key
+    redelivered: bool = False  # its key may be recorded as an alias
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is looked up."""
+        """Names to look up."""
         return tuple(dict.fromkeys(name for name in (self.key, self.place, self.shown_id) if name))
 
     def with_key(self, key: str) -> MessageIdentity:
-        """As an alias tells it."""
+        """Return the identity with the key of an alias."""
         return MessageIdentity(key, self.place)
 
 
 def identity_of(message: ReceivedMessage, key: KeyOf | None = None) -> MessageIdentity:
-    """The identity of *message*.
+    """Return the identity of *message*.
 
     Args:
-        message: as a consumer gives it.
-        key: of the application, such as the number of an order.
+        message: as received by a consumer.
+        key: returns the key that the application uses, such as an order number.
 
     Raises:
-        InvalidParameter: *key* gave no text of 1 to 255 characters, or the message was popped and there is no *key*.
+        InvalidParameter: *key* did not return text of 1 to 255 characters, or the message was popped and there is no
+            *key*.
     """
     if key is not None:
         own = _check_key(key(message))
         return MessageIdentity(own, own)
     found = message.properties
-    if names.POP_CK in found:  # nothing in one that comes back tells where it lay first
+    if names.POP_CK in found:  # a redelivered one does not contain its first position
         raise InvalidParameter(
-            "a popped message that comes back is known only by what the application says; give idempotent a key, "
-            "such as key=lambda message: message.message_id where no batches are sent"
+            "a redelivered popped message can only be identified by a key of the application; give idempotent a key, "
+            "such as key=lambda message: message.message_id if no batches are sent"
         )
     own, shown_id = unique_ids(message)
     origin = found.get(names.ORIGIN_MESSAGE_ID, "")
-    place = _place(message, origin if origin != shown_id else "")  # a copy that a client sent names the id it showed
+    place = _place(message, origin if origin != shown_id else "")  # copies sent by clients have it as origin
     if origin or names.RETRY_TOPIC in found or message.topic.startswith(RETRY_PREFIX):
         return MessageIdentity(place, place, shown_id, redelivered=True)
     return MessageIdentity(own or place, place)
 
 
 def alias_prefix(place: str) -> str:
-    """What stands before the key in the record that tells the key of the message at *place*."""
+    """Return the text before the key in the alias record of the message at *place*."""
     return f"{place} is "
 
 
 def _place(message: ReceivedMessage, origin: str) -> str:
     place = f"{origin or message.offset_id}.{message.born_timestamp}"
-    return f"{place}.{message.queue_offset}" if message.sys_flag & INNER_BATCH else place  # several in one record
+    # A record of an inner batch contains several messages.
+    return f"{place}.{message.queue_offset}" if message.sys_flag & INNER_BATCH else place
 
 
 def _check_key(key: object) -> str:

@@ -1,6 +1,6 @@
-"""What idempotent consumption asks of a database.
+"""Interface between idempotent consumption and a database.
 
-One table, made when it is missing:
+One table, created if it does not exist:
 
     CREATE TABLE gantrymq_consumed (
         consumer_group  VARCHAR(255) NOT NULL,
@@ -12,8 +12,8 @@ One table, made when it is missing:
     );
     CREATE INDEX gantrymq_consumed_at ON gantrymq_consumed (consumed_at_ms);
 
-The primary key and the unique place decide between two members that have the same message: the second one to write
-waits for the first, and is refused when that one commits.
+The primary key and the unique place decide between two members that have the same message: the second one to insert
+waits for the first, and gets a conflict when that one commits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from gantrymq.world import Workers
 __all__ = ["PRUNE_BATCH", "TABLE", "AsyncRecords", "BlockingRecords", "ConsumedRecord", "Records"]
 
 TABLE: Final = "gantrymq_consumed"
-PRUNE_BATCH: Final = 1000  # rows of one statement
+PRUNE_BATCH: Final = 1000  # rows per statement
 
 
 class ConsumedRecord(NamedTuple):
-    """One row."""
+    """One row of the table."""
 
     consumer_group: str
     message_key: str
@@ -40,66 +40,70 @@ class ConsumedRecord(NamedTuple):
 
 
 class Records(Protocol):
-    """A table of what was consumed, beside the tables of the application."""
+    """A table of consumed messages in the database of the application."""
 
     @property
     def blocking(self) -> bool:
-        """Whether its calls block, so that plain handlers may use its connection."""
+        """Whether its calls block, so that plain handlers can use its connection."""
 
     def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
-        """The same for an event loop, where blocking calls are made by up to *threads* of *workers*."""
+        """Return the same records for an event loop; blocking calls run in up to *threads* of *workers*."""
 
     def close(self) -> None:
-        """Close what it opened itself."""
+        """Close connections that it opened itself."""
 
 
 class AsyncRecords(Protocol):
-    """Records as an event loop uses them."""
+    """Records for an event loop."""
 
-    conflicts: tuple[type[Exception], ...]  # raised where a key or a place is taken
+    conflicts: tuple[type[Exception], ...]  # raised if a key or a place exists already
 
     def slot(self) -> AbstractAsyncContextManager[Any]:
-        """Entered around all that is done for a message, so that it has a thread whenever it needs one."""
+        """Enter before all work for a message, so that a thread is available whenever it is needed."""
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        """A connection in a transaction, which is committed at the end, or rolled back after an exception."""
+        """Open a connection in a transaction that is committed at the end, or rolled back after an exception."""
 
     async def prepare(self) -> None:
-        """Make the table where it is missing."""
+        """Create the table if it does not exist."""
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """Those of *names* that are recorded, as keys or places, and committed."""
+        """Return those of *names* that are recorded, as keys or places, and committed."""
 
     async def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """A recorded key that begins with *prefix*; None where there is none."""
+        """Return a recorded key that begins with *prefix*, None if there is none."""
 
     async def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
-        """Write *rows* in the transaction of *connection*. Raises one of ``conflicts``: one of them is taken."""
+        """Insert *rows* in the transaction of *connection*.
+
+        Raises:
+            one of ``conflicts``: a key or a place exists already.
+        """
 
     async def prune(self, before_ms: int) -> int:
-        """Forget up to PRUNED_AT_ONCE rows written before *before_ms*; returns how many."""
+        """Delete up to PRUNE_BATCH rows written before *before_ms*; returns how many."""
 
 
 class BlockingRecords(Protocol):
-    """Records whose calls block, each of them in whatever thread; meant as in `AsyncRecords`."""
+    """Records with blocking calls that may be made in any thread; methods as in `AsyncRecords`."""
 
     conflicts: tuple[type[Exception], ...]
-    writers: int | None  # transactions that may be open together; None for any number
+    writers: int | None  # maximum number of concurrent transactions; None for no limit
 
     def transaction(self) -> AbstractContextManager[Any]:
-        """A connection in a transaction."""
+        """Open a connection in a transaction."""
 
     def prepare(self) -> None:
-        """Make the table."""
+        """Create the table if it does not exist."""
 
     def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """Those recorded."""
+        """Return the recorded names."""
 
     def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """The key that begins so."""
+        """Return a key that begins with *prefix*."""
 
     def add(self, connection: Any, rows: Sequence[ConsumedRecord]) -> None:
-        """Write in a transaction."""
+        """Insert rows in a transaction."""
 
     def prune(self, before_ms: int) -> int:
-        """Forget."""
+        """Delete old rows."""

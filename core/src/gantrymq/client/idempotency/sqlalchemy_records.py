@@ -1,4 +1,4 @@
-"""Records in any database that SQLAlchemy 2 knows, through a plain engine or an async one."""
+"""Records in any database supported by SQLAlchemy 2, with a plain or an async engine."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["SqlAlchemyRecords"]
 
 
 class SqlAlchemyRecords:
-    """The engine stays the caller's: it is not closed here."""
+    """Records of an engine that the caller owns: it is not closed here."""
 
     writers: int | None = None
 
     def __init__(self, engine: Engine | AsyncEngine, *, table: str = TABLE, schema: str | None = None) -> None:
-        """Nothing is opened yet.
+        """Create the records; nothing is opened yet.
 
         Args:
-            engine: of ``create_engine`` or ``create_async_engine``; the one of the business tables.
+            engine: result of ``create_engine`` or ``create_async_engine``, for the database of the business tables.
             table: name of the table of records.
-            schema: that it is in; None for the default one.
+            schema: of the table; None for the default schema.
 
         Raises:
             ClientError: SQLAlchemy 2 is not installed.
-            InvalidParameter: *engine* is none.
+            InvalidParameter: *engine* is not an engine.
         """
         try:
             import sqlalchemy
@@ -43,7 +43,7 @@ class SqlAlchemyRecords:
                 "SqlAlchemyRecords needs SQLAlchemy 2: pip install 'sqlalchemy>=2' (SqliteRecords needs nothing)"
             ) from problem
         if not isinstance(engine, sqlalchemy.Engine | AsyncEngine):
-            raise InvalidParameter(f"{engine!r} is no engine; expected what create_engine or create_async_engine gave")
+            raise InvalidParameter(f"{engine!r} is not an engine of create_engine or create_async_engine")
         self._engine = engine
         self._async = engine if isinstance(engine, AsyncEngine) else None
         self.blocking = self._async is None
@@ -51,22 +51,22 @@ class SqlAlchemyRecords:
         self._table = _table(table, schema)
 
     def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
-        """As `Records` has it."""
+        """Implement `Records.for_event_loop`."""
         if self._async is None:
             return WorkerThreadRecords(self, workers, threads)
         return _AsyncEngineRecords(self, self._async)
 
     def close(self) -> None:
-        """Nothing: the engine is the caller's."""
+        """Do nothing: the caller owns the engine."""
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """A connection in a transaction."""
+        """Open a connection in a transaction."""
         with self._sync_engine.begin() as connection:
             yield connection
 
     def prepare(self) -> None:
-        """Make table and index where they are missing."""
+        """Create table and index if they do not exist."""
         with self._sync_engine.connect() as connection:
             try:
                 self.create_table(connection)
@@ -77,22 +77,22 @@ class SqlAlchemyRecords:
                     raise
 
     def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """Those of *names* that are recorded."""
+        """Return those of *names* that are recorded."""
         with self._sync_engine.connect() as connection:
             return matching_names(connection.execute(self.select_known(group, names)), names)
 
     def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """A key that begins with *prefix*."""
+        """Return a key that begins with *prefix*."""
         with self._sync_engine.connect() as connection:
             found: str | None = connection.scalar(self.select_key_with_prefix(group, prefix))
             return found
 
     def add(self, connection: Connection, rows: Sequence[ConsumedRecord]) -> None:
-        """Write *rows*."""
+        """Insert *rows*."""
         connection.execute(self._table.insert(), values(rows))
 
     def prune(self, before_ms: int) -> int:
-        """Forget what was written before *before_ms*."""
+        """Delete rows written before *before_ms*."""
         with self._sync_engine.begin() as connection:
             return self.delete_expired(connection, before_ms)
 
@@ -100,25 +100,25 @@ class SqlAlchemyRecords:
     def _sync_engine(self) -> Engine:
         if self._async is not None:
             raise ClientError("the engine is an async one; its calls are awaited")
-        return self._engine  # type: ignore[return-value]  # the constructor saw which of the two it is
+        return self._engine  # type: ignore[return-value]  # `_async` is None: it is the plain one
 
     @property
     def insert(self) -> Any:
-        """The statement that writes rows."""
+        """The INSERT statement for rows."""
         return self._table.insert()
 
     def create_table(self, connection: Connection) -> None:
-        """Make the table."""
+        """Create the table."""
         self._table.create(connection, checkfirst=True)
 
     def table_exists(self, connection: Connection) -> bool:
-        """Whether the table is there."""
+        """Return True if the table exists."""
         from sqlalchemy import inspect
 
         return inspect(connection).has_table(self._table.name, schema=self._table.schema)
 
     def select_known(self, group: str, names: Sequence[str]) -> Any:
-        """The query for keys and places that are recorded; a union, as each half has an index."""
+        """Return the query for recorded keys and places; a union, because each half has an index."""
         from sqlalchemy import select
 
         columns = self._table.c
@@ -126,7 +126,7 @@ class SqlAlchemyRecords:
         return both.where(columns.message_key.in_(names)).union(both.where(columns.place.in_(names)))
 
     def select_key_with_prefix(self, group: str, prefix: str) -> Any:
-        """The query for a key that begins with *prefix*."""
+        """Return the query for a key that begins with *prefix*."""
         from sqlalchemy import select
 
         columns = self._table.c
@@ -134,7 +134,7 @@ class SqlAlchemyRecords:
         return select(columns.message_key).where(columns.consumer_group == group, has_prefix).limit(1)
 
     def delete_expired(self, connection: Connection, before_ms: int) -> int:
-        """Delete old rows one by one, in any dialect; returns how many."""
+        """Delete old rows one by one, which works in any dialect; returns how many."""
         from sqlalchemy import and_, bindparam, select
 
         columns = self._table.c
@@ -155,17 +155,17 @@ class _AsyncEngineRecords:
         self.conflicts = records.conflicts
 
     def slot(self) -> AbstractAsyncContextManager[Any]:
-        """The engine's pool is the bound."""
+        """Do not limit messages: the pool of the engine is the limit."""
         return nullcontext()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """A connection in a transaction."""
+        """Open a connection in a transaction."""
         async with self._engine.begin() as connection:
             yield connection
 
     async def prepare(self) -> None:
-        """Make table and index where they are missing."""
+        """Create table and index if they do not exist."""
         async with self._engine.connect() as connection:
             try:
                 await connection.run_sync(self._records.create_table)
@@ -176,33 +176,33 @@ class _AsyncEngineRecords:
                     raise
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """Those of *names* that are recorded."""
+        """Return those of *names* that are recorded."""
         async with self._engine.connect() as connection:
             return matching_names(await connection.execute(self._records.select_known(group, names)), names)
 
     async def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """A key that begins with *prefix*."""
+        """Return a key that begins with *prefix*."""
         async with self._engine.connect() as connection:
             found: str | None = await connection.scalar(self._records.select_key_with_prefix(group, prefix))
             return found
 
     async def add(self, connection: AsyncConnection, rows: Sequence[ConsumedRecord]) -> None:
-        """Write *rows*."""
+        """Insert *rows*."""
         await connection.execute(self._records.insert, values(rows))
 
     async def prune(self, before_ms: int) -> int:
-        """Forget what was written before *before_ms*."""
+        """Delete rows written before *before_ms*."""
         async with self._engine.begin() as connection:
             return await connection.run_sync(self._records.delete_expired, before_ms)
 
 
 def matching_names(rows: Iterable[Sequence[str]], names: Sequence[str]) -> set[str]:
-    """Those of *names* that stand in *rows*."""
+    """Return those of *names* that occur in *rows*."""
     return set(names).intersection(name for row in rows for name in row)
 
 
 def values(rows: Sequence[ConsumedRecord]) -> list[dict[str, Any]]:
-    """*rows* as SQLAlchemy takes them."""
+    """Return *rows* as parameters of SQLAlchemy."""
     return [row._asdict() for row in rows]
 
 
@@ -210,7 +210,7 @@ def _table(name: str, schema: str | None) -> Table:
     from sqlalchemy import BigInteger, Column, Index, MetaData, String, Table, UniqueConstraint
     from sqlalchemy.dialects import mysql
 
-    # MySQL compares text without regard to case by default: two keys would be one
+    # MySQL compares text case-insensitively by default: keys that differ only in case would be equal
     text = String(255).with_variant(mysql.VARCHAR(255, collation="utf8mb4_bin"), "mysql", "mariadb")
     return Table(
         name,

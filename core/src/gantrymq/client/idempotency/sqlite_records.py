@@ -1,7 +1,7 @@
-"""Records in a file of SQLite, by the standard library.
+"""Records in a SQLite file, using the standard library.
 
-A transaction begins with BEGIN IMMEDIATE: SQLite has one writer at a time, and whoever comes second waits at the door
-instead of failing inside. Nothing of the file's settings is changed.
+Transactions begin with BEGIN IMMEDIATE: SQLite has one writer at a time, so a second one waits at the start instead of
+failing later. The settings of the file are not changed.
 """
 
 from __future__ import annotations
@@ -25,28 +25,29 @@ TIMEOUT_S: Final = 30.0
 
 
 class SqliteRecords:
-    """Belongs to one process, in which any number of threads may use it; other processes have one of their own."""
+    """Records for any number of threads of one process; other processes use their own instance."""
 
     blocking = True
     conflicts: tuple[type[Exception], ...] = (sqlite3.IntegrityError,)
     writers: int | None = 1
 
     def __init__(self, path: str | os.PathLike[str], *, table: str = TABLE, timeout_s: float = TIMEOUT_S) -> None:
-        """Nothing is opened yet.
+        """Create the records; nothing is opened yet.
 
         Args:
-            path: of the database file, the one of the business tables; made where it is missing.
+            path: of the database file with the business tables; created if it does not exist.
             table: name of the table of records.
             timeout_s: seconds to wait for another writer.
 
         Raises:
-            InvalidParameter: *path* is a database in memory, which no second connection can see, or *table* no name.
+            InvalidParameter: *path* is an in-memory database, which a second connection cannot see, or *table* is not a
+                valid name.
         """
         self._path = os.fspath(path)
         if self._path in ("", ":memory:"):
-            raise InvalidParameter("records that outlive the process need a file; give SqliteRecords the path of one")
+            raise InvalidParameter("records must outlive the process; give SqliteRecords the path of a file")
         if not table.isidentifier():
-            raise InvalidParameter(f"{table!r} is no name of a table; expected letters, digits and underscores")
+            raise InvalidParameter(f"{table!r} is not a valid table name; expected letters, digits and underscores")
         self._table = table
         self._timeout_s = timeout_s
         self._writing = threading.Lock()
@@ -55,17 +56,17 @@ class SqliteRecords:
         self._closed = False
 
     def for_event_loop(self, workers: Workers, threads: int) -> AsyncRecords:
-        """As `Records` has it."""
+        """Implement `Records.for_event_loop`."""
         return WorkerThreadRecords(self, workers, threads)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection in a transaction, committed at the end and rolled back after an exception.
+        """Open a connection in a transaction that is committed at the end and rolled back after an exception.
 
         Raises:
-            CallTimeout: other threads write for too long.
-            ClientError: the transaction was ended inside.
-            sqlite3.Error: what SQLite says, such as "database is locked" beside another process.
+            CallTimeout: other threads write for longer than ``timeout_s``.
+            ClientError: the transaction was ended by the handler.
+            sqlite3.Error: errors of SQLite, such as "database is locked" by another process.
         """
         if not self._writing.acquire(timeout=self._timeout_s):
             raise CallTimeout(f"{self._path} is being written by another transaction for {self._timeout_s:g} s")
@@ -75,7 +76,7 @@ class SqliteRecords:
                 try:
                     yield connection
                     if not connection.in_transaction:
-                        raise ClientError("a handler ended the transaction that it was given; leave that to idempotent")
+                        raise ClientError("a handler ended its transaction; leave that to idempotent")
                     connection.execute("COMMIT")
                 finally:
                     if connection.in_transaction:
@@ -84,7 +85,7 @@ class SqliteRecords:
             self._writing.release()
 
     def prepare(self) -> None:
-        """Make table and index where they are missing."""
+        """Create table and index if they do not exist."""
         with self.transaction() as connection:
             connection.execute(
                 f"CREATE TABLE IF NOT EXISTS {self._table} (consumer_group VARCHAR(255) NOT NULL, "
@@ -94,7 +95,7 @@ class SqliteRecords:
             connection.execute(f"CREATE INDEX IF NOT EXISTS {self._table}_at ON {self._table} (consumed_at_ms)")
 
     def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """Those of *names* that are recorded."""
+        """Return those of *names* that are recorded."""
         marks, wanted = ", ".join("?" * len(names)), set(names)
         with self._connection() as connection:
             rows = connection.execute(
@@ -105,7 +106,7 @@ class SqliteRecords:
         return wanted.intersection(name for row in rows for name in row)
 
     def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """A key that begins with *prefix*."""
+        """Return a key that begins with *prefix*."""
         with self._connection() as connection:
             row = connection.execute(
                 f"SELECT message_key FROM {self._table} WHERE consumer_group = ? AND message_key >= ? "
@@ -115,11 +116,11 @@ class SqliteRecords:
         return row[0] if row is not None and row[0].startswith(prefix) else None
 
     def add(self, connection: sqlite3.Connection, rows: Sequence[ConsumedRecord]) -> None:
-        """Write *rows*. Raises sqlite3.IntegrityError: one of them is taken."""
+        """Insert *rows*. Raises sqlite3.IntegrityError: a key or place exists already."""
         connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?)", rows)
 
     def prune(self, before_ms: int) -> int:
-        """Forget what was written before *before_ms*."""
+        """Delete rows written before *before_ms*."""
         oldest = f"SELECT consumer_group, message_key FROM {self._table} WHERE consumed_at_ms < ? LIMIT {PRUNE_BATCH}"
         with self.transaction() as connection:
             return connection.execute(
@@ -127,7 +128,7 @@ class SqliteRecords:
             ).rowcount
 
     def close(self) -> None:
-        """Close the connections; those in use when they are given back."""
+        """Close the connections; those in use are closed when they are released."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []

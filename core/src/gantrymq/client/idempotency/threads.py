@@ -1,7 +1,7 @@
-"""A database whose calls block, beside an event loop: each call is made by a worker thread.
+"""Blocking database calls from an event loop, made by worker threads.
 
-No more messages are under way than there are threads, and each of them makes one call at a time. So a transaction that
-others wait for, in the database, always finds a thread to go on with.
+The number of messages in progress is limited to the number of threads, and each makes one call at a time. So a
+transaction that others wait for in the database always finds a thread to continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ThreadConnection:
     """A connection in a transaction, for an async handler.
 
     Attributes:
-        connection: the database's own; its calls block.
+        connection: the database connection; its calls block.
     """
 
     def __init__(self, connection: Any, workers: Workers) -> None:
@@ -32,11 +32,11 @@ class ThreadConnection:
         self._workers = workers
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Run ``work(connection, *args)`` in a thread, and return (or raise) what it does; one call at a time."""
+        """Run ``work(connection, *args)`` in a thread, and return its result or raise its error; one call at a time."""
         return await run_to_completion(self._workers.run(call_function, work, self.connection, *args))
 
     async def execute(self, statement: Any, parameters: Any = ()) -> list[Any]:
-        """Execute one statement; its rows, none where it has none."""
+        """Execute one statement; returns its rows, if it has any."""
         return await self.run(_execute, statement, parameters)
 
 
@@ -48,11 +48,11 @@ class WorkerThreadRecords:
         self._workers = workers
         self._threads = threads
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._slots = self._writers = asyncio.Semaphore(threads)  # those of the loop, once it is known
+        self._slots = self._writers = asyncio.Semaphore(threads)  # replaced for each event loop
         self.conflicts = records.conflicts
 
     def slot(self) -> AbstractAsyncContextManager[Any]:
-        """As `AsyncRecords` has it. Each ``asyncio.run`` has a loop of its own, and so semaphores of its own."""
+        """Implement `AsyncRecords.slot`. Each ``asyncio.run`` has a new loop, which needs new semaphores."""
         if (loop := asyncio.get_running_loop()) is not self._loop:
             self._loop, self._slots = loop, asyncio.Semaphore(self._threads)
             self._writers = asyncio.Semaphore(self._records.writers or self._threads)
@@ -60,12 +60,12 @@ class WorkerThreadRecords:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[ThreadConnection]:
-        """As `AsyncRecords` has it; whoever is cancelled has rolled back before that is known."""
+        """Implement `AsyncRecords.transaction`; when a caller is cancelled, the rollback finishes first."""
         async with self._writers:
             opened = self._records.transaction()
             try:
                 connection = await run_to_completion(self._workers.run(opened.__enter__))
-            except asyncio.CancelledError as cancelled:  # it may be open all the same
+            except asyncio.CancelledError as cancelled:  # it may be open nevertheless
                 await run_to_completion(self._workers.run(_roll_back, opened, cancelled))
                 raise
             try:
@@ -76,28 +76,28 @@ class WorkerThreadRecords:
             await run_to_completion(self._workers.run(opened.__exit__, None, None, None))
 
     async def prepare(self) -> None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.prepare`."""
         await self._workers.run(self._records.prepare)
 
     async def known(self, group: str, names: Sequence[str]) -> set[str]:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.known`."""
         return await self._workers.run(self._records.known, group, names)
 
     async def key_with_prefix(self, group: str, prefix: str) -> str | None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.key_with_prefix`."""
         return await self._workers.run(self._records.key_with_prefix, group, prefix)
 
     async def add(self, connection: ThreadConnection, rows: Sequence[ConsumedRecord]) -> None:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.add`."""
         await connection.run(self._records.add, rows)
 
     async def prune(self, before_ms: int) -> int:
-        """As `AsyncRecords` has it."""
+        """Implement `AsyncRecords.prune`."""
         return await run_to_completion(self._workers.run(self._records.prune, before_ms))
 
 
 async def run_to_completion(work: Awaitable[T]) -> T:
-    """What *work* returns or raises; a caller cancelled meanwhile is so once *work* is over, however it ended."""
+    """Wait for *work*, return its result or raise its error; a cancellation is raised after *work* has ended."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -1,11 +1,11 @@
-"""The client for threads: what `gantrymq.client` does, without asyncio.
+"""The client for threads: `gantrymq.client` without asyncio.
 
     from gantrymq.client.sync import Client, Message
 
     with Client("127.0.0.1:9876") as client:
         client.producer("shop").send(Message("Orders", b"one apple"))
 
-Messages, results, settings and errors are those of `gantrymq.client`, which may be imported beside it.
+Messages, results, settings and errors are those of `gantrymq.client`; both packages may be imported together.
 """
 
 from __future__ import annotations

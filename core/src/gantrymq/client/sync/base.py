@@ -1,4 +1,4 @@
-"""What producers, consumers, readers and administration of threads have in common."""
+"""Base class of the producers, consumers, readers and admin clients for threads."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ Wrapped = TypeVar("Wrapped", bound=BaseClient)
 
 
 class SyncBaseClient(Generic[Wrapped]):
-    """One of what a `gantrymq.client.sync.Client` makes, started; closed with it, or by `close` or ``with`` before."""
+    """A started client object of `gantrymq.client.sync.Client`; closed with it, or earlier by `close` or ``with``."""
 
     def __init__(self, client: Client, portal: Portal, wrapped: Wrapped) -> None:
-        """Made by a `Client` alone: for *made*, which lives on the loop of *thread*."""
-        self._client = client  # lives as long as its parts
+        """Created only by `Client`: wraps *wrapped*, which runs in the event loop of *portal*."""
+        self._client = client  # keeps the client alive as long as its parts
         self._own_portal = portal
         self._wrapped = wrapped
 
     @property
     def _portal(self) -> Portal:
-        """Where it lives. Raises ClientError: it is closed."""
+        """The portal of the event loop. Raises ClientError: the object is closed."""
         if not self._wrapped.is_started:
             raise ClientError(f"this {type(self).__name__} is closed")
         return self._own_portal
 
     @property
     def is_started(self) -> bool:
-        """Whether it was not closed yet."""
+        """Whether it is not closed yet."""
         return self._wrapped.is_started
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Addresses of the name servers that are asked."""
+        """Addresses of the name servers in use."""
         return self._portal.call_sync(lambda: self._wrapped.name_servers)
 
     def set_name_servers(self, namesrv: str) -> None:
-        """As `Client.set_name_servers`: of all that share the connections."""
+        """As `Client.set_name_servers`; affects everything that shares the connections."""
         self._portal.call_sync(lambda: self._wrapped.set_name_servers(namesrv))
 
     def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
@@ -52,9 +52,9 @@ class SyncBaseClient(Generic[Wrapped]):
         self._portal.call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Finish what is under way and tell the brokers, within *timeout_s* seconds; harmless when repeated.
+        """Finish work in progress and notify the brokers, within *timeout_s* seconds. May be called repeatedly.
 
-        What the calling thread has in hand itself is not waited for.
+        Does not wait for in-flight messages of the calling thread.
         """
         if self._client.is_started:
             self._client.close_wrapped(self._wrapped, timeout_s)

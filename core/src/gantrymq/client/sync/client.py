@@ -1,12 +1,12 @@
-"""The client for threads: an event loop in a thread of its own does the work, and every call waits for it.
+"""The client for threads: an event loop in its own thread does the work, and every call waits for it.
 
     with Client("127.0.0.1:9876") as client:
         client.producer("shop").send(Message("Orders", b"one apple"))
         for message in client.consumer("billing", "Orders", consume_from="first"):
             print(message.body)
 
-All of it may be used by any number of threads. What a client makes is started, and closed with the client if not
-before.
+Every method may be called from any thread. Producers and consumers created by a client are started, and are closed
+with the client unless closed before.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ __all__ = ["Client"]
 Wrapper = TypeVar("Wrapper")
 AnyStream = TypeVar("AnyStream", bound=MessageStream[Any])
 
-LOOP_GRACE_S: Final = 10.0  # an iterator may be kept that nobody asks any more, as by a traceback
+LOOP_GRACE_S: Final = 10.0  # an abandoned iterator may be kept alive, for example by a traceback
 
 
 class Client:
-    """One set of connections, and what it makes; used as ``with``, or between `start` and `close`."""
+    """One set of connections with its producers and consumers; used with ``with``, or between `start` and `close`."""
 
     def __init__(
         self,
@@ -61,35 +61,34 @@ class Client:
         trace: bool | MessageTrace = False,
         **connect: Unpack[ConnectOptions],
     ) -> None:
-        """Nothing is opened before `start`.
+        """Create the client; nothing is opened before `start`.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            hooks: of all its producers and consumers, called in the client's own thread; see
+            hooks: for all its producers and consumers, called in the client's own thread; see
                 `gantrymq.client.tracing.hooks`.
-            trace: of all its producers and consumers that are not told otherwise; see `MessageTrace`.
+            trace: for all its producers and consumers without an own setting; see `MessageTrace`.
             **connect: see `ConnectOptions`.
 
         Raises:
-            InvalidParameter: there is no option of a name given, or one of *hooks* is none.
+            InvalidParameter: an option does not exist, or one of *hooks* is not a hook.
         """
         self._portal: Portal | None = None
         self._wrapped = AsyncClient(namesrv, hooks=hooks, trace=trace, **connect)
-        self._lifecycle_lock = (
-            threading.RLock()
-        )  # one start or end at a time; a signal's handler may end what is starting
-        self._starting: Portal | None = None  # while `start` is under way
-        self._start_cancelled = False  # `close` was called meanwhile
+        # Reentrant: a signal handler may close a client that its own thread is starting.
+        self._lifecycle_lock = threading.RLock()
+        self._starting: Portal | None = None  # while `start` is running
+        self._start_cancelled = False  # `close` was called while `start` was running
         self._streams = weakref.WeakSet[MessageStream[Any]]()
         self._wrappers_lock = threading.Lock()
-        self._wrappers = weakref.WeakValueDictionary[BaseClient, Any]()  # producers for threads, by what they stand for
+        self._wrappers = weakref.WeakValueDictionary[BaseClient, Any]()  # producers, by the wrapped one
         self._admin: Admin | None = None
 
     def start(self) -> None:
-        """Begin the thread, and heartbeats; harmless when repeated.
+        """Start the thread, and heartbeats. May be called repeatedly.
 
         Raises:
-            OptionUnusable: a name server's address is not host:port, or a setting of TLS cannot be used.
+            OptionUnusable: the address of a name server is not host:port, or a TLS setting cannot be used.
             ClientError: an event loop runs in this thread, gevent or eventlet has replaced threads by greenlets, or the
                 client was closed meanwhile.
         """
@@ -113,16 +112,16 @@ class Client:
 
     @property
     def is_started(self) -> bool:
-        """Whether it is between `start` and `close`."""
+        """Whether the client is between `start` and `close`."""
         return self._portal is not None
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Addresses of the name servers that are asked."""
+        """Addresses of the name servers in use."""
         return self._started().call_sync(lambda: self._wrapped.name_servers)
 
     def set_name_servers(self, namesrv: str) -> None:
-        """Ask other name servers from now on, ``host:port;host:port``, such as when a cluster moves.
+        """Use other name servers from now on, ``host:port;host:port``, such as when a cluster moves.
 
         Raises:
             ClientError: an address is not host:port, or the client is not started.
@@ -130,23 +129,23 @@ class Client:
         self._started().call_sync(lambda: self._wrapped.set_name_servers(namesrv))
 
     def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Return once a name server answers and, with *topic*, knows brokers of it; ask again until then.
+        """Wait until a name server answers and, with *topic*, knows brokers of it; retried until then.
 
         Raises:
-            CallTimeout: that is not so after *timeout_s* seconds; says what was missing last.
+            CallTimeout: that takes longer than *timeout_s* seconds; the message says what was missing last.
         """
         self._started().call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
-        """The started producer of *group*: made by the first call, and the same one for each later call until it is
+        """Return the started producer of *group*: created by the first call, and reused by later calls until it is
         closed.
 
         Args:
             group: producer group, named after the application.
-            options: as `gantrymq.client.Producer` has them; a later call gives the same ones, or none.
+            options: as in `gantrymq.client.Producer`; later calls must give the same ones, or none.
 
         Raises:
-            InvalidParameter, OptionUnusable: a name or option is not legal.
+            InvalidParameter, OptionUnusable: a name or option is not valid.
             ClientError: the client is not started, or has a producer of that group with other options.
         """
         from gantrymq.client.sync.producer import Producer
@@ -157,13 +156,13 @@ class Client:
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
     ) -> TransactionProducer:
-        """The started producer with transactions of *group*, one as `producer` says.
+        """Return the started transaction producer of *group*, reused as in `producer`.
 
         Args:
-            group: producer group; any member of it may be asked about a message of any other.
-            check: a plain function, called in a thread, that says what became of the work that belongs to a message; a
-                later call gives the same one.
-            options: as `gantrymq.client.Producer` has them.
+            group: producer group; any member of it may be queried about a message of any other.
+            check: a plain function, called in a thread, that returns the outcome of the work that belongs to a message;
+                later calls must give the same one.
+            options: as in `gantrymq.client.Producer`.
 
         Raises:
             as `producer`.
@@ -176,12 +175,12 @@ class Client:
         return self._wrapper_of(wrapped, TransactionProducer)
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
-        """A started member of the consumer group *group*; arguments as `gantrymq.client.Consumer` has them.
+        """Return a started member of the consumer group *group*; arguments as in `gantrymq.client.Consumer`.
 
-        *on_rebalance* is called in the client's own thread: it may not call the client, nor take long.
+        *on_rebalance* is called in the client's own thread: it must not call the client or block.
 
         Raises:
-            InvalidParameter: a name or option is not legal.
+            InvalidParameter: a name or option is not valid.
             ClientError: the client is not started, or has a consumer of that group.
         """
         from gantrymq.client.sync.consumer import Consumer
@@ -193,10 +192,9 @@ class Client:
     def lite_pull(
         self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
     ) -> LitePullConsumer:
-        """A started lite pull consumer of *group*; arguments as `gantrymq.client.LitePullConsumer` has them.
+        """Return a started lite pull consumer of *group*; arguments as in `gantrymq.client.LitePullConsumer`.
 
-        *on_rebalance* is called in the client's own thread: it may not call the client, nor take long.
-        Raises as `consumer`.
+        *on_rebalance* is called in the client's own thread: it must not call the client or block. Raises as `consumer`.
         """
         from gantrymq.client.sync.lite_pull import LitePullConsumer
 
@@ -206,10 +204,10 @@ class Client:
         )
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
-        """A started pop consumer of *group*; *options* as `gantrymq.client.PopConsumer` has them.
+        """Return a started pop consumer of *group*; *options* as in `gantrymq.client.PopConsumer`.
 
         Raises:
-            InvalidParameter: a name or option is not legal.
+            InvalidParameter: a name or option is not valid.
             ClientError: the client is not started.
         """
         from gantrymq.client.sync.pop import PopConsumer
@@ -218,10 +216,10 @@ class Client:
         return PopConsumer(self, portal, portal.call_sync(lambda: self._wrapped.pop_consumer(group, topic, **options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
-        """A started reader of *topic*, any number of them; *options* as `gantrymq.client.Reader` has them.
+        """Return a new started reader of *topic*; *options* as in `gantrymq.client.Reader`.
 
         Raises:
-            InvalidParameter: a name or option is not legal.
+            InvalidParameter: a name or option is not valid.
             ClientError: the client is not started.
         """
         from gantrymq.client.sync.reader import Reader
@@ -231,7 +229,7 @@ class Client:
 
     @property
     def admin(self) -> Admin:
-        """What is asked and set about clusters, topics and groups. Raises ClientError: the client is not started."""
+        """Administration of clusters, topics and groups. Raises ClientError: the client is not started."""
         from gantrymq.client.sync.admin import Admin
 
         portal = self._started()
@@ -240,14 +238,14 @@ class Client:
         return self._admin
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Close what the client made, then the connections, then the thread; harmless when repeated.
+        """Close all producers and consumers, then the connections and the thread. May be called repeatedly.
 
-        Calls that other threads are in, and what they have in hand of a consumer, are waited for, of loops for 10 s;
-        what the calling thread has in hand itself is not. A `start` that another thread is in is given up, and raises
-        ClientError. In a process that was forked off there is nothing to close.
+        Waits for calls of other threads and for their in-flight messages of a consumer; for loops at most 10 s. Does
+        not wait for in-flight messages of the calling thread. A `start` that runs in another thread is cancelled and
+        raises ClientError. Does nothing in a forked process.
 
         Args:
-            timeout_s: seconds that this may take; what is under way then is given up.
+            timeout_s: maximum duration in seconds; work in progress is cancelled then.
 
         Raises:
             ClientError: an event loop runs in this thread.
@@ -285,27 +283,30 @@ class Client:
             portal.stop_after(self._wrapped.close)
 
     def _wrapper_of(self, wrapped: Any, kind: Callable[[Client, Portal, Any], Wrapper]) -> Wrapper:
-        """What stands for *made* in threads, the same one each time."""
+        """Return the wrapper of *wrapped* for threads, the same one each time."""
         with self._wrappers_lock:
             found: Wrapper | None = self._wrappers.get(wrapped)
             if found is None:
                 found = self._wrappers[wrapped] = kind(self, self._started(), wrapped)
             return found
 
-    # --- for what the client made -----------------------------------------------------------------------------------
+    # --- for objects of this client -----------------------------------------------------------------------------------
 
     def close_wrapped(self, wrapped: BaseClient, timeout_s: float | None) -> None:
-        """Close one of what the client made."""
+        """Close one object created by the client."""
         if self._portal is not None and self._portal.is_alive:
             self._end(self._portal, wrapped, timeout_s)
 
     def track(self, stream: AnyStream) -> AnyStream:
-        """*stream*, whose messages in hand `close` knows of."""
+        """Register *stream* so that `close` handles its in-flight messages; returns it."""
         self._streams.add(stream)
         return stream
 
     def _end(self, portal: Portal, wrapped: BaseClient, timeout_s: float | None) -> None:
-        """Close *made*; does not wait for what this thread has in hand, nor for ever for loops of others."""
+        """Close *wrapped*.
+
+        Ignores in-flight messages of this thread, and waits a limited time for loops of other threads.
+        """
         streams = list(self._streams)
         own = [each for each in streams if each.last_thread is None or not _is_other_running(each.last_thread)]
         mine = [portal.current_task, *(each.task for each in own)]

@@ -1,11 +1,11 @@
-"""Consuming in threads.
+"""Consumers for threads.
 
     with Client("127.0.0.1:9876") as client:
         for message in client.consumer("billing", "Orders"):
             print(message.body)
 
-Acknowledging is as in `gantrymq.client.Consumer`: a message is consumed when the loop asks for the next one; what is
-not consumed is delivered again, here or to another member of the group.
+Acknowledgement works as in `gantrymq.client.Consumer`: a message is consumed when the loop requests the next one; an
+unconsumed message is delivered again, here or to another member of the group.
 """
 
 from __future__ import annotations
@@ -40,38 +40,37 @@ _MOST_CONCURRENCY: Final = 1024
 
 
 class Consumer(SyncBaseClient[AsyncConsumer]):
-    """A member of a consumer group, for any number of threads. Errors are those of `gantrymq.client.Consumer`."""
+    """A member of a consumer group, for any number of threads. Errors as in `gantrymq.client.Consumer`."""
 
     def __init__(self, client: Client, portal: Portal, wrapped: AsyncConsumer, *, auto_ack: bool) -> None:
-        """As `SyncBaseClient`; *acknowledges*: by itself."""
+        """As `SyncBaseClient`; *auto_ack* as given to the consumer."""
         super().__init__(client, portal, wrapped)
         self._auto_ack = auto_ack
 
     @property
     def group(self) -> str:
-        """The group's name."""
+        """Name of the group."""
         return self._wrapped.group
 
     @property
     def settings(self) -> ConsumerSettings:
-        """What was given, and the defaults."""
+        """Settings of the consumer, with defaults."""
         return self._wrapped.settings
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with counts of its records; None without one."""
         return self._wrapped.trace
 
     def __iter__(self) -> MessageStream[ReceivedMessage]:
-        """Messages one by one, until the consumer is closed; each loop has its own, so that several threads may have
-        one."""
+        """Iterate over messages one by one until the consumer is closed; each thread may have its own iterator."""
         self._portal.check_caller()
         if self._auto_ack:
             return self._client.track(ChunkedMessageStream(self._portal, self._wrapped.chunks))
         return self._client.track(MessageStream(self._portal, self._wrapped.__aiter__))
 
     def batches(self, most: int = 32) -> MessageStream[list[ReceivedMessage]]:
-        """Up to *most* messages of one queue at a time, as many as wait there; *most* is 1 to 1024."""
+        """Iterate over lists of up to *most* waiting messages of one queue; *most* is 1 to 1024."""
         source = self._portal.call_sync(lambda: self._wrapped.batches(most))
         source.for_threads()
         return self._client.track(MessageStream(self._portal, lambda: source))
@@ -87,18 +86,17 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
     def run(
         self, handler: Callable[[Any], object], *, concurrency: int = CONCURRENCY, batch_size: int | None = None
     ) -> None:
-        """Give messages to *handler*, in *concurrency* threads, until the consumer is closed.
+        """Call *handler* with messages, in *concurrency* threads, until the consumer is closed.
 
-        Ctrl-C lets the calls under way end, closes the consumer, and goes on as KeyboardInterrupt; a second one does
-        not wait for them.
+        Ctrl-C waits for running calls, closes the consumer and raises KeyboardInterrupt; a second one does not wait.
 
         Args:
-            handler: a plain function of one message, or with *batch_size* of a list of up to so many of one queue. It
-                has consumed them when it returns; a batch handler that returns a number has consumed so many of them,
-                from the first on. What it raises is logged, and the messages are delivered again; `ReconsumeLater` says
-                when. It may call the client, and close it.
+            handler: a plain function that takes one message, or with *batch_size* a list of up to that many messages of
+                one queue. Messages are consumed when it returns; a batch handler that returns a number has consumed
+                that many messages, from the first on. Its exceptions are logged, and the messages are delivered again,
+                as described in `ReconsumeLater`. It may call the client, and close it.
             concurrency: threads, 1 to 1024.
-            batch_size: 1 to 1024; None for messages one by one.
+            batch_size: 1 to 1024; None for single messages.
 
         Raises:
             InvalidParameter: a number is out of bounds, or *handler* is async, a generator function or not callable.
@@ -119,19 +117,19 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def ack(self, message: ReceivedMessage) -> bool:
-        """*message* is consumed. False where it is another member's by now, or was acknowledged before.
+        """Acknowledge *message*. Return False if it belongs to another member now, or was acknowledged before.
 
-        The progress reaches the broker within ``commit_every_s`` seconds, and at `close`. Raises ClientError: the
-        consumer acknowledges by itself.
+        The offset reaches the broker within ``commit_every_s`` seconds, and at `close`. Raises ClientError: the
+        consumer acknowledges automatically.
         """
         return self._portal.call_sync(lambda: self._wrapped.ack(message))
 
     def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
-        """*message* was not consumed and is delivered again later. Returns and raises as `ack`."""
+        """Have *message* delivered again later. Returns and raises as `ack`."""
         return self._portal.call(lambda: self._wrapped.nack(message, delay_level))
 
     def processing(self, *messages: ReceivedMessage) -> AbstractContextManager[None]:
-        """A ``with`` around the processing of *messages*, one or several, in the calling thread.
+        """Return a context manager for the processing of *messages*, one or several, in the calling thread.
 
         As `gantrymq.client.Consumer.processing`; hooks are called in that thread, where the span is the current one.
         """
@@ -142,15 +140,15 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
         self._portal.call(lambda: self._wrapped.subscribe(topic, expression, expression_type))
 
     def unsubscribe(self, topic: str) -> None:
-        """Consume *topic* no more; harmless where it was not consumed."""
+        """Stop consuming *topic*. Does nothing if it is not subscribed."""
         self._portal.call(lambda: self._wrapped.unsubscribe(topic))
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Pull *queues* no more, all where none is named; what is pulled is still handed out."""
+        """Stop pulling *queues*, or all if none is given; messages already pulled are still delivered."""
         self._portal.call_sync(lambda: self._wrapped.pause(*queues))
 
     def resume(self, *queues: MessageQueue) -> None:
-        """Pull *queues* again, all where none is named."""
+        """Pull *queues* again, or all if none is given."""
         self._portal.call_sync(lambda: self._wrapped.resume(*queues))
 
     @property
@@ -159,15 +157,15 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
         return self._portal.call_sync(lambda: self._wrapped.assignment)
 
     def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
-        """The queues of this member, once every topic was shared out. Raises CallTimeout: that takes longer."""
+        """Wait until every topic was rebalanced, and return the queues of this member. Raises CallTimeout."""
         return self._portal.call(lambda: self._wrapped.wait_assigned(timeout_s))
 
     def commit(self) -> None:
-        """Store the progress now; by itself that happens every ``commit_every_s`` seconds."""
+        """Store the offsets now, in addition to every ``commit_every_s`` seconds."""
         self._portal.call(self._wrapped.commit)
 
     def _wrap_handler(self, pool: ThreadPoolExecutor, handler: Callable[[Any], object]) -> Callable[[Any], Any]:
-        """*handler* for the loop: called in *pool*, whose thread knows for which task, see `Portal.in_hand`."""
+        """Return an async handler that calls *handler* in *pool*, and sets `Portal.current_task` in that thread."""
         portal, name = self._portal, f"the handler of {self.group}"
 
         def call(messages: Any) -> object:
@@ -183,7 +181,10 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
     async def _run_on_loop(
         self, handle: Callable[[Any], Any], concurrency: int, batch_size: int | None
     ) -> BaseException | None:
-        """`run` on the loop; returns what ends the program, as raised there it would end the loop's thread."""
+        """Run `gantrymq.client.Consumer.run` in the loop.
+
+        KeyboardInterrupt and SystemExit are returned: raised there, they would end the thread of the loop.
+        """
         try:
             await self._wrapped.run(handle, concurrency=concurrency, batch_size=batch_size)
         except EXITS as ended:
@@ -200,7 +201,7 @@ class Consumer(SyncBaseClient[AsyncConsumer]):
                 running.cancel()
             raise
         except ClientError:
-            if not running.cancelled():  # else the whole client was closed
+            if not running.cancelled():  # cancelled: the whole client was closed
                 raise
             return None
         except BaseException:

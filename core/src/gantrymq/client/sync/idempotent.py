@@ -1,4 +1,4 @@
-"""Idempotent consumption for threads; see `gantrymq.client.idempotency.consuming`, which does the work.
+"""Idempotent consumption for threads; the work is done by `gantrymq.client.idempotency.consuming`.
 
 once = idempotent(SqliteRecords("shop.db"), "booking")
 
@@ -38,18 +38,18 @@ def idempotent(
     cache_size: int = CACHE_SIZE,
     world: World | None = None,
 ) -> Idempotent:
-    """What makes plain handlers, and bodies of loops, do their work once for each message.
+    """Create a decorator that makes plain handlers and loop bodies process each message once.
 
-    Arguments as `gantrymq.client.idempotent` has them, but that each message is handled in the thread that has it.
+    Arguments as in `gantrymq.client.idempotent`; each message is processed in the thread that received it.
 
     Raises:
-        InvalidParameter: a number is out of bounds, a name too long, or *store* is one of an async engine.
+        InvalidParameter: a number is out of bounds, a name is too long, or *store* uses an async engine.
     """
     return Idempotent(store, group, key=key, keep_s=keep_s, cache_size=cache_size, world=world)
 
 
 class Idempotent:
-    """Made by `idempotent`; used by any number of threads."""
+    """Created by `idempotent`; used by any number of threads."""
 
     def __init__(
         self,
@@ -61,18 +61,18 @@ class Idempotent:
         cache_size: int,
         world: World | None,
     ) -> None:
-        """As `idempotent` has it."""
+        """Arguments as in `idempotent`."""
         if not store.blocking:
             raise InvalidParameter("threads cannot await the calls of an async engine; give a plain engine")
         self._group = group
-        records = CallerThreadRecords(store)  # type: ignore[arg-type]  # a store that blocks is `BlockingRecords` as well
+        records = CallerThreadRecords(store)  # type: ignore[arg-type]  # a blocking store implements `BlockingRecords`, too
         self._wrapped = AsyncIdempotent(
             store, group, key=key, keep_s=keep_s, cache_size=cache_size, threads=1, world=world, records=records
         )
 
     @property
     def consumed(self) -> int:
-        """Messages whose transaction was committed here."""
+        """Messages with a transaction committed here."""
         return self._wrapped.consumed
 
     @property
@@ -81,13 +81,14 @@ class Idempotent:
         return self._wrapped.duplicates
 
     def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
-        """A handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed before.
+        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed
+        before.
 
-        *connection* is the database's own, in a transaction that is committed when *handler* returns and rolled back
-        when it raises. For ``batch_size`` it gets a list of the messages that are new, in one transaction.
+        *connection* is the database connection, in a transaction that is committed when *handler* returns and rolled
+        back if it raises. With ``batch_size`` the handler gets a list of the new messages, in one transaction.
 
         Raises:
-            InvalidParameter: it is async, a generator function, or not callable.
+            InvalidParameter: *handler* is async, a generator function, or not callable.
         """
 
         name = f"the handler of {self._group}"
@@ -104,17 +105,17 @@ class Idempotent:
 
     @contextmanager
     def attempt(self, message: ReceivedMessage) -> Iterator[Any]:
-        """The connection for what *message* changes, in a transaction as `__call__` says; None for a duplicate.
+        """Yield the connection for the changes of *message*, in a transaction as in `__call__`; None for a duplicate.
 
         Raises:
-            InvalidParameter: the key of the message is not legal.
-            what the database raises: the message was not consumed.
+            InvalidParameter: the key of the message is not valid.
+            errors of the database: the message was not consumed.
         """
         with self._attempt([message]) as (_, connection):
             yield connection
 
     def prune(self) -> int:
-        """Forget all records that are older than ``keep_s``, of any group; returns how many."""
+        """Delete all records older than ``keep_s``, of any group; returns how many."""
         return run_without_loop(self._wrapped.prune())
 
     @contextmanager

@@ -1,10 +1,10 @@
-"""One event loop in a thread of its own, and calls of other threads that wait for it.
+"""An event loop in its own thread, and calls of other threads that wait for it.
 
-Every thread may call but two: the loop's own, where functions of the application run that the client calls back
-(selectors, `on_rebalance`), and one that runs an event loop itself, as both would wait for themselves. Threads do not
-survive a fork, so that a process that was forked off has none. Nor does it work where gevent or eventlet has replaced
-threads by greenlets, which share one thread with the event loop, or gevent has replaced selectors, which then wait for
-a hub that nothing runs in the loop's thread.
+Any thread may call, except two that would wait for themselves: the thread of the loop, in which the client calls
+functions of the application (selectors, `on_rebalance`), and a thread that runs another event loop. Threads do not
+survive a fork, so a forked process has no loop. The portal does not work if gevent or eventlet has replaced threads by
+greenlets, which share one thread with the event loop, or if gevent has replaced selectors, which then wait for a hub
+that does not run in the thread of the loop.
 
 Sources: gevent/gevent src/gevent/monkey/api.py (patch_all), eventlet/eventlet eventlet/patcher.py (monkey_patch).
 """
@@ -29,22 +29,22 @@ __all__ = ["Portal"]
 
 T = TypeVar("T")
 
-_WAIT_SLICE_S: Final = 0.2  # a wait on Windows cannot be interrupted, so that it ends from time to time
+_WAIT_SLICE_S: Final = 0.2  # waits on Windows cannot be interrupted, so they are split
 
 
 class Portal:
-    """Started when it is made; ends by `stop`."""
+    """The thread of an event loop; started by the constructor, ended by `stop`."""
 
     def __init__(self) -> None:
-        """Raises ClientError: threads are not real ones in this process."""
+        """Start the thread. Raises ClientError: threads are replaced by greenlets in this process."""
         _check_threads()
         self._process_id = os.getpid()
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._started_event = threading.Event()
         self._local = threading.local()
-        self._callbacks: deque[Callable[[], object]] = deque()  # to be done on the loop
-        self._woken = False  # the loop knows that there are some
+        self._callbacks: deque[Callable[[], object]] = deque()  # to be called in the loop
+        self._woken = False  # the loop is scheduled to run them
         self._futures: set[Future[Any]] = set()
         self._ended = False
         self._settled_with: BaseException | None = None  # the last KeyboardInterrupt or SystemExit that a caller got
@@ -53,11 +53,11 @@ class Portal:
         self._started_event.wait()
 
     def call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Do *work* on the loop, and wait for its result; what interrupts the wait cancels the work.
+        """Run *work* in the loop and wait for its result; if the wait is interrupted, the work is cancelled.
 
         Raises:
-            ClientError: the calling thread may not wait, or the loop has stopped.
-            what *work* raises.
+            ClientError: the calling thread must not wait, or the loop has stopped.
+            errors of *work*.
         """
         future = self.submit(work)
         try:
@@ -67,7 +67,8 @@ class Portal:
             raise
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin *work* on the loop, in the calling thread's context (contextvars); cancelling the future cancels it.
+        """Start *work* in the loop, in the context (contextvars) of the calling thread; cancelling the future cancels
+        it.
 
         Raises:
             ClientError: as `call`.
@@ -91,12 +92,12 @@ class Portal:
         self._futures.add(future)
         future.add_done_callback(self._futures.discard)
         self.call_soon(start)
-        if self._ended:  # before it came so far
+        if self._ended:  # the loop ended before it could start the work
             future.cancel()
         return future
 
     def call_sync(self, step: Callable[[], T]) -> T:
-        """As `call`, for a function that does not wait for anything."""
+        """As `call`, for a function that does not wait."""
 
         async def work() -> T:
             return step()
@@ -104,9 +105,9 @@ class Portal:
         return self.call(work)
 
     def call_soon(self, step: Callable[[], object]) -> None:
-        """Have *step* done on the loop and do not wait; nothing happens where the loop has stopped.
+        """Call *step* in the loop without waiting for it; does nothing if the loop has stopped.
 
-        Steps that come before the loop has had its turn share one wake-up, which is a write to a socket.
+        Steps added before the loop runs share one wake-up, which is a write to a socket.
         """
         if self.is_of_another_process:
             return
@@ -115,28 +116,32 @@ class Portal:
             self._woken = True
             try:
                 self._loop.call_soon_threadsafe(self._run_callbacks)
-            except RuntimeError:  # it is closed
+            except RuntimeError:  # the loop is closed
                 return
 
     def check_caller(self) -> None:
-        """Whether the calling thread may wait for the loop. Raises ClientError: it may not; says why."""
+        """Check that the calling thread may wait for the loop.
+
+        Raises:
+            ClientError: it must not; the message says why.
+        """
         if self.is_of_another_process:
             raise ClientError(
-                f"this client was started in process {self._process_id}, and threads do not survive a fork: make a "
-                "Client of its own in each process, after the fork"
+                f"this client was started in process {self._process_id}, and threads do not survive a fork: create a "
+                "Client in each process, after the fork"
             )
         _check_threads()
         if asyncio._get_running_loop() is not None:
             raise ClientError(
-                "this client is for threads, and would stop the event loop that runs here: use gantrymq.client.Client "
-                "there, or asyncio.to_thread()"
+                "this client is for threads and would block the event loop of this thread: use gantrymq.client.Client "
+                "instead, or asyncio.to_thread()"
             )
         if not self.is_alive:
             raise _closed()
 
     @property
     def current_task(self) -> asyncio.Task[Any] | None:
-        """The task for which this thread runs a function of the application, if it does."""
+        """The task for which this thread runs a function of the application, if any."""
         return getattr(self._local, "task", None)
 
     def run_for_task(self, task: asyncio.Task[Any] | None, step: Callable[[], T]) -> T:
@@ -154,11 +159,11 @@ class Portal:
 
     @property
     def is_of_another_process(self) -> bool:
-        """Whether this process was forked off from that of the thread."""
+        """Whether this process was forked from the one with the thread."""
         return self._process_id != os.getpid()
 
     def stop_after(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do *work*, then end the thread; do not wait for it."""
+        """Run *work*, then end the thread, without waiting for it."""
 
         async def last() -> None:
             try:
@@ -172,7 +177,7 @@ class Portal:
         self.call_soon(start)
 
     def stop(self) -> None:
-        """Cancel what is under way and end the thread; harmless when repeated."""
+        """Cancel work in progress and end the thread. May be called repeatedly."""
         if self.is_of_another_process:
             return
         self.call_soon(self._stopping.set)
@@ -185,14 +190,14 @@ class Portal:
             while not main.done():
                 try:
                     self._loop.run_until_complete(main)
-                except EXITS as error:  # of a function that the client called here
+                except EXITS as error:  # raised by a function of the application
                     self._loop.call_soon(self._hand_over, error)
         self._ended = True
-        for future in list(self._futures):  # came too late for the loop
+        for future in list(self._futures):  # submitted too late for the loop
             future.cancel()
 
     def _hand_over(self, error: BaseException) -> None:
-        """Have *error* end the program in the threads that wait, unless one of them has got it as its call's own."""
+        """Raise *error* in the threads that wait, unless one of them has received it as the error of its own call."""
         settled_with, self._settled_with = self._settled_with, None
         if settled_with is not error:
             for future in list(self._futures):
@@ -200,7 +205,7 @@ class Portal:
                     future.set_exception(error)
 
     def _settle(self, task: asyncio.Task[T], future: Future[T]) -> None:
-        """Hand over what became of *task*."""
+        """Pass the outcome of *task* to *future*."""
         if task.cancelled():
             future.cancel()
             return
@@ -223,7 +228,7 @@ class Portal:
 
 
 def wait_result(future: Future[T]) -> T:
-    """The result of *future*, as soon as there is one; Ctrl-C ends the wait on every system."""
+    """Return the result of *future* once it has one; Ctrl-C ends the wait on every system."""
     try:
         if sys.platform == "win32":
             while not concurrent.futures.wait((future,), _WAIT_SLICE_S).done:
@@ -234,7 +239,7 @@ def wait_result(future: Future[T]) -> T:
 
 
 def _check_threads() -> None:
-    """Raises ClientError: gevent or eventlet has replaced what the client needs."""
+    """Raises ClientError: gevent or eventlet has replaced threads or selectors."""
     gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
     if gevent is not None and (gevent.is_module_patched("threading") or gevent.is_module_patched("select")):
         raise _greenlet_error("gevent", "gevent.monkey.patch_all(thread=False, select=False)")

@@ -1,4 +1,4 @@
-"""Sending from threads: each method waits for the one of `gantrymq.client.Producer` with its name."""
+"""Producers for threads: each method waits for its namesake of `gantrymq.client.Producer`."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ __all__ = ["Producer"]
 
 
 class Producer(SyncBaseClient[AsyncProducer]):
-    """A producer of a group, for any number of threads. Errors are those of `gantrymq.client.Producer`."""
+    """A producer of a group, for any number of threads. Errors as in `gantrymq.client.Producer`."""
 
     @property
     def group(self) -> str:
-        """Its name."""
+        """Name of the group."""
         return self._wrapped.group
 
     @property
     def settings(self) -> ProducerSettings:
-        """What was given, and the defaults."""
+        """Settings of the producer, with defaults."""
         return self._wrapped.settings
 
     @property
     def oneways_dropped(self) -> int:
-        """Messages of `send_oneway` that were taken and then could not be written."""
+        """Messages of `send_oneway` that were accepted but could not be written."""
         return self._wrapped.oneways_dropped
 
     @property
     def trace(self) -> MessageTrace | None:
-        """What counts the records of its message trace; None where there is none."""
+        """The message trace, with counts of its records; None without one."""
         return self._wrapped.trace
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """Queues that messages of *topic* may be sent to, at least one."""
+        """Return the writable queues of *topic*, at least one."""
         return self._portal.call(lambda: self._wrapped.queues(topic))
 
     def send(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> SendResult:
         """Send one message and wait until it is stored.
 
         Args:
-            message: is not changed.
-            queue: to send to, and to no other, or what chooses one, in the client's own thread; None for the next in
-                turn.
+            message: not modified.
+            queue: the only queue to use, or a function that selects one, called in the client's own thread; None for
+                the next in turn.
             timeout_s: seconds for all attempts together; None for ``default_timeout_s``.
         """
         return self._portal.call(lambda: self._wrapped.send(message, queue, timeout_s))
@@ -61,10 +61,11 @@ class Producer(SyncBaseClient[AsyncProducer]):
     def send_soon(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> Future[SendResult]:
-        """As `send`, begun now and not waited for: ``result()`` does, and raises what `send` would.
+        """Start to send as `send` and return a future; its ``result()`` waits, and raises the errors of `send`.
 
-        `close` waits for it. Those of one thread are written in the order of its calls. Beyond ``max_under_way`` they
-        wait in a line and take memory, some 3 KB each and the body: ask for the results of a bunch before the next.
+        `close` waits for it. Messages of one thread are written in the order of its calls. Beyond ``max_under_way``,
+        sends wait in a queue that takes some 3 KB plus the body for each: wait for the results of some sends before
+        starting more.
         """
 
         async def begun() -> SendResult:
@@ -73,31 +74,31 @@ class Producer(SyncBaseClient[AsyncProducer]):
         return self._portal.submit(begun)
 
     def send_oneway(self, message: Message, queue: Destination | None = None, timeout_s: float | None = None) -> None:
-        """Send without an answer: done once the connection has taken the message, which may yet be lost."""
+        """Send without a response: returns when the connection has accepted the message, which may still be lost."""
         self._portal.call(lambda: self._wrapped.send_oneway(message, queue, timeout_s))
 
     def send_batch(
         self, messages: Sequence[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> SendResult:
-        """Send messages of one topic as one request; they lie next to each other in one queue."""
+        """Send messages of one topic in one request; they are stored next to each other in one queue."""
         return self._portal.call(lambda: self._wrapped.send_batch(messages, queue, timeout_s))
 
     def send_batches(
         self, messages: Iterable[Message], queue: Destination | None = None, timeout_s: float | None = None
     ) -> tuple[SendResult, ...]:
-        """Send any number of messages as batches that are as long as they may be, one after the other."""
+        """Send any number of messages in batches of the maximum size, one after the other."""
         return self._portal.call(lambda: self._wrapped.send_batches(messages, queue, timeout_s))
 
     def flush(self) -> None:
-        """Send what is gathered, and wait until all that was begun before is over; how it went, the futures say."""
+        """Send gathered messages, and wait for all sends started before; their futures have the results."""
         self._portal.call(self._wrapped.flush)
 
     def request(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> ReceivedMessage:
-        """Send a question, and wait for the answer of whoever consumes it."""
+        """Send a request message, and wait for the reply of its consumer."""
         return self._portal.call(lambda: self._wrapped.request(message, queue, timeout_s))
 
     def recall(self, topic: str, handle: str) -> str:
-        """Take a timed message back before it is delivered; returns its message id."""
+        """Cancel a timed message before it is delivered; returns its message id."""
         return self._portal.call(lambda: self._wrapped.recall(topic, handle))

@@ -1,4 +1,4 @@
-"""Reading topics and queues in threads: each method waits for the one of `gantrymq.client.Reader` with its name."""
+"""Readers for threads: each method waits for its namesake of `gantrymq.client.Reader`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["Reader"]
 
 
 class Reader(SyncBaseClient[AsyncReader]):
-    """Reads a topic, or queues by name. Errors are those of `gantrymq.client.Reader`."""
+    """Reads a topic, or single queues. Errors as in `gantrymq.client.Reader`."""
 
     def __iter__(self) -> MessageStream[ReceivedMessage]:
-        """The messages of the topic from ``start`` on; each loop begins there anew."""
+        """Iterate over the messages of the topic from ``start`` on; each loop starts there again."""
         self._portal.check_caller()
         return self._client.track(MessageStream(self._portal, self._wrapped.__aiter__))
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
-        """By queue: the offset behind the last message that the last loop handed out; to be given as ``start``."""
+        """By queue: the offset after the last message delivered by the last loop; may be passed as ``start``."""
         return self._portal.call_sync(lambda: self._wrapped.positions)
 
     def read(
@@ -37,7 +37,7 @@ class Reader(SyncBaseClient[AsyncReader]):
         expression: str | None = None,
         expression_type: str | None = None,
     ) -> MessageStream[ReceivedMessage]:
-        """The messages of one queue, from *offset* to before *end*, or with *follow* those to come as well."""
+        """Iterate over the messages of one queue, from *offset* to before *end*; with *follow* also over later ones."""
         source = self._portal.call_sync(
             lambda: self._wrapped.read(
                 queue, offset, end=end, follow=follow, expression=expression, expression_type=expression_type
@@ -46,7 +46,7 @@ class Reader(SyncBaseClient[AsyncReader]):
         return self._client.track(MessageStream(self._portal, lambda: source))
 
     def queues(self, topic: str | None = None) -> tuple[MessageQueue, ...]:
-        """Readable queues of *topic*, None for the reader's; asked afresh at every call."""
+        """Return the readable queues of *topic*, None for the reader's topic; queried at every call."""
         return self._portal.call(lambda: self._wrapped.queues(topic))
 
     def pull(
@@ -59,7 +59,7 @@ class Reader(SyncBaseClient[AsyncReader]):
         expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PullResult:
-        """Messages of one queue from *offset* on, as many as the broker gives at once."""
+        """Return messages of one queue from *offset* on, as many as the broker returns at once."""
         return self._portal.call(
             lambda: self._wrapped.pull(
                 queue,
@@ -81,7 +81,7 @@ class Reader(SyncBaseClient[AsyncReader]):
         expression_type: str | None = None,
         suspend_ms: int = 0,
     ) -> PulledRecords:
-        """As `pull`, with the records as the broker sent them."""
+        """As `pull`, with the records as sent by the broker."""
         return self._portal.call(
             lambda: self._wrapped.pull_records(
                 queue,
@@ -94,21 +94,21 @@ class Reader(SyncBaseClient[AsyncReader]):
         )
 
     def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has; 0 for an empty one."""
+        """Return the first offset that the queue still has; 0 for an empty queue."""
         return self._portal.call(lambda: self._wrapped.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get."""
+        """Return the offset that the next message of the queue will get."""
         return self._portal.call(lambda: self._wrapped.max_offset(queue))
 
     def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
         return self._portal.call(lambda: self._wrapped.offset_for_timestamp(queue, time_ms))
 
     def committed(self, queue: MessageQueue) -> int | None:
-        """The group's offset in *queue*, None when it has none."""
+        """Return the stored offset of the group in *queue*, None if it has none."""
         return self._portal.call(lambda: self._wrapped.committed(queue))
 
     def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store *offset* as the group's place in *queue*; done when the broker has it."""
+        """Store *offset* for the group in *queue*; returns when the broker has it."""
         return self._portal.call(lambda: self._wrapped.commit(queue, offset))

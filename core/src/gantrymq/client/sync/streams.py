@@ -22,29 +22,29 @@ __all__ = ["ChunkedMessageStream", "MessageStream"]
 
 T = TypeVar("T")
 
-_CHUNK_SIZE: Final = 64  # messages, at most
-_CHUNK_S: Final = 0.05  # after which what was not handed out waits again
+_CHUNK_SIZE: Final = 64  # maximum number of messages per chunk
+_CHUNK_S: Final = 0.05  # after which undelivered messages of a chunk are given back
 
 
 class MessageStream(Generic[T]):
-    """Asks for one after the other; one thread at a time. A loop that is left gives back what it had in hand.
+    """An iterator for one thread at a time. A loop that is left gives its in-flight messages back.
 
-    Nobody tells an iterator that its loop was left: it notices when it is forgotten, at once in CPython, and by
-    `close`.
+    An iterator is not notified when its loop is left: it gives messages back when it is garbage collected, which in
+    CPython happens at once, or by `close`.
 
     Attributes:
-        reader: the thread that asked last.
-        task: for which its messages are in hand, until it is forgotten; None where none are, as of a reader.
+        last_thread: the thread that requested a message last.
+        task: owner of the in-flight messages until they are released; None without any, as for a reader.
     """
 
     def __init__(self, portal: Portal, make: Callable[[], AsyncIterator[T]]) -> None:
-        """*make* is called on the loop, when the first one is asked for."""
+        """*make* is called in the loop when the first message is requested."""
         self._portal = portal
         self._make: Callable[[], Any] = make
         self._source: Any = None
         self._lock = threading.Lock()
         self._ended = False
-        self._consumed = 0  # of what the source gave, as far as it has to be told
+        self._consumed = 0  # consumed messages of the source, if it counts them
         self.last_thread: threading.Thread | None = None
         self.task: asyncio.Task[Any] | None = None
 
@@ -52,12 +52,12 @@ class MessageStream(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        """The next one; waits for it. Raises what the ``async for`` raises."""
+        """Wait for the next message. Raises the errors of the ``async for``."""
         with self._lock:
             return self._request(self._fetch)
 
     def close(self) -> None:
-        """Give back what is in hand, and end; harmless when repeated."""
+        """Give in-flight messages back and end the iteration. May be called repeatedly."""
         self._ended = True
         self._discard_source()
 
@@ -65,19 +65,19 @@ class MessageStream(Generic[T]):
         self._discard_source()
 
     def settle(self) -> None:
-        """On the loop, before the consumer is closed: acknowledge what was consumed."""
+        """Acknowledge consumed messages, before the consumer is closed. Called in the loop."""
         if isinstance(self._source, Chunks):
             self._source.settle(self._consumed)
 
     def _request(self, step: Callable[[], Any]) -> T:
-        """What *step* finds on the loop."""
+        """Return the result of *step*, run in the loop."""
         if self._ended:
             raise StopIteration
         self.last_thread = threading.current_thread()
         try:
             found: tuple[T] | None = self._portal.call(step)
         except BaseException:
-            self._discard_source()  # what came between is given back: nobody has seen it
+            self._discard_source()  # give back messages that arrived during the interruption
             raise
         if found is None:
             self.close()
@@ -96,14 +96,14 @@ class MessageStream(Generic[T]):
         return (found,)
 
     def _keep_in_flight(self, source: object) -> None:
-        """On the loop: messages of a group are in hand until the next call, whose task is over before."""
+        """Keep messages of a group in flight after this call, whose task ends with it. Called in the loop."""
         if isinstance(source, MessageIterator | BatchIterator | Chunks):
             if self.task is None:
-                self.task = asyncio.ensure_future(asyncio.Event().wait())  # ends when it is cancelled
+                self.task = asyncio.ensure_future(asyncio.Event().wait())  # runs until cancelled
             source.bind_to_task(self.task)
 
     def _discard_source(self) -> None:
-        """Let the source go where it lives."""
+        """Drop the source in the thread of its loop."""
         box, task, consumed = [self._source], self.task, self._consumed
         self._source = self.task = None
 
@@ -119,19 +119,19 @@ class MessageStream(Generic[T]):
 
 
 class ChunkedMessageStream(MessageStream[ReceivedMessage]):
-    """Messages of a consumer that acknowledges by itself."""
+    """Messages of a consumer that acknowledges automatically, fetched in chunks."""
 
     def __init__(self, portal: Portal, make: Callable[[], Chunks]) -> None:
         """As `MessageStream`."""
         self._left = deque[ReceivedMessage]()
-        super().__init__(portal, make)  # type: ignore[arg-type]  # asked by `_more`
-        self._counting = threading.Lock()  # of `_left`, which is taken from here and put back there
+        super().__init__(portal, make)  # type: ignore[arg-type]  # called by `_fetch_chunk`
+        self._counting = threading.Lock()  # guards `_left`: threads take from it, the loop empties it
         self._most = 1
-        self._handed = 0  # since the chunks began
-        self._put_back = False  # the last portion was too much
+        self._handed = 0  # delivered since the first chunk
+        self._put_back = False  # messages of the last chunk were given back
 
     def __next__(self) -> ReceivedMessage:
-        """The next one; waits for it. Raises what the ``async for`` raises."""
+        """Wait for the next message. Raises the errors of the ``async for``."""
         with self._lock:
             self._portal.check_caller()
             with self._counting:
@@ -160,7 +160,7 @@ class ChunkedMessageStream(MessageStream[ReceivedMessage]):
         return (first,)
 
     def put_back(self, chunks: Chunks, last: ReceivedMessage) -> None:
-        """On the loop: the portion that ends with *last* is over; what was not handed out is for anybody."""
+        """Give back undelivered messages of the chunk that ends with *last*. Called in the loop."""
         with self._counting:
             if not self._left or self._left[-1] is not last:
                 return

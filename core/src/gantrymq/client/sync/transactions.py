@@ -1,6 +1,6 @@
-"""Transactions of threads.
+"""Transaction producers for threads.
 
-def check(message):                              # of a message that nobody decided on, in a thread
+def check(message):                              # for an undecided message; called in a thread
     return TransactionState.COMMIT if database.has(message.message_id) else TransactionState.ROLLBACK
 
 producer = client.transaction_producer("shop", check)
@@ -39,7 +39,7 @@ Check = Callable[[ReceivedMessage], TransactionState]
 
 
 class TransactionProducer(Producer):
-    """A producer with transactions, and all that `Producer` has."""
+    """A producer with transactions, in addition to the methods of `Producer`."""
 
     def __init__(self, client: Client, portal: Portal, wrapped: AsyncTransactionProducer) -> None:
         """As `SyncBaseClient`."""
@@ -48,14 +48,15 @@ class TransactionProducer(Producer):
 
     @contextmanager
     def transaction(self, message: Message, timeout_s: float | None = None) -> Iterator[Transaction]:
-        """Store *message* out of sight, and decide on it when the block is left.
+        """Store *message* as a half message, and commit or roll it back at the end of the block.
 
-        An exception rolls it back and goes on; else it is committed, or what `Transaction.state` was set to. A decision
-        that the broker does not confirm is logged, one after `close` too: the producer's check is asked for it.
+        An exception rolls it back and propagates; otherwise it is committed, or `Transaction.state` is applied. If the
+        broker does not confirm the decision, also after `close`, that is logged, and the broker calls the producer's
+        check.
 
         Args:
-            message: is not changed; without a delay.
-            timeout_s: as `Producer.send`.
+            message: not modified; without a delay.
+            timeout_s: as in `Producer.send`.
 
         Raises:
             ClientError: as `gantrymq.client.TransactionProducer.transaction`.
@@ -72,20 +73,20 @@ class TransactionProducer(Producer):
     def _exit_block(
         self, decided: AbstractAsyncContextManager[Transaction], transaction: Transaction, error: BaseException | None
     ) -> None:
-        """The block was left; with *error*, which its caller raises."""
+        """Leave the block; *error* is re-raised by the caller."""
 
         async def left() -> None:
             await decided.__aexit__(None if error is None else type(error), error, None)
 
         try:
             self._own_portal.call(left)
-        except ClientError as problem:  # the loop has stopped: the client was closed inside the block
+        except ClientError as problem:  # the loop was stopped: the client was closed inside the block
             logger.warning("the end of transaction %s: %s; the broker will ask", transaction.id, problem)
 
 
 @attrs.frozen
 class _ThreadedCheck:
-    """A check for the loop; equal to another one of the same function."""
+    """A check for the event loop; equal to another one with the same function."""
 
     check: Check
 
@@ -96,6 +97,10 @@ class _ThreadedCheck:
 
 
 def run_check_in_thread(check: Check) -> Callable[[ReceivedMessage], Awaitable[TransactionState]]:
-    """*check* for the loop. Raises InvalidParameter: it is async, a generator function, or not callable."""
+    """Return *check* for the event loop.
+
+    Raises:
+        InvalidParameter: it is async, a generator function, or not callable.
+    """
     check_function(check, "the check of a transaction", plain=_ASYNC)
     return _ThreadedCheck(check)
