@@ -38,7 +38,7 @@ from gantrymq.formats.record import encode_record, read_record
 from gantrymq.model.properties import decode, encode_text
 from gantrymq.model.subscription import Subscription
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counts import Counts
+from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.topic_bits import EACH_COSTS, MOST_COST, EvaluationTime, TopicBits
 from gantrymq_filter_sql92.expression import compiled
@@ -195,7 +195,9 @@ class Bits:
         if sum(EACH_COSTS + len(data.expression) for data in self._groups) > MOST_COST:
             return None
         known = {data.expression: matches for data, matches in zip(self._groups, self._matches, strict=True)}
-        bits_of = TopicBits(self._groups, lambda data: known[data.expression], EvaluationTime(lambda: 0.0), Counts())
+        bits_of = TopicBits(
+            self._groups, lambda data: known[data.expression], EvaluationTime(lambda: 0.0), BitMapCounters()
+        )
 
         def go() -> None:
             for each in self._raw:

@@ -13,7 +13,7 @@ from gantrymq.model import properties as property_text
 from gantrymq.model.subscription import Subscription
 from gantrymq_filter_sql92.bitmap import topic_bits
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counts import Counts
+from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.message_filter import BitMapFilter
 from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, TopicBits
@@ -41,7 +41,7 @@ def bits_of(filters, counts=None, monotonic=lambda: 0.0):
     def ready(each):
         return compiled(each.expression).matches if each.type == "SQL92" else None
 
-    return TopicBits(filters, ready, EvaluationTime(monotonic), counts or Counts())
+    return TopicBits(filters, ready, EvaluationTime(monotonic), counts or BitMapCounters())
 
 
 @given(st.lists(st.sampled_from(EXPRESSIONS), min_size=1, max_size=40), st.lists(MESSAGES, max_size=8))
@@ -74,13 +74,13 @@ def test_groups_of_one_expression_cost_one_evaluation():
     def ready(each):
         return lambda properties: asked.append(properties) is None
 
-    TopicBits(filters, ready, EvaluationTime(lambda: 0.0), Counts())(b"x")
+    TopicBits(filters, ready, EvaluationTime(lambda: 0.0), BitMapCounters())(b"x")
     assert asked == [b"x"]
 
 
 def test_more_expressions_than_there_is_time_for_get_no_bits(monkeypatch):
     monkeypatch.setattr(topic_bits, "MOST_COST", 2 * (topic_bits.EACH_COSTS + len("a > 0")))
-    counts = Counts()
+    counts = BitMapCounters()
     three = [data(f"G{number}", f"a > {number}") for number in range(3)]
     assert bits_of(three, counts)(b"") == b""
     assert bits_of(three[:2], counts)(b"") == bytes(14)
@@ -99,7 +99,7 @@ def test_maps_take_half_of_the_time_and_no_more():
 
         return matches
 
-    counts = Counts()
+    counts = BitMapCounters()
     make = TopicBits([data("G", "a > 1")], ready, EvaluationTime(lambda: now), counts)
     for _ in range(2000):
         make(b"")
@@ -134,19 +134,19 @@ def filter_for(expression, known, counts):
     ids=["no unit", "no bits", "another size", "as old as the group", "denied", "let pass"],
 )
 def test_when_bits_decide(ext, passes):
-    match = filter_for("a > 1", data("G", "a > 1"), Counts())
+    match = filter_for("a > 1", data("G", "a > 1"), BitMapCounters())
     assert match.match_entry(0, ext) is passes
 
 
 @pytest.mark.parametrize("known", [None, data("G", "a > 2")], ids=["not registered", "registered for another"])
 def test_bits_of_another_expression_say_nothing(known):
-    counts = Counts()
+    counts = BitMapCounters()
     assert filter_for("a > 1", known, counts).match_entry(0, ExtUnit(0, 2000, bytes(14)))
     assert counts.checked == 0
 
 
 def test_what_is_counted():
-    counts = Counts()
+    counts = BitMapCounters()
     match = filter_for("a > 1", data("G", "a > 1"), counts)
     assert not match.match_message(record_of(a="1"))  # without bits before it: no false positive
     assert match.match_entry(0, ExtUnit(0, 2000, b"\xff" * 14))

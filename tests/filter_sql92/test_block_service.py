@@ -13,7 +13,7 @@ from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import PullRequest, StoreMessage
 from gantrymq.model import properties as property_text
 from gantrymq.model.queue import Queue
-from gantrymq_filter_sql92.blocks import texts
+from gantrymq_filter_sql92.blocks import property_reader
 
 pytest.importorskip("gantrymq_storage_mmap")
 
@@ -211,7 +211,7 @@ def test_a_disk_that_fails_stops_no_pull(gantrymq_simulation, monkeypatch, caplo
         assert service_of(cluster).counts.made == 0
         assert len([each for each in caplog.records if "cannot be made" in each.message]) == 1
 
-    monkeypatch.setattr(texts, "_got", no_texts)
+    monkeypatch.setattr(property_reader, "_got", no_texts)
     gantrymq_simulation(main, settings=SETTINGS)
 
 

@@ -6,8 +6,8 @@ from gantrymq.errors import FormatError
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import RealFiles
 from gantrymq_filter_sql92.blocks import table as table_module
-from gantrymq_filter_sql92.blocks.block import Last, made_block, read_block, write_block
-from gantrymq_filter_sql92.blocks.counts import Counts
+from gantrymq_filter_sql92.blocks.block import LastMessage, build_block, read_block, write_block
+from gantrymq_filter_sql92.blocks.counters import BlockCounters
 from gantrymq_filter_sql92.blocks.files import BlockFiles
 from gantrymq_filter_sql92.blocks.skipping import MOST_NEEDLES, SkippingFilter
 from gantrymq_filter_sql92.blocks.table import MOST_KEPT, MOST_NAMES, BlockTable
@@ -21,13 +21,13 @@ ALL_KEYS = [f"a\x01{number}" for number in range(64)]
 
 def block_of(first=0, entries=64, names=("a",), last=(5, 6)):
     texts = [b"a\x01%d\x02b\x01x\x02" % number for number in range(entries)]
-    return made_block(first, entries, Last(*last), texts, frozenset(names), 1)
+    return build_block(first, entries, LastMessage(*last), texts, frozenset(names), 1)
 
 
 def test_a_block_comes_back_from_its_file():
     block = block_of(names=("a", "b"))
     again = read_block(write_block(block))
-    assert (again.first, again.entries, again.last, again.names) == (0, 64, Last(5, 6), frozenset("ab"))
+    assert (again.first, again.entries, again.last, again.names) == (0, 64, LastMessage(5, 6), frozenset("ab"))
     assert all(again.may_hold([key]) for key in ALL_KEYS)
     strangers = sum(again.may_hold([f"a\x01x{number}"]) for number in range(1000))
     assert strangers < 50  # of 1 %
@@ -35,7 +35,7 @@ def test_a_block_comes_back_from_its_file():
 
 
 def test_a_block_of_nothing_says_no():
-    empty = read_block(write_block(made_block(0, 64, Last(0, 0), [b""] * 64, frozenset("a"), 1)))
+    empty = read_block(write_block(build_block(0, 64, LastMessage(0, 0), [b""] * 64, frozenset("a"), 1)))
     assert not empty.may_hold(ALL_KEYS)
 
 
@@ -126,7 +126,7 @@ class Blocks:
 def skipping(text, counts=None):
     expression = compiled(text)
     pairs = required_equalities(expression.tree)
-    return SkippingFilter(MatchingMessages(expression), expression.matches, pairs, Blocks(), counts or Counts())
+    return SkippingFilter(MatchingMessages(expression), expression.matches, pairs, Blocks(), counts or BlockCounters())
 
 
 def test_what_a_filter_offers_the_store():
@@ -143,7 +143,7 @@ def test_what_a_filter_offers_the_store():
 
 
 def test_a_block_that_was_read_for_nothing_is_a_false_positive():
-    counts = Counts()
+    counts = BlockCounters()
     found = skipping("a = 'x'", counts)
     no, yes = b"a\x01y\x02", b"a\x01x\x02"
 

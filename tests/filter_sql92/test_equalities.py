@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.model import properties as property_text
-from gantrymq_filter_sql92.blocks.block import Last, made_block
+from gantrymq_filter_sql92.blocks.block import LastMessage, build_block
 from gantrymq_filter_sql92.blocks.keys import key_of, needle_of, pairs_in
 from gantrymq_filter_sql92.equalities import MOST_PAIRS, Equality, required_equalities
 from gantrymq_filter_sql92.expression import compiled, parse
@@ -107,7 +107,7 @@ def test_what_matches_has_one_of_the_pairs():
                 continue
             required += 1
             assert any(needle_of(pair) in text for pair in pairs), (expression, text)
-            block = made_block(0, 1, Last(0, 0), [text], frozenset(pair.name for pair in pairs), 1)
+            block = build_block(0, 1, LastMessage(0, 0), [text], frozenset(pair.name for pair in pairs), 1)
             assert block.may_hold([key_of(pair) for pair in pairs]), (expression, text)
     assert matched > 5_000
     assert required > 150
@@ -123,5 +123,5 @@ def test_pairs_in_a_text():
 def test_keys_of_numbers():
     one = [key_of(Equality("a", 1.0)), key_of(Equality("a", "x"))]
     for text in ("1", "01", "+1", "1.0", " 1 ", "0x1p0", "1d"):
-        assert made_block(0, 1, Last(0, 0), [b"a\x01" + text.encode()], frozenset("a"), 1).may_hold(one), text
-    assert not made_block(0, 1, Last(0, 0), [b"a\x01one\x02b\x011"], frozenset("a"), 1).may_hold(one)
+        assert build_block(0, 1, LastMessage(0, 0), [b"a\x01" + text.encode()], frozenset("a"), 1).may_hold(one), text
+    assert not build_block(0, 1, LastMessage(0, 0), [b"a\x01one\x02b\x011"], frozenset("a"), 1).may_hold(one)

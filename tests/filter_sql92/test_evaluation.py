@@ -8,7 +8,7 @@ from hypothesis import given
 
 from gantrymq_filter_sql92.compiling import condition
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled
-from gantrymq_filter_sql92.printing import printed
+from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.tree import And, Boolean, Not, Or
 from gantrymq_filter_sql92.values import EvaluationFailed
 
@@ -186,7 +186,7 @@ def test_halves_of_characters_are_found_in_no_property(text):
 
 @given(conditions, stored)
 def test_every_expression_answers_or_fails_with_evaluation_failed(tree, properties):
-    expression = CompiledExpression(printed(tree), tree)
+    expression = CompiledExpression(format_expression(tree), tree)
     try:
         found = expression.evaluate(properties)
     except EvaluationFailed:

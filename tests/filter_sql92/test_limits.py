@@ -5,8 +5,8 @@ import sys
 import pytest
 
 from gantrymq_filter_sql92.expression import compiled
+from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, parse
-from gantrymq_filter_sql92.printing import printed
 from gantrymq_filter_sql92.refusal import ExpressionRefused
 from gantrymq_filter_sql92.tree import depth
 
@@ -40,7 +40,7 @@ def test_the_deepest_expression_takes_half_of_the_stack_at_most(wrap):
 
     def everything():
         expression = compiled(text)
-        assert parse(printed(expression.tree)) == expression.tree
+        assert parse(format_expression(expression.tree)) == expression.tree
         assert hash(expression.tree) == hash(parse(text))
         return repr(expression.tree) and expression.matches(b"a\x011\x02")
 

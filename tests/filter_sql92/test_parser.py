@@ -5,8 +5,8 @@ from filter_sql92.trees import anything, conditions
 from hypothesis import given
 
 from gantrymq.errors import SubscriptionParseFailed
+from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.parser import parse
-from gantrymq_filter_sql92.printing import printed
 from gantrymq_filter_sql92.refusal import ExpressionRefused
 from gantrymq_filter_sql92.tree import (
     And,
@@ -204,7 +204,7 @@ def test_names_are_those_of_the_properties():
 
 @given(conditions)
 def test_what_is_printed_reads_as_the_same_tree(tree):
-    assert parse(printed(tree)) == tree
+    assert parse(format_expression(tree)) == tree
 
 
 def refusal_of(text):
@@ -219,7 +219,7 @@ def refusal_of(text):
 def test_no_text_does_anything_but_parse_or_fail_to(text):
     refusal, tree = refusal_of(text)
     if refusal is None:
-        assert parse(printed(tree)) == tree
+        assert parse(format_expression(tree)) == tree
     else:
         assert isinstance(refusal, ExpressionRefused)
         assert 0 <= refusal.at <= len(text)

@@ -14,7 +14,7 @@ from gantrymq.loose_json import loads
 from gantrymq.model import properties as property_text
 from gantrymq.model.queue import Queue
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counts import Counts
+from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_table import FilterTable
 from gantrymq_filter_sql92.bitmap.topic_bits import EvaluationTime, TopicBits
 from gantrymq_filter_sql92.blocks import skipping
@@ -57,7 +57,9 @@ def test_the_bits_of_each_group_are_those_in_the_file(golden):
 def test_the_map_of_each_message_is_the_one_in_the_ext_files(golden):
     scenario = golden("sql")
     filters = _table(scenario).of_topic(TOPIC).values()
-    bits = TopicBits(filters, lambda data: compiled(data.expression).matches, EvaluationTime(lambda: 0.0), Counts())
+    bits = TopicBits(
+        filters, lambda data: compiled(data.expression).matches, EvaluationTime(lambda: 0.0), BitMapCounters()
+    )
     compared = 0
     for queue_id in (0, 1):
         records, units = _records(scenario, queue_id), _units(scenario, queue_id)

@@ -1,1 +1,1 @@
-"""SQL92 subscriptions for GantryMQ: RocketMQ's expressions over message properties. `expression` is where to begin."""
+"""SQL92 subscriptions for GantryMQ: RocketMQ's expressions over message properties. Start with `expression`."""

@@ -1,4 +1,4 @@
-"""What the parser builds for each rule of the grammar, and what RocketMQ refuses while it builds.
+"""Builds the tree for each rule of the grammar, and rejects what RocketMQ rejects while building.
 
 Source: apache/rocketmq filter/.../parser/SelectorParser.jj, .../expression/{Comparison,Constant,Unary}Expression.java
 """
@@ -33,7 +33,7 @@ _VALUES = (Property, Text, Integer, Double, Negative)
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Expression]):
-    """One method for each rule; none looks further down than the operands it is given."""
+    """One method per rule; each inspects its own operands only."""
 
     def start(self, tree: Expression) -> Expression:
         return _condition(tree)

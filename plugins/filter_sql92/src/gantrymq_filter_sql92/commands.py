@@ -1,4 +1,4 @@
-"""``gantrymq filter explain|test``: what an expression means, and which messages it takes."""
+"""``gantrymq filter explain|test``: shows the meaning of an expression and the messages it matches."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.model.properties import encode
+from gantrymq_filter_sql92.explain import answer_of, tree_lines
 from gantrymq_filter_sql92.expression import CompiledExpression
+from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.parser import read
-from gantrymq_filter_sql92.printing import printed
 from gantrymq_filter_sql92.refusal import ExpressionRefused
-from gantrymq_filter_sql92.showing import answer_of, tree_lines
 
 __all__ = ["filter_"]
 
@@ -43,7 +43,7 @@ property_option = click.option(
 
 @click.group("filter", cls=CommandGroup)
 def filter_() -> None:
-    """Look at SQL92 expressions: what they mean, and which messages they take."""
+    """Explain and test SQL92 expressions."""
 
 
 @filter_.command()
@@ -53,7 +53,7 @@ def filter_() -> None:
 def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
     """Show the tree of an expression and the properties that it needs.
 
-    With -p, also what each part of it is for a message with these properties. No broker is asked.
+    With -p, also the result of each part for a message with these properties. No broker is contacted.
     """
     expression, rest = _compiled(text)
     stored = None if properties is None else encode(properties)
@@ -62,7 +62,7 @@ def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
         document["tree"] = list(tree_lines(expression.tree, stored))
         print_json(document | ({} if stored is None else _answer_as_json(expression, stored)))
         return
-    click.echo(printed(expression.tree))
+    click.echo(format_expression(expression.tree))
     for line in tree_lines(expression.tree, stored):
         click.echo(f"  {line}")
     click.echo(f"needs {', '.join(expression.names) or 'no properties'}")
@@ -80,10 +80,10 @@ def explain(text: str, properties: dict[str, str] | None, output: str) -> None:
 @namesrv_option
 @output_option
 def test(text: str, properties: dict[str, str] | None, topic: str | None, most: int, namesrv: str, output: str) -> None:
-    """Say whether a consumer with this expression gets a message.
+    """Show whether a consumer with this expression receives a message.
 
-    The message has the properties of -p, or none; exit code 1 says that a consumer does not get it. With -t the newest
-    messages of a topic are tried, the same number from each queue, and exit code 1 says that it gets none of them.
+    The message has the properties of -p, or none; the exit code is 1 if a consumer does not receive it. With -t the
+    newest messages of a topic are tested, the same number from each queue, and the exit code is 1 if it receives none.
     """
     if topic is not None and properties is not None:
         raise click.UsageError("give -p or -t, not both")
@@ -101,7 +101,7 @@ def test(text: str, properties: dict[str, str] | None, topic: str | None, most: 
 
 
 def _compiled(text: str) -> tuple[CompiledExpression, str]:
-    """The expression, and what stands behind it unread."""
+    """Return the expression and the unread rest of the text."""
     try:
         reading = read(text)
     except ExpressionRefused as refusal:
@@ -118,7 +118,7 @@ def _compiled(text: str) -> tuple[CompiledExpression, str]:
 
 
 def _as_json(expression: CompiledExpression, rest: str) -> dict[str, Any]:
-    read_as = printed(expression.tree)
+    read_as = format_expression(expression.tree)
     return {"expression": expression.text, "read_as": read_as, "not_read": rest, "needs": list(expression.names)}
 
 

@@ -1,8 +1,8 @@
-"""Closures for what most expressions consist of: a property beside a literal, decided on the stored bytes.
+"""Closures for the most common comparisons: a property and a literal, compared on the stored bytes.
 
-A text without U+FFFD and halves of surrogate pairs is in a decoded property exactly where its UTF-8 is in the stored
-bytes, also where those are no UTF-8 and decode to U+FFFD in places. Other texts are left to `compiling.py`, and so are
-all the other comparisons.
+A text without U+FFFD and without halves of surrogate pairs is in a decoded property exactly if its UTF-8 is in the
+stored bytes, even if those are invalid UTF-8 and partly decode to U+FFFD. Other texts and all other comparisons are
+left to `compiling.py`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from gantrymq_filter_sql92.values import to_integer
 Condition = Callable[[bytes], bool | None]
 
 _ODD = re.compile("[\ufffd\ud800-\udfff]")
-_FEW_DIGITS = 9  # a whole number of so many digits has 32 bits, whatever they are
+_FEW_DIGITS = 9  # a whole number of this many digits always fits 32 bits
 _TURNED = {"=": "__eq__", "<>": "__ne__", ">": "__lt__", ">=": "__le__", "<": "__gt__", "<=": "__ge__"}
 
 
-def is_stored_so(text: str) -> bool:
-    """Whether the stored bytes tell where a text is; otherwise only the decoded property does."""
+def is_plain_utf8(text: str) -> bool:
+    """Return whether the stored bytes suffice to find a text; otherwise the property must be decoded."""
     return _ODD.search(text) is None
 
 
-def with_integer(find: Lookup, operator: str, number: int) -> Condition:
-    """A property, an operator, and a number of 32 bits."""
+def compare_integer(find: Lookup, operator: str, number: int) -> Condition:
+    """A property, an operator, and a 32-bit number."""
     holds = getattr(number, _TURNED[operator])
 
     def compared(properties: bytes) -> bool | None:
@@ -42,8 +42,8 @@ def with_integer(find: Lookup, operator: str, number: int) -> Condition:
     return compared
 
 
-def with_text(find: Lookup, text: bytes, negated: bool) -> Condition:
-    """A property and ``=`` (with *negated*: ``<>``) and a text."""
+def equals_text(find: Lookup, text: bytes, negated: bool) -> Condition:
+    """A property, ``=`` (with *negated*: ``<>``), and a text."""
     if negated:
 
         def differs(properties: bytes) -> bool | None:
@@ -69,7 +69,7 @@ def one_of(find: Lookup, texts: frozenset[bytes], negated: bool) -> Condition:
     return is_one
 
 
-def has_part(find: Lookup, operator: str, search: bytes, negated: bool) -> Condition:
+def contains_text(find: Lookup, operator: str, search: bytes, negated: bool) -> Condition:
     """A property [NOT] CONTAINS, STARTSWITH or ENDSWITH a text that is not empty."""
 
     def contains(properties: bytes) -> bool | None:

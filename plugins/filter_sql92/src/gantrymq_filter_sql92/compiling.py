@@ -1,8 +1,8 @@
-"""From tree to closures: each takes property bytes and gives true, false or None for unknown.
+"""Compiles a tree to closures: each takes property bytes and returns true, false or None for unknown.
 
-Every node becomes one closure over those of its operands; what can be decided beforehand is. The usual comparisons, a
-property with a literal, have closures of their own that work on the stored bytes (`comparing.py`); the others go by
-Java's classes (`values.py`).
+Every node becomes one closure over the closures of its operands; constant decisions are made in advance. The common
+comparisons of a property with a literal have their own closures over the stored bytes (`comparing.py`); the others
+follow Java's classes (`values.py`).
 
 Source: apache/rocketmq filter/.../expression/{Comparison,Logic,Unary,UnaryIn,Property}Expression.java
 """
@@ -12,8 +12,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from gantrymq_filter_sql92.comparing import Condition, has_part, is_stored_so, one_of, with_integer, with_text
-from gantrymq_filter_sql92.property_lookup import Lookup, lookup, remembering
+from gantrymq_filter_sql92.comparing import (
+    Condition,
+    compare_integer,
+    contains_text,
+    equals_text,
+    is_plain_utf8,
+    one_of,
+)
+from gantrymq_filter_sql92.property_lookup import Lookup, cached_lookup, lookup
 from gantrymq_filter_sql92.tree import (
     And,
     Between,
@@ -39,21 +46,21 @@ Operand = Callable[[bytes], Value]
 
 
 def condition(tree: Expression) -> Condition:
-    """The closure of a condition."""
+    """Return the closure of a condition."""
     return _Compiler(tree).condition(tree)
 
 
 def operand(tree: Expression) -> Operand:
-    """The closure of a value, or of a condition that stands as one."""
+    """Return the closure of a value, or of a condition used as a value."""
     return _Compiler(tree).operand(tree)
 
 
 class _Compiler:
-    """Makes the closures of one tree, which share their look-ups."""
+    """Compiles one tree; the closures share their property look-ups."""
 
     def __init__(self, tree: Expression) -> None:
         uses = Counter(node.name for node in looked_up(tree))
-        self._lookups = {name: lookup(name) if count == 1 else remembering(name) for name, count in uses.items()}
+        self._lookups = {name: lookup(name) if count == 1 else cached_lookup(name) for name, count in uses.items()}
 
     def condition(self, node: Expression) -> Condition:
         match node:
@@ -96,27 +103,27 @@ class _Compiler:
 
     def _comparison(self, node: Comparison) -> Condition:
         match node:
-            case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_stored_so(text):
-                return with_text(self._lookups[name], text.encode(), operator == "<>")
+            case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_plain_utf8(text):
+                return equals_text(self._lookups[name], text.encode(), operator == "<>")
             case Comparison(Property(name), operator, Integer(is_long=False, value=value)):
-                return with_integer(self._lookups[name], operator, value)
+                return compare_integer(self._lookups[name], operator, value)
             case Comparison(Property(name), operator, Negative(Integer(is_long=False, value=value))):
-                return with_integer(self._lookups[name], operator, -value)
+                return compare_integer(self._lookups[name], operator, -value)
         left, right = self.operand(node.left), self.operand(node.right)
         if node.operator == "=":
             return _equal(left, right)
         return _not(_equal(left, right)) if node.operator == "<>" else _ordered(left, node.operator, right)
 
     def _in(self, inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
-        if all(map(is_stored_so, values)):
+        if all(map(is_plain_utf8, values)):
             return one_of(self._lookups[inner.name], frozenset(value.encode() for value in values), negated)
         return _in(self.operand(inner), frozenset(values), negated)
 
     def _text_match(self, node: Expression, operator: str, search: str, negated: bool) -> Condition:
         if not search:
             return lambda properties: False
-        if isinstance(node, Property) and is_stored_so(search):
-            return has_part(self._lookups[node.name], operator, search.encode(), negated)
+        if isinstance(node, Property) and is_plain_utf8(search):
+            return contains_text(self._lookups[node.name], operator, search.encode(), negated)
         return _text_match(self.operand(node), operator, search, negated)
 
 

@@ -1,13 +1,13 @@
-"""What an expression cannot be true without: pairs of a property and a value, one of which a message must have.
+"""Equalities required by an expression: pairs of a property and a value, one of which every matching message has.
 
     a = 'x'                      a has the value x
-    a = 'x' AND b = 'y'          either side alone says so; the one with fewer pairs is taken
-    a = 'x' OR b = 'y'           both pairs, of which one must hold
+    a = 'x' AND b = 'y'          either side suffices; the one with fewer pairs is taken
+    a = 'x' OR b = 'y'           both pairs, one of which must hold
     a IN ('x', 'y')              both pairs
-    a = 1                        a has a value that reads as the number 1: 1, 01, +1, 1.0
-    NOT ..., a > 1, a <> 'x'     nothing
+    a = 1                        a has a value that parses to the number 1: 1, 01, +1, 1.0
+    NOT ..., a > 1, a <> 'x'     none
 
-Pairs may say "maybe" of a message that does not match, never "no" of one that does.
+Pairs may pass a message that does not match, but never reject one that does.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from gantrymq_filter_sql92.tree import (
 
 __all__ = ["MOST_PAIRS", "Equality", "required_equalities"]
 
-MOST_PAIRS = 32  # of one expression; with more it counts as one that requires nothing
+MOST_PAIRS = 32  # pairs of one expression; an expression with more counts as one without required equalities
 
 
 class Equality(NamedTuple):
     """A property and its value."""
 
     name: str
-    value: str | float  # a number is equal to every text that reads as it
+    value: str | float  # a number equals every text that parses to it
 
 
 Pairs = frozenset[Equality]
 
 
 def required_equalities(tree: Expression) -> Pairs | None:
-    """One of these must hold where *tree* is true; none at all where it is never true. None: it requires nothing."""
+    """Return pairs of which one must hold if *tree* is true; empty if it is never true. None: nothing is required."""
     match tree:
         case And(operands):
             found = [pairs for each in operands if (pairs := required_equalities(each)) is not None]
@@ -78,7 +78,7 @@ def _pair(name: str, value: Expression) -> Pairs | None:
 
 
 def _text_pair(name: str, text: str) -> Pairs | None:
-    """None for a text that other stored bytes than its own may read as: what is not UTF-8 reads as U+FFFD."""
+    """Return None if other stored bytes can decode to the same text: invalid UTF-8 decodes to U+FFFD."""
     if "\ufffd" in text or any("\ud800" <= each <= "\udfff" for each in text):
         return None
     return frozenset({Equality(name, text)})

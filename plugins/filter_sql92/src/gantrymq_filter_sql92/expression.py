@@ -1,4 +1,4 @@
-"""Expressions for everybody who needs one: `parse` for the tree, `compiled` for the answers."""
+"""The library: `parse` returns the tree of an expression, `compiled` a predicate over messages."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["CompiledExpression", "compiled", "parse"]
 
 
 class CompiledExpression:
-    """An expression that answers for messages; keeps nothing of them and may be asked from any thread."""
+    """A compiled expression. Stateless; may be used from any thread."""
 
     __slots__ = ("_condition", "names", "text", "tree")
 
     text: str
     tree: Expression
-    names: tuple[str, ...]  # of the properties it may look at, sorted
+    names: tuple[str, ...]  # of the properties it may read, sorted
 
     def __init__(self, text: str, tree: Expression) -> None:
         self.text = text
@@ -26,18 +26,18 @@ class CompiledExpression:
         self._condition = condition(tree)
 
     def evaluate(self, properties: bytes) -> bool | None:
-        """True, false, or None for unknown (SQL's NULL).
+        """Return true, false, or None for unknown (SQL's NULL).
 
         Args:
             properties: the property bytes of a record, as stored.
 
         Raises:
-            EvaluationFailed: Java raises an exception too, as where a number is compared with a text that is none.
+            EvaluationFailed: Java raises an exception too, for example if a number is compared with a non-numeric text.
         """
         return self._condition(properties)
 
     def matches(self, properties: bytes) -> bool:
-        """Whether a consumer gets the message: the answer is true, and nothing failed on the way to it."""
+        """Return whether a consumer receives the message: the result is true and no evaluation failed."""
         try:
             return self._condition(properties) is True
         except GantryError:
@@ -48,7 +48,7 @@ class CompiledExpression:
 
 
 def compiled(text: str) -> CompiledExpression:
-    """Read and compile an expression.
+    """Parse and compile an expression.
 
     Raises:
         SubscriptionParseFailed: as `parse`.

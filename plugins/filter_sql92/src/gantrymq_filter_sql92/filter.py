@@ -1,6 +1,6 @@
 """The filter type SQL92: expressions over the properties of messages.
 
-The queue entry says nothing of properties, so every message is looked at: its stored property bytes, not the message.
+Queue entries contain no properties, so every message is checked by its stored property bytes.
 
 Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java (isMatchedByCommitLog)
 """
@@ -34,47 +34,47 @@ class MatchingMessages:
         self._matches = expression.matches
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Always True: properties are not in the entry."""
+        """Return True: properties are not in the entry."""
         return True
 
     def match_message(self, record: RecordView) -> bool:
-        """Whether the expression is true; not where it is unknown or fails."""
+        """Return whether the expression is true; False if it is unknown or fails."""
         return self._matches(bytes(record.properties_bytes))
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same of a record with these."""
+        """As `match_message`, by the property bytes alone."""
         return self._matches(properties)
 
 
 class EveryMessage:
-    """A subscription in class filter mode: RocketMQ leaves the choice to its filter servers and gives everything."""
+    """A subscription in class filter mode: RocketMQ leaves filtering to filter servers and delivers every message."""
 
     accepts_all = True
     needs_message = False
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def match_message(self, record: RecordView) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
 
 class Sql92Filter:
-    """Compiles SQL92 expressions; keeps no state."""
+    """Compiles SQL92 expressions. Stateless."""
 
     name = SQL92
 
     def __init__(self, before: Callable[[Subscription, MatchingMessages], MessageFilter] | None = None) -> None:
-        """*before*: makes of a compiled subscription one that looks at something else first."""
+        """*before*: wrap a compiled subscription in one that applies other filters first."""
         self._before = before
 
     def compile(self, subscription: Subscription) -> MessageFilter:
-        """Prepare a subscription's expression.
+        """Compile the expression of a subscription.
 
         Raises:
-            SubscriptionParseFailed: RocketMQ does not take it either, or it is too long or nested too deep.
+            SubscriptionParseFailed: RocketMQ rejects it too, or it is too long or nested too deeply.
         """
         expression = compiled(subscription.expression)
         if subscription.class_filter:
@@ -84,7 +84,7 @@ class Sql92Filter:
 
     @staticmethod
     def to_column(expression: str, properties: str = "properties") -> Column:
-        """The expression as a column of Spark, over a map column with the properties of messages; see `spark`.
+        """Return the expression as a Spark column over a map column with the properties of messages; see `spark`.
 
         Raises:
             SubscriptionParseFailed: as `compile`.

@@ -1,8 +1,7 @@
-"""From text to tree, with RocketMQ's rules of what an expression is.
+"""Parses expressions by RocketMQ's rules.
 
-Keywords are names, whatever the case of their letters. The condition ends before the first token that cannot go on, if
-it is whole there: ``a > 1 garbage`` is ``a > 1``. A character with which no token can start is refused where reading
-comes to it.
+Keywords are case-insensitive. The condition ends before the first token that cannot continue it, if it is complete
+there: ``a > 1 garbage`` is ``a > 1``. A character that starts no token is rejected if parsing reaches it.
 
 Source: apache/rocketmq filter/.../parser/SelectorParser.jj
 """
@@ -18,18 +17,18 @@ __all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "Reading", "parse", "rea
 
 MAX_CHARACTERS = 16_384
 MAX_TOKENS = 2_000  # words, literals and signs
-MAX_DEPTH = 100  # nodes on the way down; parentheses by themselves are none
+MAX_DEPTH = 100  # depth in nodes; parentheses do not count
 
 
 class Reading(NamedTuple):
-    """What reading an expression found."""
+    """Result of parsing."""
 
     tree: Expression
-    end: int  # characters from 0, behind the condition and what may stand there; what follows is not looked at
+    end: int  # characters from 0, after the condition and blanks; the rest is ignored
 
 
 def parse(text: str) -> Expression:
-    """The tree of an expression.
+    """Return the tree of an expression.
 
     Raises:
         SubscriptionParseFailed: as `read`.
@@ -38,17 +37,17 @@ def parse(text: str) -> Expression:
 
 
 def read(text: str) -> Reading:
-    """The tree of an expression, and where it ends.
+    """Return the tree of an expression and its end.
 
     Raises:
-        SubscriptionParseFailed: RocketMQ does not take it either, or it has more than `MAX_CHARACTERS`, `MAX_TOKENS`
-            or `MAX_DEPTH`; as `ExpressionRefused`, with the place.
+        SubscriptionParseFailed: RocketMQ rejects it too, or it has more than `MAX_CHARACTERS`, `MAX_TOKENS` or
+            `MAX_DEPTH`; as `ExpressionRefused`, with the position.
     """
     if len(text) > MAX_CHARACTERS:
         raise ExpressionRefused(
             text, MAX_CHARACTERS, f"{len(text):,} characters, and an expression has at most {MAX_CHARACTERS:,}"
         )
-    from gantrymq_filter_sql92.reading import tree_and_end  # brings lark, which who reads nothing need not wait for
+    from gantrymq_filter_sql92.grammar import tree_and_end  # imports lark, which is slow and only needed here
 
     try:
         reading = Reading(*tree_and_end(text, MAX_TOKENS))

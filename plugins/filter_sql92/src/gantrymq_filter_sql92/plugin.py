@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the filter type SQL92, its Bloom filters and the command ``filter``."""
+"""Registers the filter type SQL92, its Bloom filters and the command ``filter``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gantrymq_filter_sql92.bitmap.settings import SCHEMA as BIT_MAP_SCHEMA
 from gantrymq_filter_sql92.blocks.settings import SCHEMA as BLOCKS_SCHEMA
 
 if TYPE_CHECKING:
-    from gantrymq_filter_sql92.together import Together
+    from gantrymq_filter_sql92.combined import CombinedFilters
 
-_of_this_load: list[Together] = []  # hooks of one load are called in a row; filters come before services
+_of_this_load: list[CombinedFilters] = []  # pluggy calls the hooks of one load in a row; filters come before services
 
 
 @hookimpl
@@ -25,31 +25,31 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
-    """Offer SQL92 subscriptions."""
-    from gantrymq_filter_sql92.together import Together  # reads the grammar, which a command need not wait for
+    """Register the filter type."""
+    from gantrymq_filter_sql92.combined import CombinedFilters  # loads the grammar, which commands do not need
 
-    together = Together()
+    together = CombinedFilters()
     _of_this_load[:] = [together]
     registry.add(together.name, together.filter_type)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Show queue entries with their bits."""
+    """Register the handler of queue entries with bits."""
     for code, handler in handlers_of(_of_this_load[0].bit_map.queue_entries()).items():
         registry.add(code, handler)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Keep the bit map and the block filters while the broker runs."""
+    """Register the services of the bit map and the block filters."""
     registry.add(_of_this_load[0].bit_map)
     registry.add(_of_this_load[0].blocks)
 
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Offer ``gantrymq filter``, which is imported when it is used."""
+    """Register ``gantrymq filter``, which is imported when it is used."""
     registry.add_imported(
         "filter",
         "gantrymq_filter_sql92.commands:filter_",

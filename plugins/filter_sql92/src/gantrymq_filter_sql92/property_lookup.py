@@ -1,9 +1,9 @@
-"""One property out of the stored property bytes, without reading the others.
+"""Finds one property in stored property bytes without parsing the others.
 
     name 0x01 value 0x02 name 0x01 value 0x02 ...        the last 0x02 may be missing
 
-The answer is what reading all of them gives: of equal names the last counts, an empty value is none, and a value may
-itself hold 0x01.
+The result equals that of parsing all: the last of equal names counts, an empty value is absent, and a value may contain
+0x01.
 
 Source: apache/rocketmq common/.../message/MessageDecoder.java (string2messageProperties)
 """
@@ -16,7 +16,7 @@ Lookup = Callable[[bytes], bytes | None]
 
 
 def lookup(name: str) -> Lookup:
-    """What finds the value of property *name*, as stored bytes, in property bytes; None where there is none.
+    """Return a function that finds the value of property *name* as stored bytes, or None if it is absent.
 
     Args:
         name: not empty, without 0x01 and 0x02.
@@ -38,7 +38,7 @@ def lookup(name: str) -> Lookup:
         return value or before(properties, at)
 
     def before(properties: bytes, at: int) -> bytes | None:
-        """The value of a pair before the one at *at*, which is empty; below 0 that is the first."""
+        """Return the value before the empty pair at *at*; *at* below 0 means the first pair."""
         while at >= 0:
             end = at + 1
             at = properties.rfind(later, 0, end)
@@ -53,8 +53,8 @@ def lookup(name: str) -> Lookup:
     return find
 
 
-def remembering(name: str) -> Lookup:
-    """As `lookup`, for a property that is looked up more than once in a row in the same bytes."""
+def cached_lookup(name: str) -> Lookup:
+    """As `lookup`, for a property that is looked up repeatedly in the same bytes."""
     find = lookup(name)
     last: tuple[bytes, bytes | None] = (b"", None)
 

@@ -1,4 +1,4 @@
-"""Refusing an expression: one sentence with the place, and the place by itself for who draws it."""
+"""Errors of rejected expressions: a sentence, and the position for callers that mark it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SHOWN = 20  # characters on each side of the place
 
 
 class Misplaced(Exception):
-    """What is wrong at a place of the text; becomes `ExpressionRefused` where the text is at hand."""
+    """A problem at a position of the text; becomes `ExpressionRefused` when the text is known."""
 
     def __init__(self, at: int, reason: str) -> None:
         super().__init__(at, reason)
@@ -17,17 +17,17 @@ class Misplaced(Exception):
 
 
 class ExpressionRefused(SubscriptionParseFailed):
-    """An expression that RocketMQ does not take either, or one beyond our limits."""
+    """An expression that RocketMQ rejects too, or one beyond our limits."""
 
     def __init__(self, text: str, at: int, reason: str) -> None:
-        """Refuse *text* for what stands at character *at*, counted from 0 (the sentence counts from 1)."""
+        """Reject *text* because of the token at character *at*, counted from 0 (the message counts from 1)."""
         super().__init__(f"SQL92 expression, character {at + 1}: {reason}; {_surroundings(text, at)}")
         self.at = at
         self.reason = reason
 
 
 def _surroundings(text: str, at: int) -> str:
-    """The text around the place on one line, as ASCII, with ``>>>`` before the character."""
+    """Return the text around the position on one line, as ASCII, with ``>>>`` before the character."""
     start, end = max(0, at - _SHOWN), at + _SHOWN
     before = ("..." if start else "") + text[start:at]
     after = text[at:end] + ("..." if end < len(text) else "")

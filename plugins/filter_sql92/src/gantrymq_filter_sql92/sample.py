@@ -1,4 +1,4 @@
-"""The newest messages of a topic, whatever they are."""
+"""The newest messages of a topic."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.queue_reading import read
 from gantrymq.model.queue import MessageQueue
 
-_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
+_GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 
 
 async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
-    """At most *most* messages, as near the ends of all queues as comes to so many.
+    """Return at most *most* messages from the ends of all queues.
 
     Raises:
         ClientError: no such topic, or a broker that does not answer.

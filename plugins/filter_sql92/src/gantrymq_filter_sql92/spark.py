@@ -1,15 +1,16 @@
-"""SQL92 expressions as columns of Spark, over a map column with the properties of messages.
+"""SQL92 expressions as Spark columns, over a map column with the properties of messages.
 
-The answers are the evaluator's: true, false, or null for unknown; where it fails on a message, and the consumer so does
-not get it, the column is false. Within, a condition is a code, so that no part is evaluated twice and nothing raises:
+Results are those of the evaluator: true, false, or null for unknown. If evaluation fails for a message, so that a
+consumer does not receive it, the column is false. Internally a condition is a code, so that no part is evaluated twice
+and nothing raises:
 
     2 true    1 unknown    0 false    null failed
 
-so ``2 - code`` is NOT, and what is computed of a failure has failed. The class that a value has in Java is known
-beforehand: properties and texts are texts. Only this module imports pyspark, which
+so ``2 - code`` is NOT, and a result computed from a failure is a failure. The Java class of each value is known in
+advance: properties and texts are texts. Only this module imports pyspark, which
 ``pip install './plugins/filter_sql92[spark]'`` brings.
 
-Source: apache/rocketmq filter/.../expression/*.java, as compiling.py and values.py have it.
+Source: apache/rocketmq filter/.../expression/*.java, as implemented in compiling.py and values.py.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _OPERATORS: dict[str, Callable[[Column, Column], Column]] = {
 
 
 class Value(NamedTuple):
-    """An operand: its class in Java, and the column that holds it."""
+    """An operand: its class in Java, and its column."""
 
     kind: str  # text, int, long, double, condition (coded), null
     column: Column
@@ -67,10 +68,10 @@ class Value(NamedTuple):
 
 
 def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Column:
-    """A column with the answers for the messages whose properties are in the map column *properties*.
+    """Return a column with the results for messages with their properties in the map column *properties*.
 
     Raises:
-        SubscriptionParseFailed: RocketMQ does not take the expression.
+        SubscriptionParseFailed: RocketMQ rejects the expression.
     """
     tree = parse(expression) if isinstance(expression, str) else expression
     answers = sql.array(sql.lit(False), sql.lit(None).cast("boolean"), sql.lit(True))
@@ -78,7 +79,7 @@ def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Col
 
 
 def _condition(node: Expression, properties: Column) -> Column:
-    """The code of a condition."""
+    """Return the code of a condition."""
     match node:
         case Present(inner):
             return _text(inner, properties).isNull().cast("int") * UNKNOWN
@@ -102,7 +103,7 @@ def _condition(node: Expression, properties: Column) -> Column:
         case Between(value, low, high, True):
             return _condition(Or((Comparison(value, "<", low), Comparison(value, ">", high))), properties)
         case In(inner, values, negated):
-            found = _text(inner, properties).isin(*values)  # null where there is no such property
+            found = _text(inner, properties).isin(*values)  # null if the property is absent
             return sql.coalesce(_code(~found if negated else found), sql.lit(UNKNOWN))
         case IsNull(inner, negated):
             unknown = _unknown(_value(inner, properties))
@@ -126,14 +127,14 @@ def _value(node: Expression, properties: Column) -> Value:
             of_inner = _value(inner, properties)
             if of_inner.kind in ("int", "long", "double"):
                 return Value(of_inner.kind, -of_inner.column, known=True)
-            if of_inner.kind == "condition":  # it may fail
+            if of_inner.kind == "condition":  # may fail
                 return Value("condition", of_inner.column * 0 + UNKNOWN)
             return Value("null", sql.lit(None).cast("string"))
     return Value("condition", _condition(node, properties))
 
 
 def _text(node: Property, properties: Column) -> Column:
-    """The text of a property; an empty one is none."""
+    """Return the text of a property; an empty one is absent."""
     return sql.nullif(sql.try_element_at(properties, sql.lit(node.name)), sql.lit(""))
 
 
@@ -141,12 +142,12 @@ def _text(node: Property, properties: Column) -> Column:
 
 
 def _code(holds: Column) -> Column:
-    """Of true, false, and null for failed."""
+    """Return the code of a boolean column, null for failed."""
     return holds.cast("int") * TRUE
 
 
 def _folded(codes: Sequence[Column], decides: int, otherwise: Callable[..., Column]) -> Column:
-    """From left to right until one decides or fails; else *otherwise* of all."""
+    """Evaluate from left to right until one decides or fails; otherwise return *otherwise* of all."""
 
     def step(so_far: Column, code: Column) -> Column:
         ended = so_far.isNull() | (so_far == decides)
@@ -156,7 +157,7 @@ def _folded(codes: Sequence[Column], decides: int, otherwise: Callable[..., Colu
 
 
 def _with(left: Value, right: Value, code: Callable[[Value, Value], Column]) -> Column:
-    """*code* of both, which may refer to them any number of times: conditions are evaluated once all the same."""
+    """Return *code* of both, which may refer to them repeatedly: conditions are evaluated only once."""
     if left.kind == "condition":
         return _let(left.column, lambda held: _with_right(left._replace(column=held), right, code))
     return _with_right(left, right, code)
@@ -169,7 +170,7 @@ def _with_right(left: Value, right: Value, code: Callable[[Value, Value], Column
 
 
 def _let(value: Column, use: Callable[[Column], Column]) -> Column:
-    """*use* of *value*, which is evaluated once however often it is referred to."""
+    """Return *use* of *value*, evaluated once however often it is used."""
     return sql.element_at(sql.transform(sql.array(value), use), 1)
 
 
@@ -177,7 +178,7 @@ def _let(value: Column, use: Callable[[Column], Column]) -> Column:
 
 
 def _unknown(value: Value) -> Column:
-    """Whether a value is; null where a condition has failed."""
+    """Return whether a value is present; null if a condition has failed."""
     if value.known:
         return sql.lit(False)
     return value.column == UNKNOWN if value.kind == "condition" else value.column.isNull()
@@ -194,13 +195,13 @@ def _equal(left: Value, right: Value) -> Column:
 
 
 def _ordered(left: Value, sign: str, right: Value) -> Column:
-    """The right side is not looked at where the left one is unknown."""
+    """The right side is not evaluated if the left side is unknown."""
     known = sql.when(_unknown(right), UNKNOWN).when(~_failed(right), _code(_holds(left, sign, right)))
     return sql.when(_unknown(left), UNKNOWN).when(~_failed(left), known)
 
 
 def _holds(left: Value, sign: str, right: Value) -> Column:
-    """Null where it fails. Neither side is unknown or has failed."""
+    """Null if the comparison fails. Neither side is unknown or failed."""
     holds = _OPERATORS[sign]
     kinds = (left.kind, right.kind)
     if "null" in kinds or kinds == ("condition", "text"):
@@ -210,21 +211,21 @@ def _holds(left: Value, sign: str, right: Value) -> Column:
     if kinds == ("condition", "condition"):
         return holds(left.column, right.column)
     if "condition" in kinds:
-        return sql.lit(False)  # beside a number
+        return sql.lit(False)  # compared with a number
     if kinds == ("text", "text"):
         return holds(left.column, right.column) if sign == "=" else holds(_ranked(left.column), _ranked(right.column))
     return holds(_number(left, right), _number(right, left))
 
 
 def _ranked(text: Column) -> Column:
-    """A text as a double in Java's order, in which -0.0 is below 0.0; NaN is above all in Spark too."""
+    """Return a text as a double in Java's order: -0.0 is below 0.0, and NaN is above all, as in Spark."""
     return _let(
         _to_double(text), lambda each: sql.when(each.isNotNull(), sql.struct(each, each.cast("string") != "-0.0"))
     )
 
 
 def _number(value: Value, beside: Value) -> Column:
-    """A number, or a text as what stands beside it; null where it is none. A literal that is a double is not zero."""
+    """Return a number, or a text parsed as the other side's class; null if that fails. A double literal is not zero."""
     if value.kind != "text":
         return value.column
     if beside.kind == "double":
@@ -255,7 +256,7 @@ def _to_integer(text: Column, bits: int) -> Column:
 
 @cache
 def _digits() -> tuple[str, str]:
-    """Decimal digits of every script that Java's Integer reads, and those of ASCII in their places."""
+    """Decimal digits of every script accepted by Java's Integer, and the ASCII digits for them."""
     others = [char for char in map(chr, range(0x80, 0x10000)) if unicodedata.category(char) == "Nd"]
     return "".join(others), "".join(str(unicodedata.decimal(char)) for char in others)
 
@@ -267,7 +268,7 @@ def _text_match(value: Value, sign: str, search: str, negated: bool) -> Column:
     if not search:
         return sql.lit(FALSE)
     if value.kind == "condition":
-        return value.column * 0  # it may fail
+        return value.column * 0  # may fail
     if value.kind != "text":
         return sql.lit(FALSE)
     matching = {"CONTAINS": sql.contains, "STARTSWITH": sql.startswith, "ENDSWITH": sql.endswith}

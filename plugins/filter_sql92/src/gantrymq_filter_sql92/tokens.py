@@ -1,8 +1,8 @@
-"""From text to tokens, by the terminals of the grammar and in time that grows with the length alone.
+"""Splits texts into tokens by the terminals of the grammar, in linear time.
 
-At each place the first terminal that fits is taken, those of higher priority before others; the grammar's priorities
-make that the longest, which is what RocketMQ takes. Tokens are made one at a time, as the parser asks for them: what it
-does not reach need not be tokens.
+At each position the first matching terminal is taken, in order of priority; the grammar's priorities make that the
+longest match, as in RocketMQ. Tokens are produced one at a time, as the parser requests them: the unparsed rest need
+not consist of tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST_KEYWORD = max(map(len, _KEYWORDS))
 
 
 class Tokens:
-    """Cuts texts by the terminals of one grammar."""
+    """Splits texts by the terminals of one grammar."""
 
     def __init__(self, grammar: Lark) -> None:
         patterns = {each.name: each.pattern.to_regexp() for each in grammar.terminals if each.pattern}
@@ -35,10 +35,10 @@ class Tokens:
         )
 
     def of(self, text: str) -> Iterator[Token]:
-        """The tokens of *text*, without blanks and comments.
+        """Yield the tokens of *text*, without blanks and comments.
 
         Raises:
-            Misplaced: no token starts with a character that is reached.
+            Misplaced: a character that starts no token was reached.
         """
         match_at, ignored = self._any.match, self._ignored
         last_line_end = max(text.rfind("\n"), text.rfind("\r"))

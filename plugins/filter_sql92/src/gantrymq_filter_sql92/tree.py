@@ -1,10 +1,10 @@
-"""The tree of an expression: frozen classes, equal when their texts mean the same. Places do not count.
+"""The tree of an expression: frozen classes, equal if their texts have the same meaning. Positions are not compared.
 
     values      Property, Text, Integer, Double, Boolean, Negative
     conditions  Present, Not, And, Or, Comparison, Between, In, IsNull, TextMatch; and Boolean
 
-A condition may stand where a value may: ``(a > 1) = TRUE``. Conditions one behind the other are one `And` or one `Or`
-and are looked at in their order.
+A condition may be used as a value: ``(a > 1) = TRUE``. Consecutive conditions form one `And` or one `Or`, and are
+evaluated in their order.
 
 Source: apache/rocketmq filter/.../expression/*.java
 """
@@ -42,12 +42,10 @@ __all__ = [
 
 @frozen
 class Property:
-    """A property of the message: its text, or unknown where the message has none."""
+    """A property of the message: its text, or unknown if it is absent."""
 
     name: str
-    at: int = field(
-        default=0, eq=False, repr=False
-    )  # where it stands in the text, characters from 0; so in all classes
+    at: int = field(default=0, eq=False, repr=False)  # position in the text, characters from 0; in all classes
 
 
 @frozen
@@ -60,7 +58,7 @@ class Text:
 
 @frozen
 class Integer:
-    """A whole number, 0 to 2**63-1: an Integer of Java's where it fits 32 bits, a Long above."""
+    """A whole number, 0 to 2**63-1: a Java Integer if it fits 32 bits, otherwise a Long."""
 
     value: int
     at: int = field(default=0, eq=False, repr=False)
@@ -97,8 +95,7 @@ class Negative:
 
 @frozen
 class Present:
-    """A property as a condition by itself: unknown where the message has none, and false where it has, as RocketMQ
-    holds it, whatever the value."""
+    """A property used as a condition: unknown if it is absent, otherwise false, as in RocketMQ, whatever its value."""
 
     property: Property
     at: int = field(default=0, eq=False, repr=False)
@@ -140,7 +137,7 @@ class Comparison:
 
 @frozen
 class Between:
-    """``value [NOT] BETWEEN low AND high``: what two comparisons and AND (with NOT: OR) say."""
+    """``value [NOT] BETWEEN low AND high``: equivalent to two comparisons with AND (with NOT: OR)."""
 
     value: Expression
     low: Expression
@@ -200,7 +197,7 @@ Expression = (
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
-    """What stands directly below *node*, in the order of the text."""
+    """Return the operands of *node*, in the order of the text."""
     match node:
         case And(operands) | Or(operands):
             return operands
@@ -216,7 +213,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 
 def walk(tree: Expression) -> Iterator[tuple[int, Expression]]:
-    """Every node with its depth from 1, parents first, in the order of the text; deep trees need no deep stack."""
+    """Yield every node with its depth from 1, parents first, in the order of the text; not recursive."""
     waiting = [(1, tree)]
     while waiting:
         level, node = waiting.pop()
@@ -225,12 +222,12 @@ def walk(tree: Expression) -> Iterator[tuple[int, Expression]]:
 
 
 def depth(tree: Expression) -> int:
-    """How many nodes are on the longest way down."""
+    """Return the number of nodes on the longest path."""
     return max(level for level, _ in walk(tree))
 
 
 def looked_up(tree: Expression) -> Iterator[Property]:
-    """The properties that are looked up, as often as they are; the value of BETWEEN is compared twice."""
+    """Yield the properties that are looked up, once per look-up; BETWEEN compares its value twice."""
     for _, node in walk(tree):
         if isinstance(node, Property):
             yield node
@@ -239,5 +236,5 @@ def looked_up(tree: Expression) -> Iterator[Property]:
 
 
 def property_names(tree: Expression) -> tuple[str, ...]:
-    """The properties that the expression may look at, sorted, each once."""
+    """Return the names of the properties that the expression may read, sorted, without duplicates."""
     return tuple(sorted({node.name for _, node in walk(tree) if isinstance(node, Property)}))

@@ -3,8 +3,8 @@
     str     String: properties and texts         int    Integer, 32 bits         bool   Boolean
     Long    Long, 64 bits                        float  Double                   None   null
 
-Where the classes differ, a text is read as what stands on the other side; a Boolean on the left and a text on the right
-is an error, and so is a text that is no such number. A Boolean and a number are never equal.
+If the classes differ, a text is parsed as the class of the other side. A Boolean on the left with a text on the right
+is an error, and so is a text that cannot be parsed. A Boolean and a number are never equal.
 
 Source: apache/rocketmq filter/.../expression/ComparisonExpression.java (__compare); Java's Integer.valueOf,
 Long.valueOf, Double.valueOf, Boolean.valueOf, Double.compareTo.
@@ -27,12 +27,12 @@ JAVA_BLANKS = "".join(map(chr, range(0x21)))
 _DECIMAL = re.compile(DECIMAL)
 _HEXADECIMAL = re.compile(HEXADECIMAL)
 _NAMED = {sign + name: float(sign + name.lower()) for sign in ("", "+", "-") for name in ("NaN", "Infinity")}
-_MANY_DIGITS = 4000  # below what int() takes
-_REMEMBERED = 128  # readings: an expression may look at one long property many times
+_MANY_DIGITS = 4000  # digits; below the limit of int()
+_REMEMBERED = 128  # cached results: an expression may read one long property many times
 
 
 class EvaluationFailed(GantryError):
-    """Java raises an exception here; RocketMQ takes the message for one that does not match."""
+    """Java raises an exception here; RocketMQ treats the message as not matching."""
 
 
 class Long(int):
@@ -41,10 +41,10 @@ class Long(int):
 
 @lru_cache(maxsize=_REMEMBERED)
 def to_integer(text: str, bits: int) -> int:
-    """A whole number of 32 or 64 bits.
+    """Parse a whole number of 32 or 64 bits.
 
     Raises:
-        EvaluationFailed: something else, or beyond the bits.
+        EvaluationFailed: the text is not a number, or out of range.
     """
     if _WHOLE.fullmatch(text) and (text.isascii() or max(text) <= "\uffff"):
         value = int(text) if len(text) <= _MANY_DIGITS else _of_many_digits(text)
@@ -54,7 +54,7 @@ def to_integer(text: str, bits: int) -> int:
 
 
 def _of_many_digits(text: str) -> int:
-    """The number where nearly all of its digits are leading zeros, otherwise one beyond 64 bits."""
+    """Return the number if nearly all of its digits are leading zeros, otherwise one beyond 64 bits."""
     digits = text.lstrip("+-")
     zeros = "".join(digit for digit in set(digits) if int(digit) == 0)
     digits = digits.lstrip(zeros) or "0"
@@ -63,10 +63,10 @@ def _of_many_digits(text: str) -> int:
 
 @lru_cache(maxsize=_REMEMBERED)
 def to_double(text: str) -> float:
-    """A Double, blanks around it left out; hexadecimal, NaN and Infinity as Java writes them.
+    """Parse a Double, ignoring surrounding blanks; hexadecimal, NaN and Infinity as Java writes them.
 
     Raises:
-        EvaluationFailed: something else.
+        EvaluationFailed: the text is not a number.
     """
     text = text.strip(JAVA_BLANKS)
     if _DECIMAL.fullmatch(text):
@@ -84,12 +84,12 @@ def to_double(text: str) -> float:
 
 
 def to_boolean(text: str) -> bool:
-    """True for ``true`` in any case of letters, False for everything else."""
+    """Return True for ``true`` in any case, False for everything else."""
     return len(text) == 4 and text.lower() == "true"
 
 
 def compare_doubles(left: float, right: float) -> int:
-    """Below, at or above 0; NaN is above all and equal to itself, -0.0 is below 0.0."""
+    """Return a number below, equal to or above 0; NaN is above all and equal to itself, -0.0 is below 0.0."""
     if left < right:
         return -1
     if left > right:
@@ -106,10 +106,10 @@ def _rank(number: float) -> int:
 
 
 def compare(left: Value, right: Value) -> int:
-    """Below 0, 0 or above 0, as Java's ``__compare``; -1 for what cannot be compared.
+    """Return a number below, equal to or above 0, as Java's ``__compare``; -1 for incomparable values.
 
     Raises:
-        EvaluationFailed: a text is no such number; a Boolean left of a text.
+        EvaluationFailed: a text cannot be parsed; a Boolean left of a text.
     """
     if isinstance(left, bool):
         if isinstance(right, str):

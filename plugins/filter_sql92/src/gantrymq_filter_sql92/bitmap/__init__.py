@@ -1,1 +1,1 @@
-"""RocketMQ's bit map: at dispatch each message gets the bits of the groups whose expression it matches."""
+"""RocketMQ's bit map: at dispatch each message gets the bits of the groups with a matching expression."""

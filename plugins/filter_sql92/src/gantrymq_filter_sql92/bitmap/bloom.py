@@ -1,10 +1,10 @@
-"""The Bloom filter over groups: which bits of a message's bit map are a group's.
+"""The Bloom filter over groups: the bits of each group in a message's bit map.
 
     k = ceil(log2(1 / f))                     bits of a group, from the error rate f
-    m = ceil(n * log2(1 / f) * log2(e))       bits in all, for n groups, up to whole bytes
+    m = ceil(n * log2(1 / f) * log2(e))       bits in all, for n groups, rounded up to whole bytes
     position i of 1 to k = |h1 + i * h2| % m  of the text GROUP#TOPIC
 
-h1 and h2 are the low and the high half of the first 64 bits of murmur3 (128 bits, x64, seed 0), the sum wraps at 32
+h1 and h2 are the low and the high half of the first 64 bits of murmur3 (128 bits, x64, seed 0). The sum wraps at 32
 bits, and the bars are Java's ``~`` of a negative number. Bit i of a map is bit ``i % 8`` of byte ``i / 8``, so a map is
 a little-endian number.
 
@@ -28,12 +28,12 @@ _SIGN_32 = 0x80000000
 class GroupBits:
     """The bits of one group."""
 
-    bit_count: int  # of the whole map
-    positions: tuple[int, ...]  # in the order in which they are made; two may be equal
+    bit_count: int  # bits of the whole map
+    positions: tuple[int, ...]  # in the order of their computation; two may be equal
 
     @property
     def mask(self) -> int:
-        """The map in which these bits alone are set, as a number."""
+        """The map with only these bits set, as a number."""
         mask = 0
         for position in self.positions:
             mask |= 1 << position
@@ -42,31 +42,31 @@ class GroupBits:
 
 @attrs.frozen
 class BloomFilter:
-    """How many bits there are, and how many a group gets."""
+    """Size of a bit map and number of bits per group."""
 
     hashes: int  # k
     bit_count: int  # m, a multiple of 8
 
     @classmethod
     def for_groups(cls, count: int, error_percent: int) -> BloomFilter:
-        """A filter for *count* groups, at least 1, which errs in *error_percent*, 1 to 99, of what it lets pass."""
+        """Return a filter for *count* groups (at least 1) with *error_percent* (1 to 99) false positives."""
         error_rate = error_percent / 100.0
         bits = ceil(count * (log(1 / error_rate) / log(2)) * (log(e) / log(2)))
         return cls(ceil(log(error_rate) / log(0.5)), 8 * ceil(bits / 8))
 
     @property
     def byte_count(self) -> int:
-        """Bytes of a map."""
+        """Size of a map in bytes."""
         return self.bit_count // 8
 
     def bits_of(self, group: str, topic: str) -> GroupBits:
-        """The bits of a group among those of a topic."""
+        """Return the bits of a group on a topic."""
         first, _ = mmh3.hash64(f"{group}#{topic}".encode("utf-8", "replace"), 0, True, signed=False)
         low, high = first & _LOW_32, first >> 32
         return GroupBits(self.bit_count, tuple(self._position(low + i * high) for i in range(1, self.hashes + 1)))
 
     def fits(self, bits: GroupBits) -> bool:
-        """Whether *bits* are of a filter of this size."""
+        """Return whether *bits* belong to a filter of this size."""
         return bits.bit_count == self.bit_count and len(bits.positions) == self.hashes
 
     def _position(self, combined: int) -> int:

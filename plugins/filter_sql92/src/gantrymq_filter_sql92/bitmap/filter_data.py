@@ -1,4 +1,4 @@
-"""What is kept of a group that filters a topic: its expression, since when, and its bits.
+"""State of one group that filters a topic: its expression, times, and bits.
 
     {"bloomFilterData":{"bitNum":112,"bitPos":[65,28,103]},"bornTime":..,"clientVersion":..,"consumerGroup":..,
      "dead":true,"deadTime":..,"expression":"price > 100","expressionType":"SQL92","topic":..}
@@ -28,7 +28,7 @@ _HOLDS: Final = {1 << bit: bytes(each >> bit & 1 for each in range(256)) for bit
 
 @lru_cache(maxsize=64)
 def _stored_in(size: int, count: int) -> struct.Struct:
-    """What reads the store times of units."""
+    """Reads the store times of ext units."""
     return struct.Struct(">" + f"10xq{size - 18}x" * count)
 
 
@@ -40,13 +40,13 @@ class FilterData:
     group: str
     expression: str
     type: str
-    version: int  # the subVersion of the subscription it came with
-    born_ms: int  # bits are known for messages that were stored later
-    dead_ms: int  # when the group went, 0 while it is there
+    version: int  # the subVersion of the subscription
+    born_ms: int  # messages stored later have this group's bits
+    dead_ms: int  # time at which the group went offline, 0 while it is online
     bits: GroupBits
     mask: int = attrs.field(init=False, eq=False, repr=False)
-    byte_count: int = attrs.field(init=False, eq=False, repr=False)  # of a map
-    _places: tuple[tuple[int, int], ...] = attrs.field(init=False, eq=False, repr=False)  # byte of a map, bit in it
+    byte_count: int = attrs.field(init=False, eq=False, repr=False)  # bits of a map
+    _places: tuple[tuple[int, int], ...] = attrs.field(init=False, eq=False, repr=False)  # byte of a map, bit within it
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "mask", self.bits.mask)
@@ -55,11 +55,11 @@ class FilterData:
 
     @property
     def dead(self) -> bool:
-        """Whether the group is gone."""
+        """Whether the group is offline."""
         return self.dead_ms >= self.born_ms
 
     def may_match(self, bit_map: bytes, stored_ms: int) -> bool | None:
-        """What a message's bits say of it; None where they say nothing of this group."""
+        """Return whether a message may match by its bits; None if the bits do not cover this group."""
         if stored_ms <= self.born_ms or len(bit_map) != self.byte_count or not bit_map:
             return None
         for at, bit in self._places:  # noqa: SIM110 (a generator takes twice as long)
@@ -68,7 +68,7 @@ class FilterData:
         return True
 
     def may_match_units(self, units: bytes, size: int) -> bytes | None:
-        """`may_match` of ext units of *size* bytes, one behind the other: 1 or 0 for each; None where one says nothing.
+        """`may_match` for consecutive ext units of *size* bytes: 1 or 0 each; None if one has no bits of this group.
 
         Budget: 0.1 us a unit.
         """
@@ -81,7 +81,7 @@ class FilterData:
         return found.to_bytes(count, "little")
 
     def to_json(self) -> dict[str, Any]:
-        """The members as RocketMQ writes them."""
+        """Return the members as RocketMQ writes them."""
         return {
             "bloomFilterData": {"bitNum": self.bits.bit_count, "bitPos": list(self.bits.positions)},
             "bornTime": self.born_ms,
@@ -96,10 +96,10 @@ class FilterData:
 
     @classmethod
     def from_json(cls, members: Mapping[str, Any], topic: str, group: str) -> FilterData:
-        """Read what stands under *topic* and *group*.
+        """Read the entry of *topic* and *group*.
 
         Raises:
-            ValueError, TypeError, AttributeError, KeyError: a member is missing, of the wrong type, or makes no sense.
+            ValueError, TypeError, AttributeError, KeyError: a member is missing, of the wrong type, or out of range.
         """
         bloom = members["bloomFilterData"]
         bits = GroupBits(int(bloom["bitNum"]), tuple(map(int, bloom["bitPos"])))

@@ -1,7 +1,7 @@
-"""consumerFilter.json: the table of filters on disk, in RocketMQ's shape.
+"""consumerFilter.json: the table of filters on disk, in RocketMQ's format.
 
-It says what the bits in the ext files mean. So a text that cannot be read is put aside and the table begins empty: then
-no bits are believed, messages are evaluated when they are read, and groups register again with their heartbeats.
+The file gives the bits in the ext files their meaning. A file that cannot be read is therefore renamed and the table
+starts empty: no bits are used, messages are evaluated when they are read, and heartbeats register the groups again.
 
 Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java (configFilePath, decode, encode).
 """
@@ -25,10 +25,10 @@ FILE: Final = "consumerFilter.json"
 
 
 def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> None:
-    """Fill *table* with what *folder* holds. Runs in a thread.
+    """Load the file in *folder* into *table*. Runs in a thread.
 
     Raises:
-        OSError: a file is there and cannot be read, or be put aside.
+        OSError: a file exists and cannot be read or renamed.
     """
     path = folder / FILE
     try:
@@ -55,7 +55,7 @@ def load_table(files: Files, folder: Path, table: FilterTable, now_ms: int) -> N
 
 
 def _put_aside(files: Files, path: Path) -> str:
-    """Rename a file that cannot be used; its new name."""
+    """Rename an unusable file and return its new name."""
     aside = broken_of(path)
     files.rename(path, aside)
     files.sync_dir(path.parent)
@@ -66,6 +66,6 @@ def save_table(files: Files, folder: Path, table: ByTopic) -> None:
     """Write *table* durably. Runs in a thread.
 
     Raises:
-        OSError: it could not be written.
+        OSError: writing failed.
     """
     save(files, folder / FILE, pretty(members_of(table)))

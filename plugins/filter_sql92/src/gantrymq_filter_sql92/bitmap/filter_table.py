@@ -1,15 +1,15 @@
-"""Which groups filter which topics, as heartbeats tell; a state machine without clock, files or compiler of its own.
+"""Groups and the topics they filter, as heartbeats report them; a state machine without clock, files or compiler.
 
     registered   a new group, a higher version with another expression, or bits of another size: born now
-                 a higher version of the same: the version is noted; one that was dead lives again
-                 the same version: one that was dead lives again; a lower version: nothing
-                 an expression that does not compile: the group is forgotten
-    gone         the group's last member left, or it subscribes to the topic no longer: dead now
-    cleaned      dead for longer than a span: forgotten
-    deleted      the group or the topic was: forgotten
-    loaded       what was alive is dead since 30 s before, or since its birth; bits of another size: nothing is taken
+                 a higher version of the same expression: the version is stored; a dead group becomes alive
+                 the same version: a dead group becomes alive; a lower version: ignored
+                 an expression that does not compile: the group is removed
+    gone         the group's last member left, or the group no longer subscribes to the topic: dead now
+    cleaned      dead for longer than a time span: removed
+    deleted      the group or the topic was deleted: removed
+    loaded       groups that were alive are dead since 30 s ago, or since their birth; bits of another size: rejected
 
-Messages get the bits of dead groups as well: they may come back, and read what was stored meanwhile.
+Messages get the bits of dead groups as well: such a group may return and read messages stored in the meantime.
 
 Source: apache/rocketmq broker/.../filter/ConsumerFilterManager.java.
 """
@@ -27,8 +27,8 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["MOST_FILTERS", "ByTopic", "FilterTable", "members_of"]
 
-MOST_FILTERS: Final = 20_000  # of all topics; a group beyond is read without bits. RocketMQ has no bound
-MOST_NEW: Final = 16_384  # characters of one heartbeat that are compiled, or one expression; others come with the next
+MOST_FILTERS: Final = 20_000  # of all topics; further groups are read without bits. RocketMQ has no limit
+MOST_NEW: Final = 16_384  # characters compiled per heartbeat, or one expression; the others wait for the next heartbeat
 LOADED_DEAD_MS: Final = 30_000
 
 ByTopic = dict[str, dict[str, FilterData]]
@@ -38,36 +38,41 @@ class FilterTable:
     """Filter data by topic and group."""
 
     def __init__(self, bloom: BloomFilter, type_name: str, compiles: Callable[[str], bool]) -> None:
-        """Nothing is known. *type_name*: of the expressions that are registered; *compiles*: whether one is sound."""
+        """Create an empty table.
+
+        Args:
+            type_name: filter type of the expressions to register.
+            compiles: return whether an expression is valid.
+        """
         self.bloom = bloom
         self.count = 0
-        self.changed: set[str] = set()  # topics whose bits mean something else than before; whoever acts on it clears
-        self.unsaved = False  # anything differs from what `to_json` gave last; whoever saves clears it
+        self.changed: set[str] = set()  # topics with bits of a new meaning; cleared by the service
+        self.unsaved = False  # whether the table differs from the last snapshot; cleared when it is saved
         self._type_name = type_name
         self._compiles = compiles
         self._by_topic: ByTopic = {}
         self._topics_of: dict[str, set[str]] = {}  # by group
 
     def get(self, topic: str, group: str) -> FilterData | None:
-        """A group's filter on a topic."""
+        """Return a group's filter on a topic."""
         groups = self._by_topic.get(topic)
         return groups.get(group) if groups is not None else None
 
     def of_topic(self, topic: str) -> Mapping[str, FilterData]:
-        """The filters on a topic, by group; read-only."""
+        """Return the filters on a topic, by group; read-only."""
         return self._by_topic.get(topic, {})
 
     def expressions(self) -> set[str]:
-        """Every expression of the type, each once."""
+        """Return the distinct expressions of the type."""
         found = (data for groups in self._by_topic.values() for data in groups.values())
         return {data.expression for data in found if data.type == self._type_name}
 
     def topics(self) -> list[str]:
-        """Topics that a group filters."""
+        """Return the topics with filters."""
         return list(self._by_topic)
 
     def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
-        """Take over what a heartbeat says of a group; subscriptions of other types count as topics it still reads."""
+        """Apply the subscriptions of a heartbeat; those of other types count as topics the group still reads."""
         wanted = {each.topic: each for each in subscriptions}
         left = MOST_NEW
         for topic, each in wanted.items():
@@ -77,25 +82,25 @@ class FilterTable:
             self._die(topic, group, now_ms)
 
     def gone(self, group: str, now_ms: int) -> None:
-        """The last member of a group left."""
+        """Mark the filters of a group without members as dead."""
         for topic in self._topics_of.get(group, ()):
             self._die(topic, group, now_ms)
 
     def clean(self, now_ms: int, span_ms: int) -> None:
-        """Forget the filters of groups that have been dead for *span_ms*."""
+        """Remove the filters of groups that have been dead for *span_ms*."""
         for topic, groups in list(self._by_topic.items()):
             for data in [data for data in groups.values() if data.dead and now_ms - data.dead_ms >= span_ms]:
                 self._forget(topic, data.group)
 
     def deleted(self, topic: str, group: str) -> None:
-        """A topic was deleted, or a group: nobody comes back."""
+        """Remove the filters of a deleted topic or group."""
         for each in list(self._by_topic.get(topic, ())):
             self._forget(topic, each)
         for each in list(self._topics_of.get(group, ())):
             self._forget(each, group)
 
     def resize(self, bloom: BloomFilter, now_ms: int) -> None:
-        """From now on maps are of another size: every filter is born anew with bits of it."""
+        """Change the size of the maps: every filter is born again with new bits."""
         if bloom == self.bloom:
             return
         self.bloom = bloom
@@ -107,18 +112,18 @@ class FilterTable:
             self._note(topic)
 
     def to_json(self) -> dict[str, Any]:
-        """The members of consumerFilter.json."""
+        """Return the members of consumerFilter.json."""
         return members_of(self.snapshot())
 
     def snapshot(self) -> ByTopic:
-        """A copy of the table; what it holds does not change."""
+        """Return a copy of the table with the same contents."""
         return {topic: dict(groups) for topic, groups in self._by_topic.items()}
 
     def load(self, members: Mapping[str, Any], now_ms: int) -> bool:
-        """Take over what a file held; whether that could be, False where its bits are of another size.
+        """Load the contents of a file. Return False, and load nothing, if its bits are of another size.
 
         Raises:
-            ValueError, TypeError, AttributeError, KeyError: the text means nothing; nothing was taken over.
+            ValueError, TypeError, AttributeError, KeyError: the content is invalid; nothing was loaded.
         """
         loaded: ByTopic = {}
         count = 0
@@ -140,7 +145,7 @@ class FilterTable:
         return True
 
     def _register(self, topic: str, group: str, wanted: Subscription, now_ms: int) -> bool:
-        """Whether the expression had to be compiled."""
+        """Return whether the expression had to be compiled."""
         known = self.get(topic, group)
         if known is not None and wanted.version <= known.version:
             if wanted.version == known.version and known.dead:
@@ -187,7 +192,7 @@ class FilterTable:
 
 
 def members_of(by_topic: ByTopic) -> dict[str, Any]:
-    """The members of consumerFilter.json for a table."""
+    """Return the members of consumerFilter.json for a table."""
     return {
         "filterDataByTopic": {
             topic: {"groupFilterData": {group: data.to_json() for group, data in groups.items()}, "topic": topic}

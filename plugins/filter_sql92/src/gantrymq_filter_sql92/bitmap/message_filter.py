@@ -1,11 +1,11 @@
-"""A group's filter at a pull: its bits in the message's ext unit first, its expression on the message then.
+"""The filter of a group during a pull: first its bits in the message's ext unit, then its expression on the message.
 
-Bits are believed where the group was known under the same expression when the message was stored. They may let pass
-what the expression does not, never the reverse.
+Bits are used if the group was known under the same expression when the message was stored. They may pass a message
+that the expression rejects, never the reverse.
 
-A message that is consumed again has lost its topic for that of the retries. With ``filterSupportRetry=true`` a
-subscription by SQL92 to such a topic is answered by what the group filters the message's first topic by; a message of
-a topic that it does not filter passes. The usual subscription to it is by tag, to all.
+A message on its way through a retry topic has lost its original topic. With ``filterSupportRetry=true`` an SQL92
+subscription to a retry topic uses the group's filter on the message's original topic; a message from a topic that the
+group does not filter passes. The usual subscription to a retry topic is by tag, for all messages.
 
 Source: apache/rocketmq broker/.../filter/ExpressionMessageFilter.java, ExpressionForRetryMessageFilter.java.
 """
@@ -19,17 +19,17 @@ from gantrymq.formats.ext_unit import MIN_UNIT_BYTES
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.properties import RETRY_TOPIC
-from gantrymq_filter_sql92.bitmap.counts import Counts
+from gantrymq_filter_sql92.bitmap.counters import BitMapCounters
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.topic_bits import Matches
 
 __all__ = ["BitMapFilter", "RetryFilter"]
 
-_REMEMBERED: Final = 4096  # store times; a pull looks at 800 messages
+_REMEMBERED: Final = 4096  # store times; a pull reads at most 800 messages
 
 
 class BitMapFilter:
-    """An expression of a group, with the group's bits."""
+    """An expression of a group, combined with the group's bits."""
 
     __slots__ = ("_by_bits", "_counts", "_data", "_expression", "_inner", "_matches", "_passed")
 
@@ -37,19 +37,22 @@ class BitMapFilter:
     needs_message = True
 
     def __init__(
-        self, inner: MessageFilter, expression: str, data: Callable[[], FilterData | None], counts: Counts
+        self, inner: MessageFilter, expression: str, data: Callable[[], FilterData | None], counts: BitMapCounters
     ) -> None:
-        """*inner*: the expression alone; *data*: what is known of the group on the topic now."""
+        """Args:
+        inner: the expression alone.
+        data: return the current filter data of the group on the topic.
+        """
         self._inner = inner
         self._matches = getattr(inner, "match_properties", lambda properties: True)
-        self._by_bits = False  # bits let all those pass that passed of the entries that were asked about last
+        self._by_bits = False  # whether the bits covered every entry of the last `match_units`
         self._expression = expression
         self._data = data
         self._counts = counts
-        self._passed: set[int] = set()  # store times of messages that the bits let pass
+        self._passed: set[int] = set()  # store times of messages passed by the bits
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Whether the bits let the message pass, or say nothing."""
+        """Return whether the bits pass the message, or do not cover it."""
         self._by_bits = False
         if ext is None or not ext.bits:
             return True
@@ -87,7 +90,7 @@ class BitMapFilter:
         return b"".join(answers)
 
     def match_message(self, record: RecordView) -> bool:
-        """Whether the expression is true of the message."""
+        """Return whether the expression is true of the message."""
         self._counts.evaluated += 1
         if self._inner.match_message(record):
             return True
@@ -95,7 +98,7 @@ class BitMapFilter:
         return False
 
     def match_properties(self, properties: bytes) -> bool:
-        """The same, asked right after the first stage of the same message."""
+        """As `match_message`, called right after `match_entry` of the same message."""
         self._counts.evaluated += 1
         if self._matches(properties):
             return True
@@ -104,7 +107,7 @@ class BitMapFilter:
 
 
 class RetryFilter:
-    """A subscription to the retries of a group."""
+    """A subscription to the retry topic of a group."""
 
     __slots__ = ("_enabled", "_inner", "_of_topic")
 
@@ -114,17 +117,17 @@ class RetryFilter:
     def __init__(
         self, inner: MessageFilter, enabled: Callable[[], bool], of_topic: Callable[[str], Matches | None]
     ) -> None:
-        """Ask *inner* while not *enabled*, else what the group filters the first topic by (*of_topic*)."""
+        """Use *inner* while not *enabled*, otherwise the group's filter on the original topic (*of_topic*)."""
         self._inner = inner
         self._enabled = enabled
         self._of_topic = of_topic
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Whether the bits let the message pass; they do not know its first topic."""
+        """Return True: the bits do not know the original topic."""
         return self._enabled() or self._inner.match_entry(tags_code, ext)
 
     def match_message(self, record: RecordView) -> bool:
-        """Whether the expression that counts is true of the message."""
+        """Return whether the applicable expression is true of the message."""
         if not self._enabled():
             return self._inner.match_message(record)
         matches = self._of_topic(record.properties.get(RETRY_TOPIC, ""))

@@ -1,7 +1,7 @@
-"""Entries of a queue with their bits: request 321, which an operator asks by ``mqadmin queryCq``.
+"""Entries of a queue with their bits: request 321, sent by ``mqadmin queryCq``.
 
-It takes the place of core's, which knows neither bits nor what groups filter by. For a group that is online it says
-what is known of its filter, and of each entry with an ext unit whether the group's bits let it pass.
+Replaces core's handler, which knows neither bits nor filters of groups. For an online group the answer contains its
+filter and, for each entry with an ext unit, whether the group's bits pass it.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue),
 filter/.../util/BitsArray.java (toString).
@@ -29,7 +29,7 @@ from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 
 __all__ = ["QueueEntries"]
 
-MAX_ENTRIES: Final = 1000  # of one answer; RocketMQ has no bound
+MAX_ENTRIES: Final = 1000  # entries per answer; RocketMQ has no limit
 READ_AT_ONCE: Final = 32
 BYTES_A_LINE: Final = 8  # of a printed map
 
@@ -37,18 +37,18 @@ Passes = Callable[[ExtUnit], bool]
 
 
 class QueueEntries:
-    """Serves queue entries while *broker* gives one."""
+    """Answers requests for queue entries while *broker* returns a broker."""
 
     def __init__(self, broker: Callable[[], Broker | None], data: Callable[[str, str], FilterData | None]) -> None:
-        """*data*: what is known of a group on a topic, by topic and group."""
+        """*data*: return the filter data of a topic and group."""
         self._running = broker
         self._data = data
 
     @serves(RequestCode.QUERY_CONSUME_QUEUE)
     async def entries(self, asked: Command, connection: Connection) -> Command:
-        """321: up to *count* entries from *index* on, with the group's subscription and filter where one is named.
+        """Answer 321: up to *count* entries from *index* on, with subscription and filter if a group is named.
 
-        The entries are told from the records they point at: what no record belongs to any more is left out.
+        Entries are read from the records they point at: entries without a record are left out.
         """
         broker = self._running()
         if broker is None:
@@ -78,7 +78,7 @@ class QueueEntries:
 
 
 def _passes(broker: Broker, subscription: Subscription, data: FilterData | None) -> Passes:
-    """What the first stage of the group's filter says of an entry."""
+    """Return the result of the group's entry filter for an entry."""
     if subscription.type == TAG:
         match = broker.filter_of(subscription)
         return lambda unit: match.accepts_all or match.match_entry(unit.tags_code, unit)
@@ -86,7 +86,7 @@ def _passes(broker: Broker, subscription: Subscription, data: FilterData | None)
 
 
 def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Passes | None) -> dict[str, Any]:
-    """The members of one entry."""
+    """Return the members of one entry."""
     told = {"physicOffset": record.log_offset, "physicSize": record.total_size, "tagsCode": tags_code}
     if unit is None:
         return {**told, "eval": False}
@@ -99,12 +99,12 @@ def _told(record: RecordView, tags_code: int, unit: ExtUnit | None, passes: Pass
 
 
 def _printed(bits: bytes) -> str:
-    """The highest bit first, and a line for eight bytes."""
+    """Format a bit map: the highest bit first, eight bytes per line."""
     return "".join(f"{bits[at]:08b}" + ("" if at % BYTES_A_LINE else "\n") for at in range(len(bits) - 1, -1, -1))
 
 
 class _Looking:
-    """Lets every entry pass and keeps the ext units it was shown, in order; some of them perhaps twice."""
+    """Passes every entry and collects its ext unit, in order; some units may occur twice."""
 
     accepts_all = False
     needs_message = False
@@ -124,7 +124,7 @@ class _Looking:
 async def _entries(
     broker: Broker, queue: Queue, queue_offset: int, count: int
 ) -> AsyncIterator[tuple[RecordView, int, ExtUnit | None]]:
-    """Records from *queue_offset* on, each with the tags code and the ext unit of its entry."""
+    """Yield records from *queue_offset* on, each with the tags code and the ext unit of its entry."""
     levels_ms = delay_levels_of(broker.settings)
     while count > 0:
         looking = _Looking()

@@ -1,7 +1,7 @@
-"""Keeps what groups filter by, and has new messages get its bits.
+"""Keeps the filters of groups and adds their bits to new messages.
 
-Bits are worth what the file says of them: after a crash a group is known as the file has it. So while a change of a
-topic's filters is not on disk, the topic's new messages get no bits at all; those without bits are always evaluated.
+The file determines the meaning of bits: after a crash the groups are known as the file has them. Therefore a topic's
+new messages get no bits while a change of its filters is not on disk. Messages without bits are always evaluated.
 
 Source: apache/rocketmq broker/.../client/DefaultConsumerIdsChangeListener.java, BrokerController.java
 (initializeBrokerScheduledTasks).
@@ -21,7 +21,7 @@ from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_filter_sql92.bitmap.bloom import BloomFilter
-from gantrymq_filter_sql92.bitmap.counts import Counts, figures_of
+from gantrymq_filter_sql92.bitmap.counters import BitMapCounters, bit_map_metrics
 from gantrymq_filter_sql92.bitmap.filter_data import FilterData
 from gantrymq_filter_sql92.bitmap.filter_file import FILE, load_table, save_table
 from gantrymq_filter_sql92.bitmap.filter_table import MOST_FILTERS, FilterTable
@@ -34,10 +34,10 @@ __all__ = ["FilterBitMap"]
 log = logging.getLogger(__name__)
 
 TICK_S: Final = 1.0
-MOST_READY: Final = MOST_FILTERS + 1000  # expressions; those that nobody has go first
-LEAST_READY: Final = 16  # more of them than filters stay for so many
+MOST_READY: Final = MOST_FILTERS + 1000  # expressions; unused ones are evicted first
+LEAST_READY: Final = 16  # expressions to keep beyond the number of filters
 COMPILED_A_TURN: Final = 16
-CLEAN_TICKS: Final = 10  # also between saves of what does not change the meaning of bits
+CLEAN_TICKS: Final = 10  # s between saves of changes that do not affect the meaning of bits
 
 
 class FilterBitMap:
@@ -46,23 +46,23 @@ class FilterBitMap:
     name = "filter_bitmap"
 
     def __init__(self, type_name: str, compiled: Callable[[str], Matches]) -> None:
-        """*compiled*: an expression made ready to be asked; raises a GantryError where it is wrong."""
-        self.counts = Counts()
+        """*compiled*: compile an expression to a predicate; raises a GantryError if it is invalid."""
+        self.counts = BitMapCounters()
         self._type_name = type_name
         self._compiled = compiled
         self._broker: Broker | None = None
         self._ready: dict[str, Matches | None] = {}  # by expression; None: it does not compile
-        self._unwritten: set[str] = set()  # topics whose filters are not on disk as they are
+        self._unwritten: set[str] = set()  # topics with filters that differ from those on disk
         self._saving: asyncio.Task[None] | None = None
-        self._starting: set[asyncio.Task[None]] = set()  # to make bits, which were not wanted before
+        self._starting: set[asyncio.Task[None]] = set()  # topics that get bits again, after a time without
         self._timer: Timer | None = None
         self._ticks = 0
         self._latest_ms = 0
 
-    # --- asked by the filter type -----------------------------------------------------------------------------------
+    # --- called by the filter type ----------------------------------------------------------------------------------
 
     def filter_of(self, subscription: Subscription, expression: MessageFilter) -> MessageFilter:
-        """The *expression* of a subscription, with the bits of its group where there are any."""
+        """Return the *expression* of a subscription, combined with the bits of its group if there are any."""
         topic, group = subscription.topic, subscription.group
         found = BitMapFilter(expression, subscription.expression, lambda: self._data(topic, group), self.counts)
         if topic.startswith(RETRY_PREFIX):
@@ -70,7 +70,7 @@ class FilterBitMap:
         return found
 
     def queue_entries(self) -> QueueEntries:
-        """What serves queue entries with their bits."""
+        """Return the handler of requests for queue entries with bits."""
         return QueueEntries(lambda: self._broker, self._data)
 
     def _data(self, topic: str, group: str) -> FilterData | None:
@@ -83,10 +83,10 @@ class FilterBitMap:
         data = self._data(topic, group)
         return None if data is None else self._matches_of(data)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life cycle -------------------------------------------------------------------------------------------------
 
     async def start(self, broker: Broker) -> None:
-        """Read what groups filtered by, and go on.
+        """Load the filters from disk and start.
 
         Raises:
             StoreError: consumerFilter.json cannot be read.
@@ -107,12 +107,12 @@ class FilterBitMap:
         broker.on_heartbeat(self._heard)
         broker.on_subscriptions_changed(self._group_changed)
         broker.on_deleted(self._deleted)
-        for figure in figures_of(self.counts):
+        for figure in bit_map_metrics(self.counts):
             broker.register_metrics(figure)
         self._timer = world.clock.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:
-        """Give out no more bits, and save what is not saved. Idempotent."""
+        """Stop adding bits, and save unsaved changes. Idempotent."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -144,20 +144,20 @@ class FilterBitMap:
             self._act(save=True)
 
     def _now_ms(self, broker: Broker) -> int:
-        """The time of day, which does not go back with the clock: no message of this run is stored under a later one.
+        """Return the wall time, but never less than before, so that no message of this run has a later store time.
 
-        A group that is born under an earlier one than a message that was there before it would be denied that message.
+        A group born at an earlier time than an already stored message would be denied that message.
         """
         now_ms = broker.world.clock.now_ms()
         if now_ms >= self._latest_ms:
             self._latest_ms = now_ms
             return now_ms
-        return self._latest_ms + int(TICK_S * 1000)  # the last look was up to a tick before the clock went back
+        return self._latest_ms + int(TICK_S * 1000)  # the last check was up to a tick before the clock stepped back
 
-    # --- what is heard ----------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     def _heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
-        """A client says what its groups subscribe to."""
+        """Apply the subscriptions of a client's heartbeat."""
         broker = self._broker
         if broker is None:
             return
@@ -198,7 +198,7 @@ class FilterBitMap:
         self._revision = settings.revision
 
     def _size_shown(self) -> None:
-        """Let the setting say how long maps are, as a Java broker does."""
+        """Apply the setting of the map size, as a Java broker does."""
         assert self._broker is not None
         self._broker.settings.set("bitMapLengthConsumeQueueExt", self._table.bloom.bit_count, "the filter bit map")
 
@@ -212,7 +212,7 @@ class FilterBitMap:
     # --- bits -------------------------------------------------------------------------------------------------------
 
     def _act(self, *, save: bool = False) -> None:
-        """Topics whose filters changed get no bits until that is on disk."""
+        """Stop adding bits for topics with changed filters until the change is on disk."""
         assert self._broker is not None
         changed, self._table.changed = self._table.changed, set()
         for topic in changed:
@@ -229,7 +229,7 @@ class FilterBitMap:
             self._saving = None
 
     async def _save(self) -> bool:
-        """Write the table as it is; whether that worked. If not it is tried again at the next tick."""
+        """Write the table and return whether that succeeded. A failed save is retried at the next tick."""
         broker, table = self._broker, self._table
         assert broker is not None
         topics, self._unwritten = self._unwritten, set()
@@ -247,7 +247,7 @@ class FilterBitMap:
         return True
 
     async def _make_for_all(self) -> None:
-        """Have the new messages of every topic get bits, if they are to; compiling may take a while."""
+        """Add bits to new messages of every topic that needs them; compiling may take a while."""
         assert self._broker is not None
         slices = TimeSlices(self._broker.world.clock, COMPILED_A_TURN)
         for expression in self._table.expressions() if self._makes else ():
@@ -263,7 +263,7 @@ class FilterBitMap:
             self._broker.bit_maps.pop(topic, None)
 
     def _make_for(self, topic: str) -> None:
-        """Have the new messages of a topic get bits, if they are to."""
+        """Add bits to new messages of a topic that needs them."""
         assert self._broker is not None
         filters = self._table.of_topic(topic)
         if self._makes and filters and topic not in self._unwritten:

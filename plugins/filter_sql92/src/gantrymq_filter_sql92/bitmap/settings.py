@@ -1,6 +1,6 @@
-"""What an operator may set of the bit map, under RocketMQ's key names and with its defaults.
+"""Settings of the bit map, with RocketMQ's key names and defaults.
 
-``enableConsumeQueueExt`` belongs to the store: without ext files there is nowhere to keep bits.
+``enableConsumeQueueExt`` belongs to the store: bits need ext files.
 
 Source: apache/rocketmq common/.../BrokerConfig.java, store/.../config/MessageStoreConfig.java.
 """

@@ -1,1 +1,1 @@
-"""Bloom filters over blocks of queue entries: which stretches of a queue an expression need not read."""
+"""Bloom filters over blocks of queue entries: ranges of a queue that an expression can skip."""

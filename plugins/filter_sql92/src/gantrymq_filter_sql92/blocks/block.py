@@ -1,10 +1,11 @@
-"""One block: a Bloom filter over the pairs of some properties in a stretch of queue entries, and its file.
+"""One block: a Bloom filter over the pairs of some properties in a range of queue entries, and its file.
 
-    | magic GFB1 | CRC-32 of what follows u32 | first queue offset i64 | entries u32 | log offset i64 | store time i64 |
-    | length of names u16, names with 0x01 between them | what pybloom-live writes of its filter |
+    | magic GFB1 | CRC-32 of the rest u32 | first queue offset i64 | entries u32 | log offset i64 | store time i64 |
+    | length of names u16, names separated by 0x01 | pybloom-live's serialized filter |
 
-Log offset and store time are those of the block's last message: where the queue has another one there, because it was
-cut after a crash, or deleted and made anew, the block is not about it. Big-endian but for pybloom-live's part.
+Log offset and store time are those of the block's last message. If the queue has another message at that offset,
+because it was truncated after a crash or deleted and created again, the block is stale. Big-endian except for
+pybloom-live's part.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pybloom_live import BloomFilter
 from gantrymq.errors import FormatError
 from gantrymq_filter_sql92.blocks.keys import keys_of, pairs_in
 
-__all__ = ["Block", "Last", "made_block", "read_block", "write_block"]
+__all__ = ["Block", "LastMessage", "build_block", "read_block", "write_block"]
 
 MAGIC: Final = b"GFB1"
 _CRC = struct.Struct(">I")
@@ -30,8 +31,8 @@ _BODY_AT = len(MAGIC) + _CRC.size
 
 
 @attrs.frozen
-class Last:
-    """By which a block knows its messages again: the last of them."""
+class LastMessage:
+    """Identity of a block's messages: the last of them."""
 
     log_offset: int
     store_timestamp: int  # ms
@@ -39,28 +40,28 @@ class Last:
 
 @attrs.frozen(eq=False)
 class Block:
-    """What is known of the entries ``[first, first + entries)`` of one queue."""
+    """Bloom filter of the entries ``[first, first + entries)`` of one queue."""
 
     first: int  # queue offset
     entries: int
-    last: Last
-    names: frozenset[str]  # the properties whose pairs are in it
+    last: LastMessage
+    names: frozenset[str]  # properties whose pairs are in the filter
     bloom: BloomFilter = attrs.field(repr=False)
 
     @property
     def byte_count(self) -> int:
-        """Of its bits."""
+        """Size of its bits in bytes."""
         return int(self.bloom.num_bits) // 8
 
     def may_hold(self, keys: Iterable[str]) -> bool:
-        """Whether one of *keys*, all of properties in `names`, may be there; budget 1 us a key."""
+        """Return whether one of *keys*, all of properties in `names`, may be present; budget 1 us a key."""
         return any(key in self.bloom for key in keys)
 
 
-def made_block(
-    first: int, entries: int, last: Last, texts: Iterable[bytes], names: frozenset[str], error_percent: int
+def build_block(
+    first: int, entries: int, last: LastMessage, texts: Iterable[bytes], names: frozenset[str], error_percent: int
 ) -> Block:
-    """A block of messages with the property bytes *texts*. For a thread: budget 2 us a message and distinct pair."""
+    """Build a block from the property bytes *texts*. Runs in a thread: 2 us per message and distinct pair."""
     wanted = sorted(name.encode() for name in names)
     pairs = {pair for text in texts for pair in pairs_in(text, wanted)}
     keys = {key for pair in pairs for key in keys_of(pair)}
@@ -71,7 +72,7 @@ def made_block(
 
 
 def write_block(block: Block) -> bytes:
-    """The file of a block."""
+    """Return the content of a block's file."""
     bits = io.BytesIO()
     block.bloom.tofile(bits)
     names = "\x01".join(sorted(block.names)).encode()
@@ -81,10 +82,10 @@ def write_block(block: Block) -> bytes:
 
 
 def read_block(data: bytes) -> Block:
-    """The block in a file.
+    """Parse the content of a block's file.
 
     Raises:
-        FormatError: it is damaged, or no such file.
+        FormatError: the content is damaged or no block.
     """
     body = data[_BODY_AT:]
     if not data.startswith(MAGIC) or len(body) < _HEAD.size or _CRC.unpack_from(data, len(MAGIC))[0] != crc32(body):
@@ -96,4 +97,4 @@ def read_block(data: bytes) -> Block:
         bloom = BloomFilter.fromfile(io.BytesIO(body[end:]))
     except (ValueError, struct.error) as problem:
         raise FormatError(f"a block filter that cannot be read: {problem}") from None
-    return Block(first, entries, Last(log_offset, store_timestamp), names, bloom)
+    return Block(first, entries, LastMessage(log_offset, store_timestamp), names, bloom)

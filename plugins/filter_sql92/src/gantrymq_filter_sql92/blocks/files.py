@@ -1,7 +1,7 @@
-"""The files of block filters, one each: ``<folder>/<topic>/<queue id>/<first queue offset, 20 digits>``.
+"""Files of block filters, one per block: ``<folder>/<topic>/<queue id>/<first queue offset, 20 digits>``.
 
-A file is written under another name, synced and renamed; one that is damaged, or of another size than is set now, is
-removed. Everything here may wait for the disk and runs in threads.
+A file is written under a temporary name, synced and renamed. A file that is damaged, or of another block size than
+configured, is removed. All calls may wait for the disk and run in threads.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DIGITS = 20
 
 
 class BlockFiles:
-    """Filters on disk, of blocks of one size."""
+    """Filters on disk, for blocks of one size."""
 
     def __init__(self, files: Files, folder: Path, entries: int) -> None:
         """*entries*: of each block."""
@@ -28,7 +28,7 @@ class BlockFiles:
         self._entries = entries
 
     def load(self, queue: Queue, number: int, count: int) -> tuple[list[Block], int]:
-        """The filters of blocks *number* to *number* + *count* that are there, and how many were removed as damaged.
+        """Load the filters of *count* blocks from *number* on. Return them and the number of damaged files removed.
 
         Raises:
             OSError: the disk failed.
@@ -52,7 +52,7 @@ class BlockFiles:
         return found, removed
 
     def save(self, queue: Queue, block: Block) -> None:
-        """Write a filter. Raises OSError: no room, or the disk failed."""
+        """Write a filter. Raises OSError if the disk is full or failed."""
         path = self._path(queue, block.first)
         self._files.make_dirs(path.parent)
         self._files.replace(path, write_block(block))
@@ -62,7 +62,7 @@ class BlockFiles:
         self._files.remove(self._path(queue, first))
 
     def queues(self) -> list[Queue]:
-        """Those that have a folder."""
+        """Return the queues with a folder."""
         return [
             Queue(topic, int(queue_id))
             for topic in self._files.list(self._folder)
@@ -71,7 +71,7 @@ class BlockFiles:
         ]
 
     def clean(self, queue: Queue, min_offset: int | None) -> None:
-        """Remove filters of blocks that end at or before *min_offset*, and what is no filter; None: all of the queue's.
+        """Remove unknown files and filters of blocks ending at or before *min_offset*; None: all of the queue.
 
         Raises:
             OSError: the disk failed.

@@ -1,9 +1,9 @@
-"""What a block's Bloom filter holds: a key for each pair of a property and a value, and for each number it reads as.
+"""Keys of a block's Bloom filter: one per pair of property and value, and one per number the value parses to.
 
-    name 0x01 value          the pair, as it is stored
-    name 0x02 number         its value reads as this number, by the rules of the evaluator
+    name 0x01 value          the pair, as stored
+    name 0x02 number         the value parses to this number, by the rules of the evaluator
 
-No stored value holds 0x02, so the two kinds differ. Keys are texts of one character a byte, whatever the bytes are.
+No stored value contains 0x02, so the two kinds differ. Keys are texts with one character per byte.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["key_of", "keys_of", "needle_of", "pairs_in"]
 
 
 def pairs_in(properties: bytes, names: Iterable[bytes]) -> list[bytes]:
-    """The pairs of *names* in stored property bytes, all of equal names too; budget 0.5 us a name."""
+    """Return the pairs of *names* in stored property bytes, with all pairs of equal names; budget 0.5 us a name."""
     found: list[bytes] = []
     text = b"\x02" + properties
     for name in names:
@@ -32,13 +32,13 @@ def pairs_in(properties: bytes, names: Iterable[bytes]) -> list[bytes]:
 
 
 def keys_of(pair: bytes) -> list[str]:
-    """The keys of a pair."""
+    """Return the keys of a pair."""
     name, _, value = pair.partition(b"\x01")
     return [pair.decode("latin-1"), *(_number_key(name, number) for number in _numbers(value))]
 
 
 def key_of(equality: Equality) -> str:
-    """The key that a block with such a pair holds."""
+    """Return the key contained in every block with such a pair."""
     name, value = equality
     if isinstance(value, str):
         return needle_of(equality).decode("latin-1")
@@ -46,7 +46,7 @@ def key_of(equality: Equality) -> str:
 
 
 def needle_of(equality: Equality) -> bytes:
-    """Bytes that stand in the properties of each message with such a pair."""
+    """Return bytes contained in the properties of each message with such a pair."""
     name, value = equality
     return f"{name}\x01{value if isinstance(value, str) else ''}".encode()
 
@@ -56,7 +56,7 @@ def _number_key(name: bytes, number: float) -> str:
 
 
 def _numbers(value: bytes) -> set[float]:
-    """All that a text may read as beside a number: an Integer or a Long, and a Double; 0.0 for -0.0."""
+    """Return the numbers a text can parse to in a comparison: an Integer or a Long, and a Double; 0.0 for -0.0."""
     text = value.decode("utf-8", "replace")
     found: set[float] = set()
     with suppress(EvaluationFailed):

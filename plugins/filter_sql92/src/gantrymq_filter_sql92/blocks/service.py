@@ -1,11 +1,11 @@
-"""Makes block filters, keeps them, and answers pulls by them.
+"""Builds block filters, keeps them, and uses them in pulls.
 
-A block gets its filter when it is complete while some group filters its topic by an equality, or, later, when a pull
-comes by that would have used it. One at a time is made, in a thread, from texts that were read in short steps; after
-each there is a pause as long as it took. A pull never waits for a filter: where there is none it reads.
+A block gets its filter when it is complete while some group filters its topic by an equality, or later, when a pull
+would have used it. Filters are built one at a time, in a thread, from properties read in short steps; each build is
+followed by a pause of the same length. A pull never waits for a filter: without one it reads the block.
 
-A filter that was on disk is compared with the last message of its block before it is believed. Filters go with
-retention, with their topic, and when they are damaged; all of them can be deleted at any time.
+A filter from disk is compared with the last message of its block before it is used. Filters are removed with retention,
+with their topic, and when they are damaged; all of them can be deleted at any time.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.world import Timer
-from gantrymq_filter_sql92.blocks.block import Block, made_block
-from gantrymq_filter_sql92.blocks.counts import Counts, figures_of
+from gantrymq_filter_sql92.blocks.block import Block, build_block
+from gantrymq_filter_sql92.blocks.counters import BlockCounters, block_metrics
 from gantrymq_filter_sql92.blocks.files import BlockFiles
+from gantrymq_filter_sql92.blocks.property_reader import last_message, property_texts
 from gantrymq_filter_sql92.blocks.settings import ENABLED, ENTRIES, ERROR_PERCENT
 from gantrymq_filter_sql92.blocks.skipping import EVERYTHING, SkippingFilter
 from gantrymq_filter_sql92.blocks.table import BlockTable
-from gantrymq_filter_sql92.blocks.texts import last_message, property_texts
 from gantrymq_filter_sql92.equalities import required_equalities
 from gantrymq_filter_sql92.expression import CompiledExpression
 
@@ -36,9 +36,9 @@ log = logging.getLogger(__name__)
 
 TICK_S: Final = 1.0
 CLEAN_TICKS: Final = 600
-WANTED_S: Final = 600.0  # a topic counts as filtered for so long after a pull asked
-MOST_KEYS_CHECKED: Final = 1024  # in one call: 1 ms
-MOST_WAITING: Final = 8192  # blocks that wait for a filter
+WANTED_S: Final = 600.0  # s that a topic counts as filtered after a pull
+MOST_KEYS_CHECKED: Final = 1024  # blocks per call: 1 ms
+MOST_WAITING: Final = 8192  # blocks waiting for a filter
 LOADED_AT_ONCE: Final = 64  # files
 
 
@@ -53,30 +53,30 @@ class BlockFilters:
     name = "filter_blocks"
 
     def __init__(self) -> None:
-        self.counts = Counts()
+        self.counts = BlockCounters()
         self._table = BlockTable()
         self._broker: Broker | None = None
-        self._waiting: dict[_Work, None] = {}  # in the order in which they were asked for
-        self._asked: dict[Queue, tuple[float, int]] = {}  # when a pull asked last, and how many blocks were complete
+        self._waiting: dict[_Work, None] = {}  # in the order of requests
+        self._asked: dict[Queue, tuple[float, int]] = {}  # time of the last pull, number of complete blocks
         self._working: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._ticks = 0
         self._clean_due = False
-        self._told = False  # that files cannot be written
+        self._told = False  # whether writing files failed, which is logged once
 
-    # --- asked by filters -------------------------------------------------------------------------------------------
+    # --- called by filters ------------------------------------------------------------------------------------------
 
     def filter_of(
         self, subscription: Subscription, expression: CompiledExpression, inner: MessageFilter
     ) -> MessageFilter:
-        """The filter of a subscription, with what its *expression* requires before *inner*."""
-        if subscription.topic.startswith(RETRY_PREFIX):  # filtered by what belongs to other topics
+        """Return the filter of a subscription, which checks the equalities its *expression* requires before *inner*."""
+        if subscription.topic.startswith(RETRY_PREFIX):  # filters by the original topics of the messages
             return inner
         matches = getattr(inner, "match_properties", expression.matches)
         return SkippingFilter(inner, matches, required_equalities(expression.tree), self, self.counts)
 
     def candidates(self, asker: SkippingFilter, queue: Queue, queue_offset: int) -> tuple[int, int]:
-        """As `gantrymq.interfaces.PropertiesFilter.candidates`; budget 3 us and 1 us a key of each block skipped."""
+        """As `gantrymq.interfaces.PropertiesFilter.candidates`; budget 3 us, and 1 us per key of each skipped block."""
         broker, keys = self._broker, asker.keys
         if broker is None or keys is None or not broker.settings.flag(ENABLED):
             return queue_offset, EVERYTHING
@@ -104,7 +104,7 @@ class BlockFilters:
         return max(queue_offset, start), start + self._entries
 
     def _missing(self, asker: SkippingFilter, queue: Queue, number: int) -> None:
-        """A pull would have used the filter of a block."""
+        """Record that a pull would have used the filter of a block."""
         assert self._broker is not None
         now, complete = self._broker.world.clock.monotonic(), self._complete(queue)
         self._table.want(queue.topic, asker.names, now)
@@ -114,25 +114,25 @@ class BlockFilters:
             self._wait_for(_Work(queue, number))
 
     def _complete(self, queue: Queue) -> int:
-        """How many blocks of a queue are complete, from offset 0 on."""
+        """Return the number of complete blocks of a queue, from offset 0 on."""
         assert self._broker is not None
         return self._broker.bounds(queue).max_offset // self._entries
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- life cycle -------------------------------------------------------------------------------------------------
 
     async def start(self, broker: Broker) -> None:
-        """Begin to make filters."""
+        """Start building filters."""
         self._entries = broker.settings.number(ENTRIES)
         folder = broker.state_folder("filter_sql92") / "blocks"
         self._files = BlockFiles(broker.world.files, folder, self._entries)
-        for figure in figures_of(self.counts, lambda: len(self._table)):
+        for figure in block_metrics(self.counts, lambda: len(self._table)):
             broker.register_metrics(figure)
         broker.on_deleted(lambda topic, group: self._table.deleted(topic))
         self._broker = broker
         self._timer = broker.world.clock.call_later(TICK_S, self._tick)
 
     async def stop(self) -> None:
-        """Give no more answers. Idempotent."""
+        """Stop using filters. Idempotent."""
         self._broker = None
         if self._timer is not None:
             self._timer.cancel()
@@ -155,7 +155,7 @@ class BlockFilters:
             self._begin()
 
     def _see_complete(self, now: float) -> None:
-        """Blocks that are complete now, of queues that were asked about lately."""
+        """Return the complete blocks of recently pulled queues."""
         for queue, (at, noted) in list(self._asked.items()):
             complete = self._complete(queue)
             if now - at > WANTED_S:
@@ -165,7 +165,7 @@ class BlockFilters:
                 for number in range(noted, complete):
                     self._wait_for(_Work(queue, number))
 
-    # --- making -----------------------------------------------------------------------------------------------------
+    # --- building ---------------------------------------------------------------------------------------------------
 
     def _wait_for(self, work: _Work) -> None:
         if len(self._waiting) < MOST_WAITING:
@@ -199,7 +199,7 @@ class BlockFilters:
             self._working = None
 
     async def _serve(self, broker: Broker, work: _Work) -> None:
-        """Take in the filter of a block, and those behind it that are on disk; make it where there is none."""
+        """Load the filter of a block and the following filters on disk; build it if there is none."""
         queue, number = work
         names = self._table.names(queue.topic, broker.world.clock.monotonic() - WANTED_S)
         topic = broker.topic(queue.topic)
@@ -226,7 +226,7 @@ class BlockFilters:
         return block is None or not names <= block.names
 
     async def _take_in(self, broker: Broker, queue: Queue, block: Block) -> None:
-        """Believe a filter from the disk if its block still ends with its message."""
+        """Use a filter from disk if its block still ends with the same message."""
         number, topic = block.first // self._entries, broker.topic(queue.topic)
         if not self._lacks(queue, number, block.names):
             return
@@ -241,17 +241,17 @@ class BlockFilters:
             await broker.world.workers.run(self._files.remove, queue, block.first)
 
     async def _made(self, broker: Broker, queue: Queue, number: int, names: frozenset[str]) -> Block | None:
-        """A filter of a complete block; None where its messages are not all there."""
+        """Build the filter of a complete block; None if messages are missing."""
         first = number * self._entries
         last = await last_message(broker.store, queue, first + self._entries - 1)
         texts = await property_texts(broker.store, queue, first, self._entries) if last is not None else None
         if last is None or texts is None:
             return None
         percent = broker.settings.number(ERROR_PERCENT)
-        return await broker.world.workers.run(made_block, first, self._entries, last, texts, names, percent)
+        return await broker.world.workers.run(build_block, first, self._entries, last, texts, names, percent)
 
     async def _clean(self, broker: Broker) -> None:
-        """Remove filters of messages that retention took, and of topics and queues that are gone."""
+        """Remove filters of expired messages and of deleted topics and queues."""
         run = broker.world.workers.run
         firsts: dict[Queue, int] = {}
         try:

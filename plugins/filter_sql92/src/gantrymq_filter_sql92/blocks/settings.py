@@ -1,4 +1,4 @@
-"""What an operator may set of the block filters; RocketMQ has none."""
+"""Settings of block filters, which RocketMQ does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bit map was good for since the start."""
+"""Counters of the bit map since the start of the broker."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from collections.abc import Callable
 
 from gantrymq.interfaces import MetricFamily
 
-__all__ = ["Counts", "figures_of"]
+__all__ = ["BitMapCounters", "bit_map_metrics"]
 
 
-class Counts:
-    """Numbers that only grow.
+class BitMapCounters:
+    """Counters that only grow.
 
-    A message counts each time a pull looks at it: those that a full pull left for the next count with both.
+    A message counts each time a pull reads it: a message left over by a full pull counts in the next pull again.
     """
 
     __slots__ = ("checked", "evaluated", "false_positives", "made", "skipped", "withheld")
 
     def __init__(self) -> None:
-        self.checked = 0  # messages whose bits said something of the group that asked
-        self.skipped = 0  # of them, those that were not read because of it
-        self.evaluated = 0  # messages that were read and asked the expression, with bits or without
-        self.false_positives = 0  # of them, those that the bits had let pass and the expression did not
+        self.checked = 0  # messages with bits for the group of the pull
+        self.skipped = 0  # of them, messages skipped because of the bits
+        self.evaluated = 0  # messages evaluated against the expression, with bits or without
+        self.false_positives = 0  # of them, messages that passed the bits but not the expression
         self.made = 0  # maps made for new messages
-        self.withheld = 0  # messages that got none: there were too many expressions for the time there is
+        self.withheld = 0  # messages without a map: evaluating all expressions would have exceeded the time budget
 
 
-def figures_of(counts: Counts) -> list[Callable[[], MetricFamily]]:
-    """What to hand to `Broker.register_metrics`."""
+def bit_map_metrics(counts: BitMapCounters) -> list[Callable[[], MetricFamily]]:
+    """Return the metrics for `Broker.register_metrics`."""
 
     def asked() -> MetricFamily:
         text = "Messages that pulls filtering by SQL92 looked at: what became of them at the filter bit map."

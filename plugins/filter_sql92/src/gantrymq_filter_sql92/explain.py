@@ -1,11 +1,11 @@
-"""An expression for people: its tree line by line, and what each part of it is for one message."""
+"""Human-readable form of an expression: its tree line by line, and the result of each part for one message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from gantrymq_filter_sql92.compiling import condition, operand
-from gantrymq_filter_sql92.printing import printed
+from gantrymq_filter_sql92.format import format_expression
 from gantrymq_filter_sql92.tree import (
     And,
     Between,
@@ -34,7 +34,7 @@ _INDENT = "  "
 
 
 def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[str]:
-    """One line for each part, parents first; with *properties* also what it is for a message that has them."""
+    """Yield one line per part, parents first; with *properties* also its result for a message with these properties."""
     for level, node in walk(tree):
         line = _INDENT * (level - 1) + kind_of(node)
         if properties is not None and not isinstance(node, Text | Integer | Double | Boolean):
@@ -43,18 +43,18 @@ def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[st
 
 
 def kind_of(node: Expression) -> str:
-    """What a part is, without the parts below it."""
+    """Describe a part without its operands."""
     match node:
         case Property(name):
             return f"property {name}"
         case Present(inner):
             return f"condition {inner.name} (unknown without the property, otherwise false)"
         case Text():
-            return f"text {printed(node)}"
+            return f"text {format_expression(node)}"
         case Integer(value):
             return f"{'long' if node.is_long else 'integer'} {value}"
         case Double():
-            return f"double {printed(node)}"
+            return f"double {format_expression(node)}"
         case Negative():
             return "minus"
         case Not():
@@ -70,14 +70,14 @@ def kind_of(node: Expression) -> str:
         case IsNull(negated=negated):
             return "IS NOT NULL" if negated else "IS NULL"
         case In(_, values, negated):
-            return f"{'NOT ' * negated}IN ({', '.join(printed(Text(value)) for value in values)})"
+            return f"{'NOT ' * negated}IN ({', '.join(format_expression(Text(value)) for value in values)})"
         case TextMatch(_, operator, search, negated):
-            return f"{'NOT ' * negated}{operator} {printed(Text(search))}"
-    return printed(node)
+            return f"{'NOT ' * negated}{operator} {format_expression(Text(search))}"
+    return format_expression(node)
 
 
 def answer_of(node: Expression, properties: bytes) -> str:
-    """What a part is for a message with such property bytes, in words."""
+    """Describe the result of a part for a message with such property bytes."""
     try:
         value = condition(node)(properties) if _is_condition(node) else operand(node)(properties)
     except EvaluationFailed as failure:

@@ -1,4 +1,4 @@
-"""From tree to text: the shortest parentheses, keywords in capitals; `parse` makes the same tree of it."""
+"""Formats a tree as text with the fewest parentheses and keywords in capitals; `parse` returns the same tree for it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _OR, _AND, _EQUALITY, _COMPARISON, _UNARY, _PRIMARY = range(6)
 _WORDS = {True: "TRUE", False: "FALSE", None: "NULL"}
 
 
-def printed(tree: Expression) -> str:
-    """The text of an expression."""
+def format_expression(tree: Expression) -> str:
+    """Return the text of an expression."""
     return _at_least(_OR, tree)
 
 
 def _at_least(level: int, node: Expression) -> str:
-    """The text of *node* where only what binds at least so strongly can stand without parentheses."""
+    """Return the text of *node*, in parentheses if it binds less strongly than required."""
     own, text = _level_and_text(node)
     return text if own >= level else f"({text})"
 

@@ -1,4 +1,4 @@
-"""What one load of the plugin consists of: the filter type, and the Bloom filters that go before it."""
+"""The parts of one loaded plugin: the filter type, and the Bloom filters applied before it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gantrymq_filter_sql92.blocks.service import BlockFilters
 from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import SQL92, MatchingMessages, Sql92Filter
 
-__all__ = ["Together"]
+__all__ = ["CombinedFilters"]
 
 
-class Together:
-    """Filter type and services that know each other."""
+class CombinedFilters:
+    """The filter type and its two services."""
 
     def __init__(self) -> None:
         self.bit_map = FilterBitMap(SQL92, lambda expression: compiled(expression).matches)
@@ -21,10 +21,10 @@ class Together:
         self.name = SQL92
 
     def filter_type(self) -> Sql92Filter:
-        """The filter type, ready to read: a broker asks as it starts, so that no pull waits for the grammar."""
+        """Return the filter type with the grammar loaded, so that no pull waits for it."""
         compiled("TRUE")
         return Sql92Filter(self._with_all)
 
     def _with_all(self, subscription: Subscription, found: MatchingMessages) -> MessageFilter:
-        """A subscription with all that goes before its expression: block filters, the bit map, needles."""
+        """Return a subscription with block filters, bit map and search bytes before its expression."""
         return self.blocks.filter_of(subscription, found.expression, self.bit_map.filter_of(subscription, found))

@@ -1,4 +1,4 @@
-"""What block filters did, as figures."""
+"""Counters of block filters."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import attrs
 
 from gantrymq.interfaces import MetricFamily
 
-__all__ = ["Counts", "figures_of"]
+__all__ = ["BlockCounters", "block_metrics"]
 
 
 @attrs.define
-class Counts:
-    """Since the start. Blocks of queue entries but for `evaluated`."""
+class BlockCounters:
+    """Counters since the start. They count blocks, except `evaluated`."""
 
-    checked: int = 0  # a pull asked about them
-    skipped: int = 0  # of those, passed over unread
-    evaluated: int = 0  # messages in memory whose expression was evaluated
-    false_positives: int = 0  # said maybe, were read from end to end, and had no message that matched
+    checked: int = 0  # blocks checked by a pull
+    skipped: int = 0  # of them, blocks skipped unread
+    evaluated: int = 0  # messages in memory that were evaluated
+    false_positives: int = 0  # blocks with a positive filter that were read completely and had no matching message
     made: int = 0
-    dropped: int = 0  # files that were damaged, or about messages that are not there any more
+    dropped: int = 0  # files that were damaged, or stale
 
 
-def figures_of(counts: Counts, kept: Callable[[], int]) -> list[Callable[[], MetricFamily]]:
-    """What to hand to `Broker.register_metrics`.
+def block_metrics(counts: BlockCounters, kept: Callable[[], int]) -> list[Callable[[], MetricFamily]]:
+    """Return the metrics for `Broker.register_metrics`.
 
     Args:
-        counts: are read at each showing.
-        kept: how many filters are in memory.
+        counts: the counters, read at each scrape.
+        kept: return the number of filters in memory.
     """
 
     def total(name: str, text: str, value: Callable[[], int]) -> Callable[[], MetricFamily]:

@@ -1,7 +1,7 @@
-"""The walk over the grammar: tokens go in, a tree comes out, or what could have stood where it ends.
+"""Parses tokens by the grammar and returns a tree, or the tokens expected where parsing stopped.
 
-This module imports lark and makes the tables of the grammar, some 0.1 s of work; `parser.py` imports it when the first
-expression is read.
+This module imports lark and builds the parse tables, some 0.1 s of work; `parser.py` imports it when the first
+expression is parsed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TOKENS = Tokens(_LALR)
 
 
 def tree_and_end(text: str, most_tokens: int) -> tuple[Expression, int]:
-    """The tree of the condition that *text* begins with, and the character from 0 at which reading stopped.
+    """Return the tree of the condition at the start of *text*, and the character from 0 at which parsing stopped.
 
     Raises:
         Misplaced: no condition, or more than *most_tokens* words, literals and signs.

@@ -1,4 +1,4 @@
-"""Reading what a block is made of: the stored properties of its messages, by gets that no consumer sees."""
+"""Reads the stored properties of a block's messages, by gets invisible to consumers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gantrymq.errors import FormatError
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import ExtUnit, GetLimit, GetResult, GetStatus, MessageStore
 from gantrymq.model.queue import Queue
-from gantrymq_filter_sql92.blocks.block import Last
+from gantrymq_filter_sql92.blocks.block import LastMessage
 from gantrymq_filter_sql92.blocks.skipping import EVERYTHING
 
 __all__ = ["last_message", "property_texts"]
 
 
 class _Collector:
-    """A filter that lets nothing pass, and keeps the properties of what it is shown."""
+    """A filter that rejects every message and collects its properties."""
 
     accepts_all = False
     needs_message = True
@@ -24,7 +24,7 @@ class _Collector:
 
     def __init__(self, end: int) -> None:
         self.texts: list[bytes] = []
-        self._end = end  # queue offset behind the last message that is wanted; a store may show more
+        self._end = end  # end of the wanted range, exclusive; a store may pass more entries
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         return True
@@ -45,9 +45,9 @@ class _Collector:
 
 
 async def property_texts(store: MessageStore, queue: Queue, first: int, entries: int) -> list[bytes] | None:
-    """The properties of the messages ``[first, first + entries)``, in steps that let others have their turn.
+    """Return the properties of the messages ``[first, first + entries)``, reading in short steps.
 
-    None where some of them cannot be read, and a filter made of the others would not know them.
+    Returns None if some cannot be read: a filter without them would hide those messages.
 
     Raises:
         StoreError: the disk failed.
@@ -63,8 +63,8 @@ async def property_texts(store: MessageStore, queue: Queue, first: int, entries:
     return collector.texts if len(collector.texts) >= entries else None
 
 
-async def last_message(store: MessageStore, queue: Queue, queue_offset: int) -> Last | None:
-    """By which the block that ends with this message is known again; None where there is no such message.
+async def last_message(store: MessageStore, queue: Queue, queue_offset: int) -> LastMessage | None:
+    """Return the identity of a block that ends with this message; None if the message does not exist.
 
     Raises:
         StoreError: the disk failed.
@@ -77,7 +77,7 @@ async def last_message(store: MessageStore, queue: Queue, queue_offset: int) -> 
     except FormatError:
         return None
     same = (record.topic, record.queue_id, record.queue_offset) == (*queue, queue_offset)
-    return Last(record.log_offset, record.store_timestamp) if same else None
+    return LastMessage(record.log_offset, record.store_timestamp) if same else None
 
 
 async def _got(
