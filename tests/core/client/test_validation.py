@@ -34,8 +34,8 @@ def test_message_that_no_broker_takes_is_refused(message, error, word):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"keys": 5}, "keys=5 of a message for T; expected a text or a tuple of texts"),
-        ({"keys": 0}, "keys=0 of a message for T; expected a text or a tuple of texts"),
+        ({"keys": 5}, "keys=5 of a message for T; expected a text, or a tuple, list or set of texts"),
+        ({"keys": 0}, "keys=0 of a message for T; expected a text, or a tuple, list or set of texts"),
         ({"keys": (1, 2)}, r"keys=\(1, 2\) of a message"),
         ({"keys": b"k"}, "keys=b'k' of a message"),
         ({"keys": b""}, "keys=b'' of a message"),

@@ -9,11 +9,13 @@ class Producer(BaseClient):
 from __future__ import annotations
 
 import inspect
+import ipaddress
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
 
 import attrs
 
+from gantrymq.client.argument_types import check_text, shown
 from gantrymq.client.identity import DEFAULT_INSTANCE
 from gantrymq.errors import InvalidParameter
 
@@ -85,11 +87,17 @@ class ConnectionConfig:
 
     @classmethod
     def of(cls, owner: type, namesrv: str | None, **options: Unpack[ConnectOptions]) -> Self:
-        """Return the configuration of a client of class *owner*. Raises InvalidParameter: unknown option."""
+        """Return the configuration of a client of class *owner*.
+
+        Raises:
+            InvalidParameter: unknown option, or a value of another type.
+        """
         for name in options:
             if name not in CONNECT_OPTIONS:
                 raise unknown_option(owner, name)
-        return cls(namesrv, **options)
+        config = cls(namesrv, **options)
+        _check_types(config)
+        return config
 
 
 def split_options(
@@ -106,6 +114,37 @@ def split_options(
         if name not in settings:
             raise unknown_option(owner, name, *settings)
     return given, cast("ConnectOptions", connect)
+
+
+def _check_types(config: Any) -> None:  # a program without type checks may give anything
+    if config.namesrv is not None:
+        check_text("namesrv", config.namesrv)
+    for name in ("namespace", "namespace_v2", "instance_name", "unit_name"):
+        check_text(name, getattr(config, name))
+    if not isinstance(config.vip_channel, bool):
+        raise InvalidParameter(f"vip_channel is {shown(config.vip_channel)}; expected True or False")
+    if config.client_ip is not None:
+        check_text("client_ip", config.client_ip)
+        try:
+            ipaddress.ip_address(config.client_ip.partition("%")[0])
+        except ValueError:
+            raise InvalidParameter(f"client_ip is {config.client_ip!r}; expected an IP address") from None
+    if config.credentials is not None:
+        from gantrymq.client.credentials import Credentials
+
+        if not isinstance(config.credentials, Credentials):
+            kind = type(config.credentials).__name__  # the value may hold a secret key
+            raise InvalidParameter(f"credentials is a {kind}; expected Credentials or None")
+    if config.tls is not None and not isinstance(config.tls, bool):
+        from gantrymq.remoting.tls_contexts import TlsClient
+
+        if not isinstance(config.tls, TlsClient):
+            raise InvalidParameter(f"tls is {shown(config.tls)}; expected True, False, a TlsClient or None")
+    if config.world is not None:
+        from gantrymq.world import World
+
+        if not isinstance(config.world, World):
+            raise InvalidParameter(f"world is {shown(config.world)}; expected a World or None")
 
 
 def unknown_option(owner: type, name: str, *more: str) -> InvalidParameter:

@@ -21,6 +21,7 @@ from struct import Struct, calcsize
 import attrs
 
 from gantrymq import speedups
+from gantrymq.client.argument_types import check_text
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.formats.batch_body import decode_batch
@@ -57,8 +58,9 @@ def parse_tags(expression: str) -> frozenset[str]:
     """Return the tags of ``TagA || TagB``; empty for ``*`` and for an empty expression, which match every message.
 
     Raises:
-        ClientError: separators without any tag.
+        ClientError: separators without any tag, or not a text.
     """
+    check_text("the expression", expression)
     if expression.strip() in ("", "*"):
         return frozenset()
     tags = frozenset(tag.strip() for tag in expression.split("||") if tag.strip())

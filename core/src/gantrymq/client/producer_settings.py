@@ -5,11 +5,11 @@ Source: apache/rocketmq client/.../producer/DefaultMQProducer.java, ProduceAccum
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 import attrs
 
+from gantrymq.client.argument_types import number_from
 from gantrymq.client.selectors import Balancing, Selector
 from gantrymq.client.user_functions import check_function
 from gantrymq.client.validation import MAX_MESSAGE_BYTES
@@ -23,15 +23,6 @@ MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
-def _at_least(least: float, most: float = math.inf) -> Any:
-    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
-        if not least <= value <= most:
-            up_to = f"to {most:g}" if most < math.inf else "or more"
-            raise InvalidParameter(f"{field.name} is {value}; expected {least:g} {up_to}")
-
-    return check
-
-
 @attrs.frozen(kw_only=True)
 class Batching:
     """Limits of automatic batching; docs/client-producing.md lists the messages that are not batched.
@@ -40,13 +31,13 @@ class Batching:
         InvalidParameter: a value is out of bounds.
     """
 
-    max_wait_ms: float = attrs.field(default=10, validator=_at_least(0, 30_000))
+    max_wait_ms: float = attrs.field(default=10, validator=number_from(0, 30_000))
     """Maximum milliseconds that a message waits for others; 0 batches only sends of the same turn of the event loop."""
 
-    max_bytes: int = attrs.field(default=32 * 1024, validator=_at_least(1, 2 * 1024 * 1024))
+    max_bytes: int = attrs.field(default=32 * 1024, validator=number_from(1, 2 * 1024 * 1024))
     """Maximum size of a batch's body. Longer messages are sent on their own."""
 
-    max_messages: int = attrs.field(default=1024, validator=_at_least(1))
+    max_messages: int = attrs.field(default=1024, validator=number_from(1))
     """Maximum messages in a batch."""
 
 
@@ -54,19 +45,19 @@ class Batching:
 class ProducerSettings:
     """Settings of a producer. Raises InvalidParameter if a value is out of bounds."""
 
-    default_timeout_s: float = attrs.field(default=SEND_TIMEOUT_S, validator=_at_least(0))
+    default_timeout_s: float = attrs.field(default=SEND_TIMEOUT_S, validator=number_from(0))
     """Timeout in seconds of a send without its own, for all attempts together."""
 
-    retries: int = attrs.field(default=2, validator=_at_least(0))
+    retries: int = attrs.field(default=2, validator=number_from(0))
     """Additional attempts of `send`, `send_soon` and `send_batch`."""
 
-    async_retries: int = attrs.field(default=2, validator=_at_least(0))
+    async_retries: int = attrs.field(default=2, validator=number_from(0))
     """Additional attempts of `send_async`."""
 
     retry_not_stored: bool = False
     """Also retry at another broker if a message is stored less safely than promised."""
 
-    attempt_timeout_s: float | None = attrs.field(default=None, validator=attrs.validators.optional(_at_least(0)))
+    attempt_timeout_s: float | None = attrs.field(default=None, validator=attrs.validators.optional(number_from(0)))
     """Maximum duration of one attempt while more are left; None for all the remaining time."""
 
     selector: Selector | Balancing = Balancing.ROUND_ROBIN
@@ -84,10 +75,10 @@ class ProducerSettings:
     default_topic: str = DEFAULT_TOPIC
     """Template for a topic that does not exist, if brokers create topics automatically."""
 
-    default_topic_queues: int = attrs.field(default=4, validator=_at_least(1))
+    default_topic_queues: int = attrs.field(default=4, validator=number_from(1))
     """Maximum queues per broker of an automatically created topic."""
 
-    compress_over_bytes: int = attrs.field(default=4096, validator=_at_least(0))
+    compress_over_bytes: int = attrs.field(default=4096, validator=number_from(0))
     """Bodies of this size or larger are compressed, if that makes them shorter."""
 
     compression: str = "zlib"
@@ -96,13 +87,13 @@ class ProducerSettings:
     compress_level: int = 5
     """0 to 9; ignored for LZ4."""
 
-    max_message_bytes: int = attrs.field(default=MAX_MESSAGE_BYTES, validator=_at_least(1))
+    max_message_bytes: int = attrs.field(default=MAX_MESSAGE_BYTES, validator=number_from(1))
     """Maximum size of a body before compression, and of a batch."""
 
-    max_under_way: int = attrs.field(default=MOST_SENDS, validator=_at_least(1))
+    max_under_way: int = attrs.field(default=MOST_SENDS, validator=number_from(1))
     """Maximum unanswered sends to one broker; further sends wait in a queue."""
 
-    max_under_way_bytes: int = attrs.field(default=MOST_BYTES, validator=_at_least(1))
+    max_under_way_bytes: int = attrs.field(default=MOST_BYTES, validator=number_from(1))
     """Maximum body bytes, before compression, of unanswered sends to one broker; a larger body is sent alone."""
 
     def __attrs_post_init__(self) -> None:

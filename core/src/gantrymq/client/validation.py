@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from gantrymq.client.argument_types import shown
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
@@ -91,7 +92,7 @@ def check_batch(messages: Sequence[Message]) -> None:
             sequence of messages.
     """
     if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
-        raise MessageIllegal(f"a batch is a sequence of Message, this one is {_shown(messages)}")
+        raise MessageIllegal(f"a batch is a sequence of Message, this one is {shown(messages)}")
     if not messages:
         raise MessageIllegal("a batch needs at least one message")
     first = messages[0]
@@ -122,7 +123,7 @@ def _check_kind(message: object) -> None:
             f"a received message of {message.topic} was to be sent; make a new one: Message.from_received(message)"
         )
     if not isinstance(message, Message):
-        raise MessageIllegal(f"a Message was expected to be sent, not {_shown(message)}")
+        raise MessageIllegal(f"a Message was expected to be sent, not {shown(message)}")
 
 
 def _check_numbers(message: Message) -> None:
@@ -143,14 +144,14 @@ def _check_types(message: Message) -> None:
     if not isinstance(keys, str | None) and not (
         isinstance(keys, tuple | list | set | frozenset) and all(isinstance(each, str) for each in keys)
     ):
-        raise _of_another_type(message, "keys", keys, "a text or a tuple of texts")
+        raise _of_another_type(message, "keys", keys, "a text, or a tuple, list or set of texts")
     for name in ("properties", "system_properties"):
         if not isinstance(own := getattr(message, name), Mapping):
             raise _of_another_type(message, name, own, "a dict of texts")
 
 
 def _of_another_type(message: Message, name: str, value: object, expected: str) -> MessageIllegal:
-    return MessageIllegal(f"{name}={_shown(value)} of a message for {message.topic}; expected {expected}")
+    return MessageIllegal(f"{name}={shown(value)} of a message for {message.topic}; expected {expected}")
 
 
 def _check_properties(message: Message) -> None:
@@ -172,7 +173,7 @@ def _check_properties(message: Message) -> None:
     for name, value in found.items():
         if not name or not isinstance(name, str) or not isinstance(value, str) or not value:
             raise MessageIllegal(
-                f"property {_shown(name)} of a message for {message.topic} needs a name and a text: {_shown(value)}"
+                f"property {shown(name)} of a message for {message.topic} needs a name and a text: {shown(value)}"
             )
     text = property_names.encode_text(found)
     if not text.count("\x01") == text.count("\x02") == len(found):
@@ -189,9 +190,3 @@ def _check_properties(message: Message) -> None:
             f"the properties of a message for {message.topic} take {length} bytes, the longest allowed is "
             f"{property_names.MAX_BYTES}"
         )
-
-
-def _shown(value: object) -> str:
-    """Return the repr of a value, shortened for an error message."""
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:100]}..."

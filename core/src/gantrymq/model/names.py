@@ -75,8 +75,9 @@ def check_topic(topic: str) -> None:
     """Refuse a topic name RocketMQ would refuse.
 
     Raises:
-        InvalidParameter: blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
+        InvalidParameter: no text, blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
     """
+    _check_type(topic, "topic")
     limit = MAX_RETRY_TOPIC_CHARS if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_CHARS
     _check(topic, "topic", limit)
 
@@ -85,8 +86,9 @@ def check_group(group: str) -> None:
     """Refuse a group name RocketMQ would refuse.
 
     Raises:
-        InvalidParameter: blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
+        InvalidParameter: no text, blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
     """
+    _check_type(group, "group")
     _check(group, "group", MAX_GROUP_CHARS)
 
 
@@ -103,6 +105,11 @@ def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
 def dead_letter_topic(group: str) -> str:
     """The topic that keeps the messages a group failed too often."""
     return DLQ_PREFIX + group
+
+
+def _check_type(name: object, what: str) -> None:
+    if not isinstance(name, str):
+        raise InvalidParameter(f"the {what} name is {repr(name)[:100]}; expected a text")
 
 
 def _check(name: str, what: str, limit: int) -> None:

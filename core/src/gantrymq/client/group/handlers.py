@@ -17,12 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from typing import Any
 
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.group.in_flight import DeliveryHolder, InFlight
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.redelivery import ReconsumeLater
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import EXITS, await_result, call_function, check_function, is_async, is_failure
-from gantrymq.errors import InvalidParameter
 
 __all__ = ["Handler", "run_handler"]
 
@@ -51,10 +51,9 @@ async def run_handler(
         KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
     """
     check_function(handler, f"the handler of {member.group}")
-    if concurrency < 1:
-        raise InvalidParameter(f"concurrency is {concurrency}; expected 1 and more")
-    if batch_size is not None and not 1 <= batch_size <= 1024:
-        raise InvalidParameter(f"batch_size is {batch_size}; expected 1 to 1024")
+    check_number("concurrency", concurrency, 1, whole=True)
+    if batch_size is not None:
+        check_number("batch_size", batch_size, 1, 1024, whole=True)
     threads = None if is_async(handler) else ThreadPoolExecutor(concurrency, thread_name_prefix="gantrymq-consumer")
     run = _HandlerRun(member, in_flight, _async_call(handler, threads), batch_size)
     try:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from gantrymq.client.argument_types import check_text, shown
 from gantrymq.client.decoding import parse_tags
 from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.offset_store import OffsetStore
@@ -15,6 +16,7 @@ from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.group_pulls import GroupPulls
 from gantrymq.client.heartbeat import ConsumerInfo
 from gantrymq.client.instance import ClientInstance
+from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.names import RETRY_PREFIX, check_topic
 from gantrymq.model.queue import MessageQueue
@@ -73,6 +75,8 @@ def subscription_of(topic: str, expression: str, expression_type: str) -> Subscr
         ClientError: the tag expression has bars without tags.
     """
     check_topic(topic)
+    check_text("the expression", expression)
+    check_text("expression_type", expression_type)
     if expression_type != TAG:
         return Subscription(topic, expression, expression_type)
     tags = sorted(parse_tags(expression))
@@ -92,6 +96,10 @@ def subscriptions_of(topics: str | Mapping[str, str], expression: str, expressio
     Raises:
         as `subscription_of`.
     """
+    if not isinstance(topics, str | Mapping):
+        raise InvalidParameter(
+            f"topics is {shown(topics)}; expected a topic, or a dict of topics with their expressions"
+        )
     wanted = topics if isinstance(topics, Mapping) else {topics: expression}
     return {topic: subscription_of(topic, text, expression_type) for topic, text in wanted.items()}
 

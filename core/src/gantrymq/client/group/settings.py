@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal, TypedDict
 
 import attrs
+from attrs.validators import optional
 
+from gantrymq.client.argument_types import check_mapping, check_text, number_from
 from gantrymq.errors import InvalidParameter
 
 __all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings", "SettingOptions"]
@@ -19,12 +21,12 @@ ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
 UNLIMITED: Final = 0x7FFFFFFF
 
 
-def _within(least: float, most: float) -> Any:
-    def check(_: object, field: attrs.Attribute[Any], value: float) -> None:
-        if not least <= value <= most:
-            raise InvalidParameter(f"{field.name} is {value}; expected {least:g} to {most:g}")
+def _text(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    check_text(field.name, value)
 
-    return check
+
+def _mapping(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    check_mapping(field.name, value)
 
 
 def _start(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -46,46 +48,46 @@ class ConsumerSettings:
     consume_from: ConsumeFrom = attrs.field(default="last", validator=_start)
     """Start of a group without stored offsets: "last", "first", or a store time in ms since 1970."""
 
-    allocation: str = "AVG"
+    allocation: str = attrs.field(default="AVG", validator=_text)
     """Name of the allocation strategy, as registered by a plugin; the same for all members."""
 
-    allocation_settings: Mapping[str, str] = attrs.field(factory=dict)
+    allocation_settings: Mapping[str, str] = attrs.field(factory=dict, validator=_mapping)
     """Settings of the allocation strategy."""
 
-    pull_batch: int = attrs.field(default=256, validator=_within(1, 1024))
+    pull_batch: int = attrs.field(default=256, validator=number_from(1, 1024))
     """Maximum number of messages per pull; 1 to 1024. Brokers may be configured to return fewer."""
 
-    pull_pause_s: float = attrs.field(default=0.0, validator=_within(0, 65.535))
+    pull_pause_s: float = attrs.field(default=0.0, validator=number_from(0, 65.535))
     """Seconds to wait after a pull that returned messages; 0 to 65.535."""
 
-    max_span: int = attrs.field(default=2000, validator=_within(1, 65535))
+    max_span: int = attrs.field(default=2000, validator=number_from(1, 65535))
     """Maximum distance between the offsets of unfinished messages of a queue; 1 to 65535. Not for orderly consumers."""
 
-    max_queue_messages: int = attrs.field(default=1000, validator=_within(1, 65535))
+    max_queue_messages: int = attrs.field(default=1000, validator=number_from(1, 65535))
     """Maximum number of unfinished messages of a queue; 1 to 65535. At the limit, pulls wait."""
 
-    max_queue_mib: int = attrs.field(default=100, validator=_within(1, 1024))
+    max_queue_mib: int = attrs.field(default=100, validator=number_from(1, 1024))
     """Maximum size of unfinished messages of a queue in MiB; 1 to 1024."""
 
-    max_topic_messages: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(1, 6553500)))
+    max_topic_messages: int | None = attrs.field(default=None, validator=optional(number_from(1, 6553500)))
     """Maximum number of unfinished messages of a topic, instead of ``max_queue_messages``; 1 to 6553500."""
 
-    max_topic_mib: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(1, 102400)))
+    max_topic_mib: int | None = attrs.field(default=None, validator=optional(number_from(1, 102400)))
     """Maximum size of unfinished messages of a topic in MiB, divided among its queues; 1 to 102400."""
 
-    max_tries: int | None = attrs.field(default=None, validator=attrs.validators.optional(_within(0, UNLIMITED)))
+    max_tries: int | None = attrs.field(default=None, validator=optional(number_from(0, UNLIMITED)))
     """Redeliveries until a message becomes a dead letter; None for 16, or no limit for orderly consumers."""
 
-    consume_timeout_s: float = attrs.field(default=900.0, validator=_within(1, 86400))
+    consume_timeout_s: float = attrs.field(default=900.0, validator=number_from(1, 86400))
     """Seconds that a message may be in flight before it is sent back; 1 to 86400. Not for orderly consumers."""
 
-    suspend_s: float = attrs.field(default=1.0, validator=_within(0.01, 30))
+    suspend_s: float = attrs.field(default=1.0, validator=number_from(0.01, 30))
     """Seconds that a queue of an orderly consumer waits after a failed message; 0.01 to 30."""
 
-    commit_every_s: float = attrs.field(default=5.0, validator=_within(0.1, 3600))
+    commit_every_s: float = attrs.field(default=5.0, validator=number_from(0.1, 3600))
     """Seconds between two commits of the offsets; 0.1 to 3600."""
 
-    rebalance_every_s: float = attrs.field(default=20.0, validator=_within(1, 3600))
+    rebalance_every_s: float = attrs.field(default=20.0, validator=number_from(1, 3600))
     """Seconds between two rebalances without changes reported by brokers; 1 to 3600."""
 
     check_crcs: bool = False

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
 
 import attrs
 
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.group.membership import subscription_of
@@ -247,8 +248,7 @@ Number = TypeVar("Number", int, float)
 
 
 def _within(name: str, value: Number, least: float, most: float) -> Number:
-    if not least <= value <= most:
-        raise InvalidParameter(f"{name} is {value}; expected {least:g} to {most:g}")
+    check_number(name, value, least, most, whole=name == "batch")
     return value
 
 

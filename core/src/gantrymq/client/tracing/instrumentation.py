@@ -47,6 +47,8 @@ class Instrumentation:
 
     def __init__(self, hooks: Iterable[Hook], trace: bool | MessageTrace) -> None:
         """Raises InvalidParameter if one of *hooks* is not a hook, or has an async method."""
+        if not isinstance(hooks, Iterable):
+            raise InvalidParameter(f"hooks is {hooks!r}; expected a list of hooks")
         self.hooks = tuple(hooks)
         for hook in self.hooks:
             if isinstance(hook, type) or not isinstance(hook, SendHook | ConsumeHook | TransactionHook):

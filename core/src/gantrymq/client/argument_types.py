@@ -1,0 +1,57 @@
+"""Checks of the types of arguments, so that a value of another type raises a `ClientError` and no bare TypeError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from gantrymq.errors import InvalidParameter
+
+__all__ = ["check_mapping", "check_number", "check_text", "number_from", "shown"]
+
+_SHOWN: Final = 100  # characters of a value in an error
+
+
+def shown(value: object) -> str:
+    """Return the repr of *value*, shortened for an error message."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def check_text(name: str, value: object) -> None:
+    """Raise InvalidParameter if *value*, of the argument *name*, is not a str."""
+    if not isinstance(value, str):
+        raise InvalidParameter(f"{name} is {shown(value)}; expected a text")
+
+
+def check_mapping(name: str, value: object) -> None:
+    """Raise InvalidParameter if *value*, of the argument *name*, is not a mapping."""
+    if not isinstance(value, Mapping):
+        raise InvalidParameter(f"{name} is {shown(value)}; expected a dict")
+
+
+def check_number(name: str, value: Any, least: float, most: float = math.inf, *, whole: bool = False) -> None:
+    """Raise InvalidParameter if *value*, of the argument *name*, is not a number from *least* to *most*.
+
+    Numbers of other libraries, such as NumPy's, are accepted; with *whole* only if they can be an index.
+    """
+    try:
+        legal = not isinstance(value, bool) and least <= value <= most and (not whole or hasattr(value, "__index__"))
+    except TypeError:  # not comparable with numbers
+        legal = False
+    if not legal:
+        up_to = f"to {most:g}" if most < math.inf else "or more"
+        kind = "a whole number, " if whole and isinstance(value, float) else ""
+        raise InvalidParameter(f"{name} is {shown(value)}; expected {kind}{least:g} {up_to}")
+
+
+def number_from(least: float, most: float = math.inf) -> Any:
+    """Return a validator of an attrs field: `check_number`, with whole numbers for a field that is annotated int."""
+
+    def check(_: object, field: attrs.Attribute[Any], value: object) -> None:
+        check_number(field.name, value, least, most, whole=str(field.type).startswith("int"))
+
+    return check
