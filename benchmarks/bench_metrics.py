@@ -22,7 +22,7 @@ from gantrymq.interfaces import BrokerMetrics, OnlineGroup, PutResult, PutStatus
 from gantrymq.world import DiskUse
 from gantrymq.world.real import real_world
 from gantrymq_metrics.exposition import families, render
-from gantrymq_metrics.moment import Moment, Progress
+from gantrymq_metrics.snapshot import MetricsSnapshot, ConsumerLag
 from gantrymq_metrics.send_times import SendTimes
 
 
@@ -59,7 +59,7 @@ async def pipeline_us(messages: int, batch: int, measured: bool) -> float:
     return took / (messages // batch * batch) * 1e6
 
 
-def moment_of(topics: int) -> Moment:
+def moment_of(topics: int) -> MetricsSnapshot:
     """A broker with *topics* topics, one group on each."""
     names = [f"Topic{number:05}" for number in range(topics)]
     flow = Throughput(1000, 100_000, 10.0, 1000.0)
@@ -83,11 +83,11 @@ def moment_of(topics: int) -> Moment:
         parked={},
         name_servers={"127.0.0.1:9876": None},
     )
-    return Moment(
+    return MetricsSnapshot(
         figures=figures,
         state=StoreState(0, 10**9, 10**9, 10**9),
         ends=dict.fromkeys(names, 1000),
-        progress=tuple(Progress(name, f"group-{name}", 900, 100, 1500) for name in names),
+        progress=tuple(ConsumerLag(name, f"group-{name}", 900, 100, 1500) for name in names),
         disk=DiskUse(10**12, 10**11, 10**11),
         topics=topics,
         permission=6,

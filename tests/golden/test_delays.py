@@ -110,7 +110,7 @@ def test_what_java_left_pending_fires_once_and_what_it_delivered_does_not(golden
 
     def levels(cluster):
         (service,) = [each for each in cluster.plugins.services if each.name == "schedule"]
-        return service._levels.progress.levels()
+        return service._levels.positions.levels()
 
     async def run():
         world = real_world()

@@ -13,9 +13,9 @@ from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import Queue
-from gantrymq_pop.checkpoints import Checkpoint, ack_message, checkpoint_message, read_revive
-from gantrymq_pop.request_modes import Mode, RequestModes
-from gantrymq_pop.topics import REVIVE_GROUP, normal_topic
+from gantrymq_pop.checkpoints import Checkpoint, ack_message, checkpoint_message, read_revive_record
+from gantrymq_pop.request_modes import RequestMode, RequestModes
+from gantrymq_pop.topics import REVIVE_GROUP, producer_topic
 from gantrymq_testing.running_broker import RunningBroker
 
 REVIVE = "rmq_sys_REVIVE_LOG_DefaultCluster"
@@ -28,8 +28,8 @@ def test_checkpoints_and_acknowledgements_are_written_as_java_wrote_them(golden_
     async def look(store, report):
         for queue in (Queue(REVIVE, 0), Queue(REVIVE, 2)):
             for record in await read_queue(store, queue):
-                found = read_revive(record, "another")
-                said = found.said
+                found = read_revive_record(record, "another")
+                said = found.entry
                 seen.append(type(said).__name__)
                 assert found.by_timer
                 if isinstance(said, Checkpoint):
@@ -41,14 +41,14 @@ def test_checkpoints_and_acknowledgements_are_written_as_java_wrote_them(golden_
                 assert f"TAGS\x01{record.properties['TAGS']}\x02".encode() in again.properties
 
     with_open_store(golden_copy("pop"), look)
-    assert {kind: seen.count(kind) for kind in seen} == {"Checkpoint": 7, "Acknowledged": 20}
+    assert {kind: seen.count(kind) for kind in seen} == {"Checkpoint": 7, "Acknowledgement": 20}
 
 
 def test_modes_of_groups_are_read_and_written_as_java_wrote_them(golden_copy):
     text = (golden_copy("pop").store / "config" / "messageRequestMode.json").read_bytes()
     modes = RequestModes()
     modes.load(loads(text))
-    assert modes.get("GoldenPop_" + "t" * 60, GROUP) == Mode("POP", 8)
+    assert modes.get("GoldenPop_" + "t" * 60, GROUP) == RequestMode("POP", 8)
     assert pretty(modes.to_json()).encode() == text
 
 
@@ -63,7 +63,7 @@ def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
     taken_over = (*TAKEN_OVER, "mappedFileSizeTimerLog")
     sizes = {key: int(value) for key, value in scenario.conf.items() if key in taken_over and value.isdecimal()}
     with RunningBroker(scenario.folder, {"store": "mmap", "brokerName": "broker-a", **sizes}) as broker:
-        (retry,) = [name for name in broker.call(broker.broker.topics) if normal_topic(name, GROUP) != name]
+        (retry,) = [name for name in broker.call(broker.broker.topics) if producer_topic(name, GROUP) != name]
         queue = Queue(retry, 0)
 
         async def until_back():

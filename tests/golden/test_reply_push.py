@@ -38,6 +38,6 @@ def test_a_push_is_java_s(java):
     header = read_send_header(reply)
     hosts = [pack_host(*parse_address(java.ext[name])) for name in ("bornHost", "storeHost")]
     own = {**decode_text(header.properties), **BROKERS}
-    ours = reply_message.as_push(header, own, reply.payload, *hosts, int(java.ext["storeTimestamp"]))
+    ours = reply_message.push_request(header, own, reply.payload, *hosts, int(java.ext["storeTimestamp"]))
     assert ours.ext == java.ext
     assert ours.payload == java.payload

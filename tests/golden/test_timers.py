@@ -14,8 +14,8 @@ from gantrymq.interfaces import StoreMessage
 from gantrymq.model.names import TIMER_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
-from gantrymq_schedule.timer.messages import asked_ms, moved, returned, waiting_of
-from gantrymq_schedule.timer.recall import Handle, answer_fields, decode_handle
+from gantrymq_schedule.timer.messages import due_message, requested_ms, timed_message_of, timer_queue_message
+from gantrymq_schedule.timer.recall import RecallHandle, answer_fields, decode_handle
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import simulate
@@ -37,9 +37,9 @@ def test_what_waits_is_what_java_moved(golden):
         message = StoreMessage(own.pop("REAL_TOPIC"), int(own.pop("REAL_QID")), record.body, b"")
         slot_ms = int(own.pop("TIMER_OUT_MS"))
         # Java read the clock at some time between born and store time.
-        told = [asked_ms(own, now_ms) for now_ms in (record.born_timestamp, record.store_timestamp)]
+        told = [requested_ms(own, now_ms) for now_ms in (record.born_timestamp, record.store_timestamp)]
         assert slot_ms in [accepted_ms(each, 1000) for each in told]
-        made = moved(message, own, slot_ms)
+        made = timer_queue_message(message, own, slot_ms)
         assert (made.topic, made.queue_id) == (record.topic, record.queue_id)
         assert made.properties == bytes(record.properties_bytes)
 
@@ -51,7 +51,7 @@ def test_marks_of_recalls_are_what_java_stored(golden):
     for record in found:
         own = dict(record.properties)
         mark = StoreMessage(own.pop("REAL_TOPIC"), int(own.pop("REAL_QID")), b"0", b"")
-        made = moved(mark, own, int(own.pop("TIMER_OUT_MS")))
+        made = timer_queue_message(mark, own, int(own.pop("TIMER_OUT_MS")))
         assert made.properties == bytes(record.properties_bytes)
         assert bytes(record.body) == b"0"
 
@@ -63,7 +63,7 @@ def test_what_is_delivered_is_what_java_delivered(golden):
     for record in found:
         source, own = waited[record.properties["UNIQ_KEY"]], record.properties
         times = [int(own[name]) for name in ("TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS")]
-        made = returned(source, waiting_of(source), *times)
+        made = due_message(source, timed_message_of(source), *times)
         assert (made.topic, made.queue_id) == (record.topic, record.queue_id)
         assert made.properties == bytes(record.properties_bytes)
         assert [getattr(made, name) for name in KEPT] == [getattr(record, name) for name in KEPT]
@@ -77,7 +77,7 @@ def test_handles_are_java_s(golden):
         own = slots[message["msgId"]]
         slot_ms = int(own["TIMER_OUT_MS"])
         assert answer_fields("GoldenTimer", "broker-a", slot_ms, own) == {"recallHandle": message["recallHandle"]}
-        told = Handle("GoldenTimer", "broker-a", str(slot_ms + 1), message["msgId"])
+        told = RecallHandle("GoldenTimer", "broker-a", str(slot_ms + 1), message["msgId"])
         assert decode_handle(message["recallHandle"]) == told
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq_kit.projects.command import plugin
-from gantrymq_kit.projects.making import KINDS, project, word_of
+from gantrymq_kit.projects.generate import KINDS, project, word_of
 
 
 def new(*words):

@@ -3,7 +3,7 @@
 import pytest
 
 from gantrymq.errors import FilterTurnOver
-from gantrymq_kit.filters.turn import Turn
+from gantrymq_kit.filters.turn_budget import TurnBudget
 
 
 class Loop:
@@ -26,7 +26,7 @@ def loop():
 
 @pytest.fixture
 def turn(loop):
-    return Turn(0.010, loop.due.append)
+    return TurnBudget(0.010, loop.due.append)
 
 
 def calls(turn, took=0.004, most=100):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq_metrics.http_request import MAX_HEAD_BYTES, Page, RequestHead, encode_response, refuse
+from gantrymq_metrics.http_request import MAX_HEAD_BYTES, HttpResponse, RequestHead, encode_response, refuse
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_is_not_a_plain_get_is_refused(head, status):
 
 
 def test_a_response_says_its_length_and_closes():
-    assert encode_response(Page(200, b"{}", "application/json")) == (
+    assert encode_response(HttpResponse(200, b"{}", "application/json")) == (
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n"
         b"Cache-Control: no-store\r\n\r\n{}"
     )

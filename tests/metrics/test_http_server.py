@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from gantrymq.world.real import real_world
-from gantrymq_metrics.http_request import MAX_HEAD_BYTES, Page
+from gantrymq_metrics.http_request import MAX_HEAD_BYTES, HttpResponse
 from gantrymq_metrics.http_server import MAX_CONNECTIONS, TIME_LIMIT_S, HttpServer
 from gantrymq_testing.simulated import simulate
 
 
 async def hello():
-    return Page(200, b"hello")
+    return HttpResponse(200, b"hello")
 
 
 async def fails():

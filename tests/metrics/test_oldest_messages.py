@@ -50,7 +50,7 @@ def look():
     def run(wanted):
         broker.asked.clear()
         places = {("G", Queue("T", queue_id)): at for queue_id, at in wanted.items()}
-        found = asyncio.run(oldest.look(broker, places))
+        found = asyncio.run(oldest.store_times(broker, places))
         return {queue.queue_id: stored_ms for (_, queue), stored_ms in found.items()}
 
     run.broker, run.oldest = broker, oldest

@@ -18,9 +18,9 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
 from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
-from gantrymq_metrics.moment import take_moment
 from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
+from gantrymq_metrics.snapshot import take_snapshot
 
 ORDERS = {"topic": "Orders"}
 PULL = {
@@ -444,10 +444,10 @@ def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
 
         monkeypatch.setattr(cluster.broker, "bounds", counting)
         beside_it = asyncio.ensure_future(others())
-        moment = await take_moment(cluster.broker, SendTimes(), OldestMessages())
+        moment = await take_snapshot(cluster.broker, SendTimes(), OldestMessages())
         beside_it.cancel()
         assert moment.ends["Wide"] == 20_000
-        assert [each.behind for each in moment.progress if each.group == "readers"] == [20_000]
+        assert [each.lag for each in moment.lags if each.group == "readers"] == [20_000]
         return most
 
     assert 0 < beside(work, settings=ALONE) <= 400

@@ -18,7 +18,7 @@ from gantrymq.remoting.codes import CURRENT_VERSION
 from gantrymq.remoting.command import Command
 from gantrymq.world import World
 from gantrymq.world.real import real_world
-from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.notices import MinBrokerIdChange
 from gantrymq_nameserver.registration import Registration, RegistrationBody
 from gantrymq_nameserver.service import NameService
 from gantrymq_nameserver.settings import name_server_settings
@@ -131,7 +131,7 @@ class Desk:
 
     def __init__(self, world: World, home: Path, **values: Any) -> None:
         self.settings = Settings(name_server_settings(home), values)
-        self.told: list[MinimumChange] = []
+        self.told: list[MinBrokerIdChange] = []
         self.service = NameService(world, self.settings, self.told.append)
         self.clock = world.clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.errors import RequestError
-from gantrymq_nameserver.registration import Registered, register
+from gantrymq_nameserver.registration import RegistrationResult, register
 from gantrymq_nameserver.tables import BrokerAddress
 from gantrymq_nameserver.unregistration import Unregistration, unregister
 
@@ -16,7 +16,7 @@ def perms(tables, topic="T"):
 
 def test_a_master_brings_cluster_address_topics_and_life(tables, registration):
     asked = registration(zone="z1", acting_master=True, connection="conn")
-    assert register(tables, asked, 1000) == Registered()
+    assert register(tables, asked, 1000) == RegistrationResult()
     assert tables.clusters == {"C": {"a"}}
     broker = tables.brokers["a"]
     assert (broker.cluster, broker.addresses, broker.zone, broker.acting_master) == ("C", {0: "a0:1"}, "z1", True)
@@ -74,7 +74,7 @@ def test_a_promoted_slave_leaves_its_old_id(tables, registration):
 def test_an_id_stays_with_the_newer_state_version(tables, registration, old, new, address):
     register(tables, registration(0, "old:1", state_version=old), 0)
     answer = register(tables, registration(0, "new:1", state_version=new, topics=("V", "W")), 0)
-    assert answer == Registered()
+    assert answer == RegistrationResult()
     assert tables.brokers["a"].addresses == {0: address}
     assert (BrokerAddress("C", "new:1") in tables.live) is (address == "new:1")
     assert ("V" in tables.queues) is (address == "new:1")
@@ -236,8 +236,8 @@ def test_filter_servers_are_kept_removed_or_replaced(tables, registration, serve
 
 
 def test_a_slave_learns_of_a_live_master(tables, registration):
-    assert register(tables, registration(1), 0) == Registered()
+    assert register(tables, registration(1), 0) == RegistrationResult()
     register(tables, registration(0), 0)
-    assert register(tables, registration(1), 0) == Registered("a0:1", "ha-a-0")
+    assert register(tables, registration(1), 0) == RegistrationResult("a0:1", "ha-a-0")
     del tables.live[BrokerAddress("C", "a0:1")]
-    assert register(tables, registration(1), 0) == Registered()
+    assert register(tables, registration(1), 0) == RegistrationResult()

@@ -8,7 +8,7 @@ import pytest
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import MessageQueue
 from gantrymq_pop.assignment import shares
-from gantrymq_pop.request_modes import Mode, RequestModes
+from gantrymq_pop.request_modes import RequestMode, RequestModes
 
 
 class Averagely:
@@ -42,10 +42,10 @@ def test_who_is_no_member_gets_nothing_to_share():
 
 def test_what_is_kept_of_modes_is_read_again():
     modes = RequestModes()
-    modes.set("T", "CG", Mode("POP", 8))
+    modes.set("T", "CG", RequestMode("POP", 8))
     again = RequestModes()
     again.load(modes.to_json())
-    assert again.get("T", "CG") == Mode("POP", 8)
+    assert again.get("T", "CG") == RequestMode("POP", 8)
     assert again.get("T", "other") is None
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gantrymq.formats.record import encode_record, read_record
 from gantrymq.model.property_order import ordered_text
-from gantrymq_pop.retried import retried
+from gantrymq_pop.retry_copy import retry_copy
 
 
 def test_messages_are_given_out_once_and_come_back_when_their_time_is_over(popped):
@@ -50,7 +50,7 @@ def test_properties_of_what_comes_back_stand_as_in_java_s_maps(tagged, own, java
     data = encode_record(
         topic="T", queue_id=0, body=b"x", properties=text, queue_offset=0, log_offset=0, store_timestamp=1
     )
-    copied = retried(read_record(data), "%RETRY%CG_T", 7, b"\x7f\0\0\1\0\0\0\0").properties
+    copied = retry_copy(read_record(data), "%RETRY%CG_T", 7, b"\x7f\0\0\1\0\0\0\0").properties
     assert [piece.partition(b"\x01")[0].decode() for piece in copied.split(b"\x02")[:-1]] == java.split()
 
 

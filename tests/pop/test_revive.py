@@ -5,16 +5,18 @@ from collections import Counter
 
 import pytest
 
-from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key, RevivedRecord
+from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord
 from gantrymq_pop.revive import FAR, ReviveQueue
 
 
 def checkpoint(start, pop_time, invisible_ms, count=2):
-    return Checkpoint(Key("T", "CG", 0, start, pop_time, "b"), invisible_ms, tuple(range(start, start + count)))
+    return Checkpoint(
+        CheckpointKey("T", "CG", 0, start, pop_time, "b"), invisible_ms, tuple(range(start, start + count))
+    )
 
 
 def ours(said):
-    return RevivedRecord(said, False, 0)
+    return ReviveRecord(said, False, 0)
 
 
 def test_due_is_what_nobody_acknowledged():
@@ -22,13 +24,13 @@ def test_due_is_what_nobody_acknowledged():
     first, second = checkpoint(0, 1000, 500), checkpoint(2, 1000, 900)
     queue.feed(0, ours(first), 1000)
     queue.feed(1, ours(second), 1000)
-    queue.feed(2, ours(Acknowledged(first.key, (0,))), 1100)
+    queue.feed(2, ours(Acknowledgement(first.key, (0,))), 1100)
     assert (queue.next_due_ms(), queue.due(1499, 8), queue.position) == (1500, [], -1)
     (pending,) = queue.due(1500, 8)
     assert (pending.left, queue.due(1600, 8)) == ({1}, [])
     queue.finished(pending)
     assert queue.position == 0
-    queue.feed(3, ours(Acknowledged(second.key, (2, 3))), 1700)
+    queue.feed(3, ours(Acknowledgement(second.key, (2, 3))), 1700)
     assert (queue.position, len(queue), queue.next_due_ms()) == (3, 0, None)
 
 
@@ -43,9 +45,9 @@ def test_what_could_not_be_revived_is_due_again():
 def test_acknowledgements_that_come_through_a_timer_are_waited_for():
     queue = ReviveQueue(0)
     said = checkpoint(0, 0, 10_000)
-    queue.feed(0, RevivedRecord(said, True, 9_000), 9_100)
+    queue.feed(0, ReviveRecord(said, True, 9_000), 9_100)
     assert queue.due(11_000, 8) == []
-    queue.feed(1, RevivedRecord(Acknowledged(said.key, (0,)), True, 10_000), 11_050)
+    queue.feed(1, ReviveRecord(Acknowledgement(said.key, (0,)), True, 10_000), 11_050)
     assert queue.due(12_100, 8) == []
     (pending,) = queue.due(14_100, 8)  # the timer is silent
     assert pending.left == {1}
@@ -53,8 +55,8 @@ def test_acknowledgements_that_come_through_a_timer_are_waited_for():
 
 def test_a_timer_that_went_on_says_that_no_acknowledgement_comes():
     queue = ReviveQueue(0)
-    queue.feed(0, RevivedRecord(checkpoint(0, 0, 10_000), True, 9_000), 9_100)
-    queue.feed(1, RevivedRecord(checkpoint(5, 3500, 10_000), True, 12_500), 12_500)
+    queue.feed(0, ReviveRecord(checkpoint(0, 0, 10_000), True, 9_000), 9_100)
+    queue.feed(1, ReviveRecord(checkpoint(5, 3500, 10_000), True, 12_500), 12_500)
     assert [each.checkpoint.key.start_offset for each in queue.due(12_500, 8)] == [0]
 
 
@@ -62,7 +64,7 @@ def test_a_checkpoint_that_lags_is_written_again_and_lets_the_position_go():
     queue = ReviveQueue(0)
     old = checkpoint(0, 0, 10_000_000)
     queue.feed(0, ours(old), 0)
-    queue.feed(1, ours(Acknowledged(old.key, (1,))), 0)
+    queue.feed(1, ours(Acknowledgement(old.key, (1,))), 0)
     for offset in range(2, FAR + 5):
         queue.feed(offset, ours(None), 0)
     lagging = queue.lagging()
@@ -97,7 +99,7 @@ def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
         for said in rng.sample(open_ones, min(3, len(open_ones))):
             offsets = tuple(each for each in said.offsets if rng.random() < 0.5 and each not in revived)
             if offsets and now < said.due_ms:
-                write(Acknowledged(said.key, offsets))
+                write(Acknowledgement(said.key, offsets))
                 acknowledged |= set(offsets)
         while due := queue.due(now, rng.randint(1, 5)):
             for pending in due:
@@ -110,7 +112,7 @@ def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
                 for each in pending.left:
                     assert each not in acknowledged | revived.keys()
                     revived[each] = now
-                write(Acknowledged(pending.checkpoint.key, tuple(pending.left)))
+                write(Acknowledgement(pending.checkpoint.key, tuple(pending.left)))
                 queue.finished(pending)
         open_ones = [each for each in open_ones if set(each.offsets) - acknowledged - revived.keys()]
         assert len(queue) == len(open_ones)

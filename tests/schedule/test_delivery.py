@@ -9,7 +9,7 @@ from timer_rig import Rig
 from gantrymq.errors import StoreError
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
-from gantrymq_schedule.timer.delivery import Delivery
+from gantrymq_schedule.timer.delivery import TimerDelivery
 from gantrymq_storage_faults.machine import Machine
 from gantrymq_testing.simulated import simulate
 
@@ -42,7 +42,7 @@ def run(work):
         rig = Rig(world, Machine(world.files), 1)
         await rig.start()
         broker = Failing(rig.timers.broker)
-        await work(rig, Delivery(broker), broker)
+        await work(rig, TimerDelivery(broker), broker)
         await rig.timers.stop()
         return [unique_id for unique_id, _ in rig.delivered()]
 
@@ -52,7 +52,7 @@ def run(work):
 def test_a_put_that_fails_does_not_forget_what_the_last_life_delivered():
     async def work(rig, delivery, broker):
         await delivery.put([timed("1"), timed("2")], 0)
-        again = Delivery(broker)
+        again = TimerDelivery(broker)
         await again.recall_from(0)
         broker.failures.append("before")
         await again.put([timed("3")], 0)

@@ -25,7 +25,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
 from gantrymq_schedule.levels.delivery import LevelDelivery
-from gantrymq_schedule.levels.resume import Stopped, find_delivered
+from gantrymq_schedule.levels.resume import SavedLevel, find_delivered
 from gantrymq_schedule.levels.table import queue_of
 from gantrymq_schedule.service import Schedule
 from gantrymq_testing.cluster import Cluster
@@ -443,7 +443,7 @@ def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_si
 
 async def positions(broker, *places):
     """Where levels go on that were saved at *places*, pairs of level and position."""
-    levels = [Stopped(level, position, 1000) for level, position in places]
+    levels = [SavedLevel(level, position, 1000) for level, position in places]
     found = await find_delivered(broker, levels, (1000,), lambda: False)
     assert not any(each.beyond for each in found.values())
     return [found[level].position if level in found else position for level, position in places]
@@ -478,7 +478,7 @@ def test_a_delivered_message_is_known_whatever_its_queue_adds_and_its_writer_lef
         old = b"UNIQ_KEY\x01P3\x02DELAY\x013\x02REAL_TOPIC\x01T\x02REAL_QID\x010"
         await broker.put(StoreMessage(SCHEDULE_TOPIC, 2, b"x", old, queue_targets=QueueTargets(due_in_ms=10_000)))
         await cluster.world.clock.sleep(20)
-        progress = service_of(cluster)._levels.progress
+        progress = service_of(cluster)._levels.positions
         assert [progress.position(level) for level in (1, 2, 3)] == [1, 1, 1]
         assert await positions(broker, (1, 0), (2, 0), (3, 0)) == [1, 1, 1]
 

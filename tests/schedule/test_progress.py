@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gantrymq_schedule.levels.progress import APART_MS, LOOK_AGAIN_MS, LevelProgress, due_at
+from gantrymq_schedule.levels.positions import APART_MS, LOOK_AGAIN_MS, LevelPositions, due_at
 
 DELAYS = {1: 1000, 2: 5000, 3: 60_000}
 
@@ -21,9 +21,9 @@ class Bench:
         self.queues = {level: [] for level in DELAYS}
         self.delivered = {level: [] for level in DELAYS}
         self.order = []  # times of what was delivered
-        self.progress = LevelProgress()
+        self.progress = LevelPositions()
         for level, delay in DELAYS.items():
-            self.progress.place(level, delay, 0, 0)
+            self.progress.add_level(level, delay, 0, 0)
 
     def arrive(self):
         level = self.random.choice(list(DELAYS))
@@ -43,7 +43,7 @@ class Bench:
                 last_due = queue[at]
                 at += 1
             known = at < len(queue) and self.random.random() < 0.7
-            self.progress.moved(level, at, queue[at] if known else None, last_due)
+            self.progress.advance(level, at, queue[at] if known else None, last_due)
 
     def check(self):
         for level, delivered in self.delivered.items():
@@ -92,29 +92,29 @@ def test_without_a_clock_that_is_set_nothing_comes_early_or_late(seed):
 
 
 def test_it_waits_until_the_next_is_due_but_looks_at_the_clock_each_second():
-    progress = LevelProgress()
-    progress.place(1, 60_000, 0, 0)
+    progress = LevelPositions()
+    progress.add_level(1, 60_000, 0, 0)
     assert (progress.ready(5), progress.wait_ms(5)) == (None, None)
     assert progress.arrived(1, 1)
     assert (progress.ready(5), progress.wait_ms(5)) == ((1, 5), 0)
-    progress.moved(1, 0, 60_000)
+    progress.advance(1, 0, 60_000)
     assert not progress.arrived(1, 2)
     assert (progress.ready(5), progress.wait_ms(5)) == (None, LOOK_AGAIN_MS)
     assert progress.wait_ms(59_400) == 600
     assert progress.ready(60_000) == (1, 60_000)
-    progress.moved(1, 2)
+    progress.advance(1, 2)
     assert (progress.ready(60_000), progress.wait_ms(60_000)) == (None, None)
 
 
 def test_of_several_levels_the_one_that_waited_longest_comes_first():
-    progress = LevelProgress()
+    progress = LevelPositions()
     for level, time_ms in ((1, 300), (2, 100), (3, 200)):
-        progress.place(level, 1000, 0, 5)
-        progress.moved(level, 0, time_ms)
+        progress.add_level(level, 1000, 0, 5)
+        progress.advance(level, 0, time_ms)
     assert progress.ready(1000) == (2, 200 + APART_MS)
-    progress.moved(2, 3, None, 240)
+    progress.advance(2, 3, None, 240)
     assert progress.ready(1000) == (3, 240 + APART_MS)
-    progress.moved(3, 5)
+    progress.advance(3, 5)
     assert progress.ready(280) == (2, 280)
 
 

@@ -12,7 +12,7 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq_schedule.levels import resume
 from gantrymq_schedule.levels.delivery import LevelDelivery
-from gantrymq_schedule.levels.resume import Stopped, find_delivered
+from gantrymq_schedule.levels.resume import SavedLevel, find_delivered
 
 
 def levels_of(cluster):
@@ -33,7 +33,7 @@ def test_what_was_delivered_before_a_kill_is_not_delivered_again(gantrymq_simula
             await cluster.world.clock.sleep(3)
             assert await counts(again) == {b"%d" % number: 1 for number in range(45)}
             assert levels_of(again).lateness.messages == 5
-            assert [position for _, position, *_ in levels_of(again).progress.levels()] == [25, 20, 0]
+            assert [position for _, position, *_ in levels_of(again).positions.levels()] == [25, 20, 0]
 
     gantrymq_simulation(main, settings={**SETTINGS, "messageIndexEnable": indexed})
 
@@ -84,7 +84,7 @@ def test_progress_beyond_the_queue_is_not_believed(gantrymq_simulation, caplog):
         async with after_a_kill(cluster, "again", wrong) as again:
             await cluster.world.clock.sleep(3)
             assert await counts(again) == {**{b"%d" % number: 1 for number in range(10)}, b"waits": 1}
-            assert [position for _, position, *_ in levels_of(again).progress.levels()] == [6, 5, 0]
+            assert [position for _, position, *_ in levels_of(again).positions.levels()] == [6, 5, 0]
 
     gantrymq_simulation(main, settings=SETTINGS)
     assert len([each for each in caplog.messages if "is looked up in the log" in each]) == 2
@@ -106,7 +106,7 @@ def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
         await broker.put(StoreMessage(SCHEDULE_TOPIC, 0, b"3", text, queue_targets=QueueTargets(due_in_ms=1000)))
         await clock.sleep(1.5)
         for start in range(4):
-            found = await find_delivered(broker, [Stopped(1, start, 1000)], (1000,), lambda: False)
+            found = await find_delivered(broker, [SavedLevel(1, start, 1000)], (1000,), lambda: False)
             assert found.get(1, (3, set())) == (3, set())
 
     gantrymq_simulation(main, settings=SETTINGS)
@@ -138,7 +138,7 @@ def test_what_was_delivered_after_one_that_the_store_refused_is_known(gantrymq_s
         await clock.sleep(2)
         await levels.stop()
         monkeypatch.undo()
-        (found,) = (await find_delivered(broker, [Stopped(1, 3, 1000)], (1000,), lambda: False)).values()
+        (found,) = (await find_delivered(broker, [SavedLevel(1, 3, 1000)], (1000,), lambda: False)).values()
         assert found == (20, {21, 22, *range(24, 50)})
         again = LevelDelivery(broker, cluster.root / "nowhere", (1000,))
         await again.start()

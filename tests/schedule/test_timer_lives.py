@@ -9,9 +9,9 @@ from timer_rig import ROOT, Promise, Rig, RigBroker
 from gantrymq.errors import RefusedWith, StoreLayoutError
 from gantrymq.interfaces import GetResult, GetStatus, StoreMessage
 from gantrymq.model import properties as props
-from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key, returned
+from gantrymq_schedule.timer.enqueue import PUT_TOGETHER
+from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, delete_key, due_message
 from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE
-from gantrymq_schedule.timer.taking_in import PUT_TOGETHER
 from gantrymq_schedule.timer.timers import Timers
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 from gantrymq_schedule.timer.wheel_files import WheelFiles
@@ -167,7 +167,7 @@ def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
 
 def test_a_start_after_idle_days_reads_little_of_what_others_stored_meanwhile(monkeypatch):
     """What timers delivered is looked for behind the last saving, which follows the log while they do nothing."""
-    monkeypatch.setattr("gantrymq_schedule.timer.saving.IDLE_BYTES", 5000)
+    monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_BYTES", 5000)
     read = []
 
     async def work(rig):
@@ -251,7 +251,7 @@ def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkey
         await rig.clock.sleep(1)
         assert await fill(3) == 0
         await rig.clock.sleep(700)
-        assert all(rig.timers._crowd(tick) == 0 for tick in range(due_ms // 1000 - 5, due_ms // 1000 + 5))
+        assert all(rig.timers._slot_count(tick) == 0 for tick in range(due_ms // 1000 - 5, due_ms // 1000 + 5))
         due_ms += 10_000_000
         assert await fill(10) == 10
 
@@ -269,7 +269,7 @@ def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_o
     def counted(*arguments):
         since[0] += 1
         most[0] = max(most[0], since[0])
-        return returned(*arguments)
+        return due_message(*arguments)
 
     async def put_all(broker, messages, *, skip_interceptors=False):
         appends.append(len(messages))
@@ -293,7 +293,7 @@ def test_a_thousand_messages_whose_time_is_past_are_made_in_slices_and_come_in_o
     put = RigBroker.put_all
     monkeypatch.setattr(RigBroker, "get", many)
     monkeypatch.setattr(RigBroker, "put_all", put_all)
-    monkeypatch.setattr("gantrymq_schedule.timer.taking_in.returned", counted)
+    monkeypatch.setattr("gantrymq_schedule.timer.enqueue.due_message", counted)
     rig = run(6, work)
     assert [unique_id for unique_id, _ in rig.delivered()] == [str(number) for number in range(1000)]
     assert 0 < most[0] <= WITHOUT_A_PAUSE

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gantrymq_schedule.timer.wheel_clock import MOST_WINDOW, REACH, Place, WheelClock, accepted_ms
+from gantrymq_schedule.timer.wheel_clock import MOST_WINDOW, REACH, SlotPlacement, WheelClock, accepted_ms
 from gantrymq_store_files.timer_wheel import SLOTS
 
 HOUR = 3600
@@ -25,8 +25,8 @@ def test_a_slot_is_the_one_whose_end_is_the_time_or_the_next_moment_after_it(del
 
 def test_a_message_waits_in_the_slot_of_its_time():
     wheel = clock()
-    assert wheel.place(1_700_000_010_000, 1_700_000_000_000) == Place(1_700_000_010, rolls=False)
-    assert wheel.place(wheel.write_ms, wheel.write_ms) == Place(wheel.write_tick, rolls=False)
+    assert wheel.place(1_700_000_010_000, 1_700_000_000_000) == SlotPlacement(1_700_000_010, rolls=False)
+    assert wheel.place(wheel.write_ms, wheel.write_ms) == SlotPlacement(wheel.write_tick, rolls=False)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_message_waits_in_the_slot_of_its_time():
 def test_a_long_wait_goes_round_again(ahead, place):
     wheel = clock()
     at, rolls = place
-    assert wheel.place((wheel.write_tick + ahead) * 1000, wheel.write_ms) == Place(wheel.write_tick + at, rolls)
+    assert wheel.place((wheel.write_tick + ahead) * 1000, wheel.write_ms) == SlotPlacement(wheel.write_tick + at, rolls)
 
 
 @pytest.mark.parametrize("window", [0, 1, MOST_WINDOW + 1, 10**9])
@@ -60,7 +60,7 @@ def test_a_clock_that_was_set_back_makes_nothing_early():
     wheel = clock()
     now_ms = wheel.write_ms - 4000
     wheel.advance(now_ms)
-    assert wheel.place(now_ms + 1000, now_ms) == Place(wheel.write_tick, rolls=False)
+    assert wheel.place(now_ms + 1000, now_ms) == SlotPlacement(wheel.write_tick, rolls=False)
     assert wheel.place(now_ms - 1000, now_ms) is None
     assert wheel.place(now_ms + 1000, now_ms - 4 * DAY * 1000) is None  # it was never right
 
@@ -130,9 +130,9 @@ def test_a_short_delay_after_idle_days_does_not_go_round(idle_s):
     wheel = clock()
     now_ms = wheel.write_ms + idle_s * 1000
     tick = now_ms // 1000 + 5
-    assert wheel.place(tick * 1000, now_ms) == Place(tick, rolls=False)
+    assert wheel.place(tick * 1000, now_ms) == SlotPlacement(tick, rolls=False)
     long = wheel.place((tick + WINDOW) * 1000, now_ms)
-    assert long == Place(now_ms // 1000 + WINDOW // 2, rolls=True)
+    assert long == SlotPlacement(now_ms // 1000 + WINDOW // 2, rolls=True)
 
 
 def test_a_slot_is_within_one_turn_of_what_was_saved_however_long_nothing_happened():

@@ -14,7 +14,7 @@ from gantrymq.model.property_order import ordered_text
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq_transaction import messages
-from gantrymq_transaction.half_text import TRANSACTION_ID, HalfTexts
+from gantrymq_transaction.half_text import TRANSACTION_ID, HalfTextWriter
 from gantrymq_transaction.rules import CHECK_TIMES, checks_of
 
 golden_stores = pytest.importorskip("golden_stores")
@@ -59,7 +59,7 @@ def halves(log):
 
 def test_half_messages(log):
     first = [record for record in halves(log) if not checks_of(record.properties)]
-    texts = HalfTexts()
+    texts = HalfTextWriter()
     for record in first * 2:
         own = dict(record.properties)
         topic, queue_id = own.pop(props.REAL_TOPIC), int(own.pop(props.REAL_QUEUE_ID))
@@ -101,7 +101,7 @@ def test_renewed_and_given_up_messages(log):
 def test_op_messages(log):
     found = [record for record in log if record.topic == OP_TOPIC]
     for record in found:
-        ours = messages.op_message(messages.named_by(record), record.born_timestamp, record.store_host)
+        ours = messages.op_message(messages.offsets_in_op(record), record.born_timestamp, record.store_host)
         assert written(ours, record) == bytes(record.raw)
     assert len(found) > 3
 
@@ -146,7 +146,7 @@ def test_numbers_of_an_op_message(log):
         raw = encode_record(topic=OP_TOPIC, queue_id=0, body=body, properties=properties)
         return next(iter_records(raw))
 
-    assert messages.named_by(op(b"7,12,3,")) == [7, 12, 3]
-    assert messages.named_by(op(b"7")) == [7]
-    assert messages.named_by(op(b"7,x,,-3,9" + b"9" * 30)) == [7]
-    assert messages.named_by(op(b"7,", b"TAGS\x01e\x02")) == []
+    assert messages.offsets_in_op(op(b"7,12,3,")) == [7, 12, 3]
+    assert messages.offsets_in_op(op(b"7")) == [7]
+    assert messages.offsets_in_op(op(b"7,x,,-3,9" + b"9" * 30)) == [7]
+    assert messages.offsets_in_op(op(b"7,", b"TAGS\x01e\x02")) == []

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("gantrymq_transaction")
 
 from gantrymq.model import properties as props
-from gantrymq_transaction.half_text import HalfTexts
-from gantrymq_transaction.known_halves import KnownHalves
+from gantrymq_transaction.half_text import HalfTextWriter
+from gantrymq_transaction.half_text_reader import HalfTextReader
 from gantrymq_transaction.messages import asks_for_delay, real_queue
 from gantrymq_transaction.rules import CHECK_TIMES, IMMUNITY, checks_of
 
@@ -23,7 +23,7 @@ ASKED = (props.PRODUCER_GROUP, props.TAGS, CHECK_TIMES, IMMUNITY, props.REAL_TOP
 def test_what_is_known_of_one_text_holds_for_those_like_it(seed):
     chance = random.Random(seed)
     for _ in range(50):
-        known, texts = KnownHalves(), HalfTexts()
+        known, texts = HalfTextReader(), HalfTextWriter()
         for _ in range(chance.randrange(6)):
             own = {name: chance.choice(VALUES) for name in chance.sample(NAMES, chance.randrange(5))}
             unique_id, named = chance.choice(IDS), chance.choice(NAMED)
@@ -38,7 +38,7 @@ def test_what_is_known_of_one_text_holds_for_those_like_it(seed):
 
 
 def test_an_id_with_the_end_of_a_property_in_it_says_nothing_of_others():
-    known = KnownHalves()
+    known = HalfTextReader()
     text = b"UNIQ_KEY\x01%b\x02__transactionId__\x01%b\x02PGROUP\x01PG\x02"
     assert known.of(text % (b"ID1", b"ID1"), "ID1").own["UNIQ_KEY"] == "ID1"
     assert known.of(text % (b"ID2", b"ID2"), "ID2").own == {"PGROUP": "PG"}
@@ -47,7 +47,7 @@ def test_an_id_with_the_end_of_a_property_in_it_says_nothing_of_others():
 
 
 def test_a_message_that_asks_for_a_delay_is_read_each_time():
-    known = KnownHalves()
+    known = HalfTextReader()
     for unique_id in (b"ID1", b"ID2", b"ID3"):
         text = b"DELAY\x013\x02UNIQ_KEY\x01%b\x02__transactionId__\x01%b\x02" % (unique_id, unique_id)
         assert known.of(text, unique_id.decode()).own == props.decode(text)

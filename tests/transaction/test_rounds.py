@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_storage_memory")
 from desk import COMMIT, answer_to, bodies, end, half, join, run_with_plugin
 
 from gantrymq.errors import FormatError, StoreError
-from gantrymq_transaction import checking
+from gantrymq_transaction import half_checker
 
 
 def asked_of(producer):
@@ -17,14 +17,14 @@ def asked_of(producer):
 
 
 def test_one_whose_other_copies_cannot_be_read_holds_up_no_other(monkeypatch, caplog):
-    real = checking.committed_message
+    real = half_checker.committed_message
 
     async def failing(broker, who):
         if who.unique_id == "ID1":
             raise StoreError("the index cannot be read")
         return await real(broker, who)
 
-    monkeypatch.setattr(checking, "committed_message", failing)
+    monkeypatch.setattr(half_checker, "committed_message", failing)
 
     async def main(desk, service):
         producer = await join(desk.peer())
@@ -32,7 +32,7 @@ def test_one_whose_other_copies_cannot_be_read_holds_up_no_other(monkeypatch, ca
             await half(desk, number)
         await desk.clock.sleep(31)
         assert asked_of(producer) == ["ID0", "ID2"]
-        monkeypatch.setattr(checking, "committed_message", real)
+        monkeypatch.setattr(half_checker, "committed_message", real)
         await desk.clock.sleep(30)
         assert sorted(asked_of(producer)[2:]) == ["ID0", "ID1", "ID2"]
 
@@ -41,7 +41,7 @@ def test_one_whose_other_copies_cannot_be_read_holds_up_no_other(monkeypatch, ca
 
 
 def test_one_that_cannot_be_read_holds_up_no_other(monkeypatch, caplog):
-    real = checking.read_these
+    real = half_checker.read_these
 
     async def failing(broker, queue, offsets, slices):
         async for record in real(broker, queue, offsets, slices):
@@ -49,7 +49,7 @@ def test_one_that_cannot_be_read_holds_up_no_other(monkeypatch, caplog):
                 raise FormatError("no record starts there")
             yield record
 
-    monkeypatch.setattr(checking, "read_these", failing)
+    monkeypatch.setattr(half_checker, "read_these", failing)
 
     async def main(desk, service):
         producer = await join(desk.peer())
@@ -66,7 +66,7 @@ def test_many_that_fail_are_counted_in_the_log(monkeypatch, caplog):
     async def failing(_broker, _who):
         raise StoreError("the index cannot be read")
 
-    monkeypatch.setattr(checking, "committed_message", failing)
+    monkeypatch.setattr(half_checker, "committed_message", failing)
 
     async def main(desk, service):
         await join(desk.peer())
@@ -75,7 +75,7 @@ def test_many_that_fail_are_counted_in_the_log(monkeypatch, caplog):
         await desk.clock.sleep(31)
 
     run_with_plugin(main)
-    assert caplog.text.count("stays until the next round: the index") == checking.MOST_TOLD
+    assert caplog.text.count("stays until the next round: the index") == half_checker.MOST_LOGGED
     assert "30 more undecided messages stay until the next round" in caplog.text
 
 
@@ -99,8 +99,8 @@ def test_a_check_that_is_counted_is_sent_although_the_round_is_cancelled():
 
 
 def test_the_oldest_is_that_of_all_rounds_that_go_on_from_one_another(monkeypatch):
-    monkeypatch.setattr(checking, "ROUND_MESSAGES", 1)
-    monkeypatch.setattr(checking, "SLICE", 1)
+    monkeypatch.setattr(half_checker, "ROUND_MESSAGES", 1)
+    monkeypatch.setattr(half_checker, "SLICE", 1)
 
     async def main(desk, service):
         born_ms = desk.clock.now_ms()

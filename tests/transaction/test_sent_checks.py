@@ -16,7 +16,7 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.plugins import load_plugins
 from gantrymq_testing.simulated import SimulatedProcess, simulate
-from gantrymq_transaction.checking import Checking
+from gantrymq_transaction.half_checker import HalfChecker
 from gantrymq_transaction.rules import checks_of
 
 START_MS = 1_700_000_000_000
@@ -84,12 +84,12 @@ def run(main):
 @pytest.fixture
 def before_asking(monkeypatch):
     """Call what is put in here once, instead of asking."""
-    asks, instead = Checking._ask, []
+    asks, instead = HalfChecker._ask, []
 
     def ask(self, half, own, copy):
         return instead.pop()(self, half, own, copy) if instead else asks(self, half, own, copy)
 
-    monkeypatch.setattr(Checking, "_ask", ask)
+    monkeypatch.setattr(HalfChecker, "_ask", ask)
     return instead
 
 

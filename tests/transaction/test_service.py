@@ -15,8 +15,8 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq_transaction import checking
-from gantrymq_transaction.undecided import Undecided
+from gantrymq_transaction import half_checker
+from gantrymq_transaction.undecided_stats import UndecidedStats
 
 
 async def in_queue(desk, topic):
@@ -201,7 +201,7 @@ def test_a_producer_is_asked_with_what_it_needs_to_answer():
         await desk.clock.sleep(60)
         assert len(producer.asked) == 1
         assert await bodies(desk) == [b"body1"]
-        assert service.undecided() == Undecided(0, None)
+        assert service.undecided() == UndecidedStats(0, None)
 
     run_with_plugin(main, transactionCheckInterval=1500)
 
@@ -340,7 +340,7 @@ def test_a_half_message_without_a_group_is_refused():
 
 
 def test_an_undecided_message_does_not_hold_up_many_that_are_settled(monkeypatch):
-    monkeypatch.setattr(checking, "SLACK", 10)
+    monkeypatch.setattr(half_checker, "SLACK", 10)
 
     async def main(desk, service):
         first = await half(desk, 0)

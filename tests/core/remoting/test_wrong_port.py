@@ -4,11 +4,11 @@ import pytest
 
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.wrong_port import asked_a_broker
-from gantrymq_nameserver.wrong_port import asked_a_name_server
+from gantrymq_nameserver.wrong_port import wrong_port_message
 
 
 def test_a_pull_at_a_name_server():
-    assert asked_a_name_server(RequestCode.PULL_MESSAGE) == (
+    assert wrong_port_message(RequestCode.PULL_MESSAGE) == (
         "request 11 PULL_MESSAGE is for a broker, and this port is a name server's; a topic's route names its brokers' "
         "addresses, usually at port 10911"
     )
@@ -24,8 +24,8 @@ def test_a_route_lookup_at_a_broker():
 @pytest.mark.parametrize("code", [9999, -1, RequestCode.CHECK_TRANSACTION_STATE])
 def test_what_neither_serves_is_nobody_s(code):
     assert asked_a_broker(code) is None
-    assert asked_a_name_server(code) is None
+    assert wrong_port_message(code) is None
 
 
 def test_no_request_is_for_both():
-    assert not [code for code in RequestCode if asked_a_broker(code) and asked_a_name_server(code)]
+    assert not [code for code in RequestCode if asked_a_broker(code) and wrong_port_message(code)]

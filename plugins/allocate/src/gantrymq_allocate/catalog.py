@@ -24,7 +24,7 @@ from gantrymq_allocate.consistent_hash import DEFAULT_VIRTUAL_NODES, ConsistentH
 from gantrymq_allocate.machine_room import MachineRoom
 from gantrymq_allocate.nearby import MachineRoomNearby
 from gantrymq_allocate.queue_list import parse_previous, parse_queues
-from gantrymq_allocate.settings import Given
+from gantrymq_allocate.settings import StrategySettings
 from gantrymq_allocate.sticky import Sticky
 
 MAX_VIRTUAL_NODES = 10_000
@@ -33,19 +33,19 @@ DEFAULT_SEPARATOR = "-"
 
 def averagely(settings: dict[str, str]) -> Averagely:
     """AVG. Raises ConfigError: there is a setting."""
-    Given("AVG", settings).finish()
+    StrategySettings("AVG", settings).finish()
     return Averagely()
 
 
 def averagely_by_circle(settings: dict[str, str]) -> AveragelyByCircle:
     """AVG_BY_CIRCLE. Raises ConfigError: there is a setting."""
-    Given("AVG_BY_CIRCLE", settings).finish()
+    StrategySettings("AVG_BY_CIRCLE", settings).finish()
     return AveragelyByCircle()
 
 
 def consistent_hash(settings: dict[str, str]) -> ConsistentHash:
     """CONSISTENT_HASH with ``virtual_nodes`` (0 to 10000, default 10). Raises ConfigError: not such a number."""
-    given = Given("CONSISTENT_HASH", settings)
+    given = StrategySettings("CONSISTENT_HASH", settings)
     nodes = given.number("virtual_nodes", DEFAULT_VIRTUAL_NODES, 0, MAX_VIRTUAL_NODES)
     given.finish()
     return ConsistentHash(nodes)
@@ -53,7 +53,7 @@ def consistent_hash(settings: dict[str, str]) -> ConsistentHash:
 
 def machine_room(settings: dict[str, str]) -> MachineRoom:
     """MACHINE_ROOM with ``rooms`` (names separated by commas). Raises ConfigError: no room is named."""
-    given = Given("MACHINE_ROOM", settings)
+    given = StrategySettings("MACHINE_ROOM", settings)
     rooms = given.names("rooms", "the rooms to consume from, separated by commas, such as rooms=room1,room2")
     given.finish()
     return MachineRoom(frozenset(rooms))
@@ -61,7 +61,7 @@ def machine_room(settings: dict[str, str]) -> MachineRoom:
 
 def configured(settings: dict[str, str]) -> Configured:
     """CONFIG with ``queues`` (default none). Raises ConfigError: the list does not read as `parse_queues` says."""
-    given = Given("CONFIG", settings)
+    given = StrategySettings("CONFIG", settings)
     queues = given.parsed("queues", parse_queues)
     given.finish()
     return Configured(queues)
@@ -69,7 +69,7 @@ def configured(settings: dict[str, str]) -> Configured:
 
 def sticky(settings: dict[str, str]) -> Sticky:
     """STICKY with ``previous`` (default none). Raises ConfigError: it does not read as `parse_previous` says."""
-    given = Given("STICKY", settings)
+    given = StrategySettings("STICKY", settings)
     previous = given.parsed("previous", parse_previous)
     given.finish()
     return Sticky(previous)
@@ -99,7 +99,7 @@ def nearby(settings: dict[str, str], inner: str | None = None) -> MachineRoomNea
         ConfigError: the separator is empty, the inner name is not one of `SHARING`, a setting looks like a misspelt
             one of these, or the inner strategy refuses what is left.
     """
-    given = Given("MACHINE_ROOM_NEARBY" + (f"-{inner}" if inner else ""), settings)
+    given = StrategySettings("MACHINE_ROOM_NEARBY" + (f"-{inner}" if inner else ""), settings)
     separator = given.text("separator", DEFAULT_SEPARATOR)
     chosen = inner or given.choice("inner", "AVG", SHARING)
     return MachineRoomNearby(SHARING[chosen](given.rest()), separator)

@@ -11,7 +11,7 @@ from gantrymq.errors import ConfigError
 T = TypeVar("T")
 
 
-class Given:
+class StrategySettings:
     """The settings that one strategy was given, as texts by name. Ask for each, then call `finish` or `rest`."""
 
     def __init__(self, strategy: str, settings: Mapping[str, str]) -> None:

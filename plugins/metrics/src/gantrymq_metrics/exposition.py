@@ -1,4 +1,4 @@
-"""From a moment of the broker to Prometheus text. It, `making` and `lag_families` import prometheus_client.
+"""From a moment of the broker to Prometheus text. It, `scrape` and `lag_families` import prometheus_client.
 
 Names are rocketmq-exporter's where it has one, else those of RocketMQ 5's own exporter, else they begin with
 ``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, ``cluster, node_type,
@@ -17,8 +17,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from gantrymq_metrics.lag_families import IN_FLIGHT, lag_families
-from gantrymq_metrics.making import Maker
-from gantrymq_metrics.moment import Moment
+from gantrymq_metrics.metric_builder import MetricBuilder
+from gantrymq_metrics.snapshot import MetricsSnapshot
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -38,39 +38,39 @@ def render(family: Metric) -> bytes:
     return generate_latest(_Family(family))
 
 
-def families(moment: Moment) -> Iterator[Metric]:
+def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """Every family, in an order that stays the same."""
-    yield from _broker(moment)
-    yield from _topics(moment)
-    yield from _groups(moment)
-    yield from lag_families(moment)
-    yield from _store(moment)
-    yield from _clients(moment)
-    yield from _of_plugins(moment)
+    yield from _broker(snapshot)
+    yield from _topics(snapshot)
+    yield from _groups(snapshot)
+    yield from lag_families(snapshot)
+    yield from _store(snapshot)
+    yield from _clients(snapshot)
+    yield from _of_plugins(snapshot)
 
 
-def _broker(moment: Moment) -> Iterator[Metric]:
-    make, figures = Maker(moment), moment.figures
-    yield make.one(
+def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make, figures = MetricBuilder(snapshot), snapshot.figures
+    yield make.broker_gauge(
         "rocketmq_broker_tps", "Messages stored a second, last minute.", figures.put.messages_per_s, as_exporter=True
     )
-    yield make.one(
+    yield make.broker_gauge(
         "rocketmq_broker_qps",
         "Messages handed out a second, last minute.",
         figures.got.messages_per_s,
         as_exporter=True,
     )
-    yield make.one("rocketmq_broker_permission", "brokerPermission: 4 read, 2 write.", moment.permission)
-    yield make.one("rocketmq_topic_number", "Topics that exist.", moment.topics)
-    yield make.one("rocketmq_consumer_group_number", "Consumer groups that exist.", figures.groups)
+    yield make.broker_gauge("rocketmq_broker_permission", "brokerPermission: 4 read, 2 write.", snapshot.permission)
+    yield make.broker_gauge("rocketmq_topic_number", "Topics that exist.", snapshot.topics)
+    yield make.broker_gauge("rocketmq_consumer_group_number", "Consumer groups that exist.", figures.groups)
     yield make.counter("gantrymq_sends_failed_total", "Sends that were refused.", (), [((), figures.put_failed)])
     yield make.histogram(
-        "gantrymq_send_seconds", "Messages by the time from their append to their acknowledgement.", moment.send_times
+        "gantrymq_send_seconds", "Messages by the time from their append to their acknowledgement.", snapshot.send_times
     )
     pulls = [(("found",), figures.pulls_found), (("nothing",), figures.pulls_missed)]
     yield make.counter("gantrymq_pulls_total", "Pulls that were answered, by outcome.", ("outcome",), pulls)
-    yield make.one("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
-    yield make.one("gantrymq_connections", "Open connections that have asked something.", figures.connections)
+    yield make.broker_gauge("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
+    yield make.broker_gauge("gantrymq_connections", "Open connections that have asked something.", figures.connections)
     errors = figures.plugin_errors.items()
     yield make.counter("gantrymq_plugin_errors_total", "Times a plugin's part raised.", ("kind", "name"), errors)
     unwritten = [((name,), 1) for name in figures.unwritten]
@@ -86,8 +86,8 @@ def _broker(moment: Moment) -> Iterator[Metric]:
     yield make.gauge("gantrymq_registered", "1 for a name server that has this broker.", ("nameserver",), servers)
 
 
-def _topics(moment: Moment) -> Iterator[Metric]:
-    make, puts = Maker(moment), moment.figures.puts
+def _topics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make, puts = MetricBuilder(snapshot), snapshot.figures.puts
     topic = ("topic",)
     yield make.counter(
         "rocketmq_messages_in_total",
@@ -119,13 +119,13 @@ def _topics(moment: Moment) -> Iterator[Metric]:
         "rocketmq_producer_offset",
         "Sum of the ends of the topic's queues.",
         topic,
-        [((name,), end) for name, end in moment.ends.items()],
+        [((name,), end) for name, end in snapshot.ends.items()],
         as_exporter=True,
     )
 
 
-def _groups(moment: Moment) -> Iterator[Metric]:
-    make, gets = Maker(moment), moment.figures.gets
+def _groups(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make, gets = MetricBuilder(snapshot), snapshot.figures.gets
     own, exporter = ("topic", "consumer_group"), ("topic", "group")
     yield make.counter(
         "rocketmq_messages_out_total", "Messages handed out.", own, [(key, each.messages) for key, each in gets.items()]
@@ -150,27 +150,22 @@ def _groups(moment: Moment) -> Iterator[Metric]:
         [(key, each.bytes_per_s) for key, each in gets.items()],
         as_exporter=True,
     )
-    progress = moment.progress
+    lags = snapshot.lags
     yield make.gauge(
         "rocketmq_consumer_offset",
         "Sum of the offsets the group committed.",
         exporter,
-        [((each.topic, each.group), each.committed) for each in progress],
+        [((each.topic, each.group), each.committed) for each in lags],
         as_exporter=True,
     )
 
 
-def _store(moment: Moment) -> Iterator[Metric]:
-    make, state, disk, figures = Maker(moment), moment.state, moment.disk, moment.figures
+def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make, state, disk, figures = MetricBuilder(snapshot), snapshot.state, snapshot.disk, snapshot.figures
     used = 1 - disk.free / (disk.total or 1)
-    put, put_at_midnight, got, got_at_midnight = (
-        figures.put,
-        figures.put_at_midnight,
-        figures.got,
-        figures.got_at_midnight,
-    )
-    system_put = sum(flow.messages for topic, flow in figures.puts.items() if moment.is_own_topic(topic))
-    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if moment.is_own_topic(topic))
+    put, put_at_midnight, got, got_at_midnight = figures.put, figures.put_at_midnight, figures.got, figures.got_at_midnight
+    system_put = sum(flow.messages for topic, flow in figures.puts.items() if snapshot.is_own_topic(topic))
+    system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if snapshot.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"
     for name, text, value in (
         ("commitlog_minoffset", "Where the log begins, bytes.", state.min_log_offset),
@@ -190,27 +185,31 @@ def _store(moment: Moment) -> Iterator[Metric]:
         ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_at_midnight.today),
         ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_at_midnight.yesterday),
     ):
-        yield make.one(runtime + name, text, value, as_exporter=True)
-    yield make.one("gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset)
-    yield make.one("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
+        yield make.broker_gauge(runtime + name, text, value, as_exporter=True)
+    yield make.broker_gauge(
+        "gantrymq_store_flushed_offset", "Everything before it is durable, bytes.", state.flushed_offset
+    )
+    yield make.broker_gauge("gantrymq_store_writable", "1 while the store takes writes.", state.refusal is None)
     refusals = [((state.refusal_cause or "other",), 1.0)] if state.refusal is not None else []
     yield make.gauge("gantrymq_store_refusal", "1 for the cause for which writes are refused.", ("cause",), refusals)
     yield make.counter("gantrymq_store_syncs_total", "Times the log was made durable.", (), [((), state.syncs)])
     yield make.counter("gantrymq_store_sync_seconds_total", "Time that took.", (), [((), state.sync_s)])
 
 
-def _clients(moment: Moment) -> Iterator[Metric]:
-    make, figures = Maker(moment), moment.figures
+def _clients(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make, figures = MetricBuilder(snapshot), snapshot.figures
     producers = [((group,), float(members)) for group, members in figures.producers.items()]
     yield make.gauge("rocketmq_producer_count", "Members of producer groups.", ("group",), producers, as_exporter=True)
-    yield make.one("rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values()))
+    yield make.broker_gauge(
+        "rocketmq_producer_connections", "Members of all producer groups.", sum(figures.producers.values())
+    )
     consumers = [((group,), float(each.members)) for group, each in figures.consumers.items()]
     yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
 
 
-def _of_plugins(moment: Moment) -> Iterator[Metric]:
-    make = Maker(moment)
-    for each in sorted(moment.figures.plugin_metrics, key=lambda shown: shown.name):
+def _of_plugins(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+    make = MetricBuilder(snapshot)
+    for each in sorted(snapshot.figures.plugin_metrics, key=lambda shown: shown.name):
         if each.name == IN_FLIGHT:
             continue  # among those of `lag_families`
         if each.counter:

@@ -25,7 +25,7 @@ _REASONS = {
 }
 
 
-class Page(NamedTuple):
+class HttpResponse(NamedTuple):
     """What a request is answered with."""
 
     status: int
@@ -33,9 +33,9 @@ class Page(NamedTuple):
     content_type: str = TEXT
 
 
-def refuse(status: int, sentence: str) -> Page:
+def refuse(status: int, sentence: str) -> HttpResponse:
     """A page that says why there is none."""
-    return Page(status, sentence.encode() + b"\n")
+    return HttpResponse(status, sentence.encode() + b"\n")
 
 
 class RequestHead:
@@ -44,7 +44,7 @@ class RequestHead:
     def __init__(self) -> None:
         self._gathered = bytearray()
 
-    def feed(self, data: bytes) -> str | Page | None:
+    def feed(self, data: bytes) -> str | HttpResponse | None:
         """Take bytes of the request.
 
         Returns:
@@ -65,15 +65,15 @@ class RequestHead:
         return words[1].split(b"?", 1)[0].decode("latin-1")
 
 
-def encode_response(page: Page) -> bytes:
+def encode_response(response: HttpResponse) -> bytes:
     """The response as bytes, its head in front."""
     lines = [
-        f"HTTP/1.1 {page.status} {_REASONS[page.status]}",
-        f"Content-Type: {page.content_type}",
-        f"Content-Length: {len(page.body)}",
+        f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
+        f"Content-Type: {response.content_type}",
+        f"Content-Length: {len(response.body)}",
         "Connection: close",
         "Cache-Control: no-store",
     ]
-    if page.status == 405:
+    if response.status == 405:
         lines.append("Allow: GET")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + page.body
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + response.body

@@ -8,24 +8,24 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
 from gantrymq.world import Listener, Timer, World
-from gantrymq_metrics.http_request import Page, RequestHead, encode_response, refuse
+from gantrymq_metrics.http_request import HttpResponse, RequestHead, encode_response, refuse
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 64
 TIME_LIMIT_S = 15.0  # from the connection to the last byte of the response; Prometheus waits for 10 s
 
-MakePage = Callable[[], Awaitable[Page]]
+MakeResponse = Callable[[], Awaitable[HttpResponse]]
 
 
 class HttpServer:
     """Serves *pages* by path."""
 
-    def __init__(self, world: World, pages: Mapping[str, MakePage]) -> None:
+    def __init__(self, world: World, pages: Mapping[str, MakeResponse]) -> None:
         self.world = world
         self.pages = pages
         self._listener: Listener | None = None
-        self._visits: dict[Visit, None] = {}
+        self._connections: dict[HttpConnection, None] = {}
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen, and return the address with the real port where 0 was asked.
@@ -33,7 +33,7 @@ class HttpServer:
         Raises:
             OSError: the port is taken or the address is not of this host.
         """
-        self._listener = await self.world.network.listen(host, port, lambda: Visit(self))
+        self._listener = await self.world.network.listen(host, port, lambda: HttpConnection(self))
         return self._listener.address
 
     async def stop(self) -> None:
@@ -41,22 +41,22 @@ class HttpServer:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
-        work = [visit.break_off() for visit in list(self._visits)]
+        work = [connection.abort() for connection in list(self._connections)]
         await asyncio.gather(*filter(None, work), return_exceptions=True)
 
-    def enter(self, visit: Visit) -> bool:
+    def add_connection(self, connection: HttpConnection) -> bool:
         """Take a connection in; False when there are too many."""
-        if len(self._visits) >= MAX_CONNECTIONS:
+        if len(self._connections) >= MAX_CONNECTIONS:
             return False
-        self._visits[visit] = None
+        self._connections[connection] = None
         return True
 
-    def leave(self, visit: Visit) -> None:
+    def remove_connection(self, connection: HttpConnection) -> None:
         """Forget a connection."""
-        self._visits.pop(visit, None)
+        self._connections.pop(connection, None)
 
 
-class Visit(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """One connection, one request, one response."""
 
     def __init__(self, server: HttpServer) -> None:
@@ -70,7 +70,7 @@ class Visit(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Start the clock, or close at once where too many are open."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
-        if not self._server.enter(self):
+        if not self._server.add_connection(self):
             self._answered = True
             self._transport.close()
             return
@@ -81,7 +81,7 @@ class Visit(asyncio.Protocol):
         if self._answered or self._task is not None:
             return
         found = self._head.feed(data)
-        if isinstance(found, Page):
+        if isinstance(found, HttpResponse):
             self._answer(found)
         elif found is not None:
             make = self._server.pages.get(found)
@@ -92,10 +92,10 @@ class Visit(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """Stop working for somebody who has gone."""
-        self._server.leave(self)
-        self.break_off()
+        self._server.remove_connection(self)
+        self.abort()
 
-    def break_off(self) -> asyncio.Task[None] | None:
+    def abort(self) -> asyncio.Task[None] | None:
         """Close without a response; returns the work that is being cancelled."""
         if self._timer is not None:
             self._timer.cancel()
@@ -105,16 +105,16 @@ class Visit(asyncio.Protocol):
             self._task.cancel()
         return self._task
 
-    async def _serve(self, make: MakePage) -> None:
+    async def _serve(self, make: MakeResponse) -> None:
         try:
-            page = await make()
+            response = await make()
         except Exception:
             log.exception("a page could not be made")
-            page = refuse(500, "this page could not be made; the broker's log says why")
-        self._answer(page)
+            response = refuse(500, "this page could not be made; the broker's log says why")
+        self._answer(response)
 
-    def _answer(self, page: Page) -> None:
+    def _answer(self, response: HttpResponse) -> None:
         self._answered = True
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(encode_response(page))
+            self._transport.write(encode_response(response))
             self._transport.close()

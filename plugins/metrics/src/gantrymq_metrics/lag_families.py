@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import Metric
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_group
-from gantrymq_metrics.making import Maker, Sample
-from gantrymq_metrics.moment import Moment, Progress
+from gantrymq_metrics.metric_builder import MetricBuilder, Sample
+from gantrymq_metrics.snapshot import ConsumerLag, MetricsSnapshot
 
 __all__ = ["IN_FLIGHT", "lag_families"]
 
@@ -24,36 +24,36 @@ _DIFF_LABELS = ("group", "topic", "countOfOnlineConsumers", "msgModel")
 _LAG_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
-def lag_families(moment: Moment) -> Iterator[Metric]:
+def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     """Those of rocketmq-exporter, then those of RocketMQ 5."""
-    make = Maker(moment)
+    make = MetricBuilder(snapshot)
     yield make.gauge(
         "rocketmq_group_get_latency_by_storetime",
         "Milliseconds since the oldest message that the group has before it was stored.",
         _TOPIC_AND_GROUP,
-        [((each.topic, each.group), each.behind_ms) for each in moment.progress],
+        [((each.topic, each.group), each.lag_ms) for each in snapshot.lags],
         as_exporter=True,
     )
     for name, text, retried in (
         ("rocketmq_group_diff", "Messages that the group has before it.", False),
         ("rocketmq_group_retrydiff", "Messages that the group has before it on its retry topic.", True),
     ):
-        behind = (
-            _diff(moment, each.group, each.topic, each.behind) for each in moment.progress if _retried(each) == retried
+        diffs = (
+            _diff(snapshot, each.group, each.topic, each.lag) for each in snapshot.lags if _retried(each) == retried
         )
-        yield make.gauge(name, text, _DIFF_LABELS, behind, as_exporter=True)
+        yield make.gauge(name, text, _DIFF_LABELS, diffs, as_exporter=True)
     yield make.gauge(
         "rocketmq_group_dlqdiff",
         "Dead letters of the group that are kept.",
         _DIFF_LABELS,
-        (_diff(moment, group, DLQ_PREFIX + group, count) for group, count in moment.dead_letters.items()),
+        (_diff(snapshot, group, DLQ_PREFIX + group, count) for group, count in snapshot.dead_letters.items()),
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_topic_retry_offset",
         "Sum of the ends of the retry topic's queues.",
         ("topic",),
-        [((topic,), end) for topic, end in moment.ends.items() if topic.startswith(RETRY_PREFIX)],
+        [((topic,), end) for topic, end in snapshot.ends.items() if topic.startswith(RETRY_PREFIX)],
         as_exporter=True,
     )
     yield make.gauge(
@@ -62,65 +62,65 @@ def lag_families(moment: Moment) -> Iterator[Metric]:
         ("group",),
         [
             ((topic.removeprefix(DLQ_PREFIX),), end)
-            for topic, end in moment.ends.items()
+            for topic, end in snapshot.ends.items()
             if topic.startswith(DLQ_PREFIX)
         ],
         as_exporter=True,
     )
-    own = [each for each in moment.progress if not _retried(each)]
+    own = [each for each in snapshot.lags if not _retried(each)]
     yield make.gauge(
         "rocketmq_consumer_lag_messages",
         "Messages that the group has before it.",
         _LAG_LABELS,
-        [(_lag_labels(moment, each), each.behind) for each in own],
+        [(_lag_labels(snapshot, each), each.lag) for each in own],
     )
     yield make.gauge(
         "rocketmq_consumer_lag_latency",
         "Milliseconds since the oldest message that the group has before it was stored.",
         _LAG_LABELS,
-        [(_lag_labels(moment, each), each.behind_ms) for each in own],
+        [(_lag_labels(snapshot, each), each.lag_ms) for each in own],
     )
     yield make.gauge(
         IN_FLIGHT,
         "Messages that the group was given and has not acknowledged.",
         _LAG_LABELS,
-        _in_flight(moment, own).items(),
+        _in_flight(snapshot, own).items(),
     )
     yield make.counter(
         "rocketmq_send_to_dlq_messages_total",
         "Messages that became dead letters of the group.",
         ("topic", "consumer_group", "is_system"),
         [
-            ((topic, group, _system(moment, topic, group)), count)
-            for (topic, group), count in moment.figures.dead_letters.items()
+            ((topic, group, _system(snapshot, topic, group)), count)
+            for (topic, group), count in snapshot.figures.dead_letters.items()
         ],
     )
 
 
-def _in_flight(moment: Moment, own: Iterable[Progress]) -> Counter[tuple[str, ...]]:
+def _in_flight(snapshot: MetricsSnapshot, own: Iterable[ConsumerLag]) -> Counter[tuple[str, ...]]:
     """By labels: what was pulled, and what a plugin that lets groups pop shows under this name."""
     found: Counter[tuple[str, ...]] = Counter()
     for each in own:
-        found[_lag_labels(moment, each)] += each.in_flight
-    for shown in moment.figures.plugin_metrics:
+        found[_lag_labels(snapshot, each)] += each.in_flight
+    for shown in snapshot.figures.plugin_metrics:
         if shown.name == IN_FLIGHT and shown.labels == _LAG_LABELS:
             found.update({labels: int(value) for labels, value in shown.values.items()})
     return found
 
 
-def _retried(progress: Progress) -> bool:
-    return progress.topic.startswith(RETRY_PREFIX)
+def _retried(lag: ConsumerLag) -> bool:
+    return lag.topic.startswith(RETRY_PREFIX)
 
 
-def _diff(moment: Moment, group: str, topic: str, count: int) -> Sample:
-    online = moment.figures.consumers.get(group)
+def _diff(snapshot: MetricsSnapshot, group: str, topic: str, count: int) -> Sample:
+    online = snapshot.figures.consumers.get(group)
     members, model = (0, "CLUSTERING") if online is None else (online.members, online.message_model)
     return (group, topic, str(members), model), count
 
 
-def _lag_labels(moment: Moment, progress: Progress) -> tuple[str, str, str, str]:
-    return progress.topic, progress.group, "false", _system(moment, progress.topic, progress.group)
+def _lag_labels(snapshot: MetricsSnapshot, lag: ConsumerLag) -> tuple[str, str, str, str]:
+    return lag.topic, lag.group, "false", _system(snapshot, lag.topic, lag.group)
 
 
-def _system(moment: Moment, topic: str, group: str) -> str:
-    return str(moment.is_own_topic(topic) or is_system_group(group)).lower()
+def _system(snapshot: MetricsSnapshot, topic: str, group: str) -> str:
+    return str(snapshot.is_own_topic(topic) or is_system_group(group)).lower()

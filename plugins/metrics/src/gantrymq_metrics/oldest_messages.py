@@ -16,39 +16,43 @@ from gantrymq.interfaces import Broker, GetLimit
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
 
-__all__ = ["READS", "OldestMessages", "Place"]
+__all__ = ["READS", "GroupQueue", "OldestMessages"]
 
 READS: Final = 2000
 _TOGETHER: Final = 16  # reads without a pause
 
-Place = tuple[str, Queue]  # a group and a queue that it is behind on
+GroupQueue = tuple[str, Queue]  # a group and a queue that it is behind on
 
 
 class OldestMessages:
     """Store times by group and queue."""
 
     def __init__(self) -> None:
-        self._known: dict[Place, tuple[int, int]] = {}  # queue offset and store time, ms
-        self._waiting: dict[Place, None] = {}  # that the reads did not suffice for the last time
+        self._known: dict[GroupQueue, tuple[int, int]] = {}  # queue offset and store time, ms
+        self._waiting: dict[GroupQueue, None] = {}  # that the reads did not suffice for the last time
 
-    async def look(self, broker: Broker, wanted: Mapping[Place, int]) -> Mapping[Place, int]:
+    async def store_times(self, broker: Broker, wanted: Mapping[GroupQueue, int]) -> Mapping[GroupQueue, int]:
         """Store time (ms) of each place's message at the queue offset in *wanted*; without those that are not known."""
-        known = self._known = {place: found for place, found in self._known.items() if place in wanted}
-        unread = [place for place, at in wanted.items() if place not in known or known[place][0] != at]
-        first = dict.fromkeys(place for place in self._waiting if place in wanted)
-        order = list(dict.fromkeys([*(place for place in unread if place in first), *unread]))
+        known = self._known = {
+            group_queue: found for group_queue, found in self._known.items() if group_queue in wanted
+        }
+        unread = [
+            group_queue for group_queue, at in wanted.items() if group_queue not in known or known[group_queue][0] != at
+        ]
+        first = dict.fromkeys(group_queue for group_queue in self._waiting if group_queue in wanted)
+        order = list(dict.fromkeys([*(group_queue for group_queue in unread if group_queue in first), *unread]))
         self._waiting = dict.fromkeys(order[READS:])
         await self._read(broker, wanted, order[:READS])
-        return {place: stored_ms for place, (_, stored_ms) in known.items()}
+        return {group_queue: stored_ms for group_queue, (_, stored_ms) in known.items()}
 
-    async def _read(self, broker: Broker, wanted: Mapping[Place, int], places: Iterable[Place]) -> None:
+    async def _read(self, broker: Broker, wanted: Mapping[GroupQueue, int], queues: Iterable[GroupQueue]) -> None:
         slices = TimeSlices(broker.world.clock, _TOGETHER)
-        for place in places:
-            stored_ms = await _stored_ms(broker, place[1], wanted[place])
+        for group_queue in queues:
+            stored_ms = await _stored_ms(broker, group_queue[1], wanted[group_queue])
             if stored_ms is None:
-                self._known.pop(place, None)
+                self._known.pop(group_queue, None)
             else:
-                self._known[place] = wanted[place], stored_ms
+                self._known[group_queue] = wanted[group_queue], stored_ms
             await slices.item_done()
 
 

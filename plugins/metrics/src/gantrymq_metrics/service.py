@@ -17,12 +17,12 @@ from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.health import health
-from gantrymq_metrics.http_request import JSON, Page
+from gantrymq_metrics.http_request import JSON, HttpResponse
 from gantrymq_metrics.http_server import HttpServer
-from gantrymq_metrics.moment import take_moment
 from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
 from gantrymq_metrics.settings import HOST, PORT, PROMETHEUS, TYPE
+from gantrymq_metrics.snapshot import take_snapshot
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class MetricsService:
         self._server: HttpServer | None = None
         self._send_times = SendTimes()
         self._oldest = OldestMessages()
-        self._making: asyncio.Task[bytes] | None = None  # the scrape under way; those who come meanwhile share it
+        self._scrape: asyncio.Task[bytes] | None = None  # the scrape under way; those who come meanwhile share it
 
     async def start(self, broker: Broker) -> None:
         """Open the port, unless metricsExporterType turns it off.
@@ -73,9 +73,9 @@ class MetricsService:
         server, self._server, self.address = self._server, None, None
         if server is not None:
             await server.stop()
-        if self._making is not None:
-            self._making.cancel()
-            await asyncio.wait([self._making])
+        if self._scrape is not None:
+            self._scrape.cancel()
+            await asyncio.wait([self._scrape])
         self._broker = None
 
     def _refused(self, host: str, port: int, error: OSError) -> str:
@@ -86,17 +86,17 @@ class MetricsService:
             )
         return f"cannot serve metrics on {host} port {port}: {error.strerror or error}; see {HOST}"
 
-    async def _metrics(self) -> Page:
-        if self._making is None:
-            self._making = asyncio.get_running_loop().create_task(self._text())
-            self._making.add_done_callback(self._made)
-        text = await asyncio.shield(self._making)
-        return Page(200, text, import_module("gantrymq_metrics.exposition").CONTENT_TYPE)
+    async def _metrics(self) -> HttpResponse:
+        if self._scrape is None:
+            self._scrape = asyncio.get_running_loop().create_task(self._text())
+            self._scrape.add_done_callback(self._made)
+        text = await asyncio.shield(self._scrape)
+        return HttpResponse(200, text, import_module("gantrymq_metrics.exposition").CONTENT_TYPE)
 
-    def _made(self, making: asyncio.Task[bytes]) -> None:
-        self._making = None
-        if not making.cancelled():
-            making.exception()  # whoever waits is told; nobody may be left
+    def _made(self, scrape: asyncio.Task[bytes]) -> None:
+        self._scrape = None
+        if not scrape.cancelled():
+            scrape.exception()  # whoever waits is told; nobody may be left
 
     async def _text(self) -> bytes:
         """All families; the event loop serves others in between."""
@@ -105,12 +105,12 @@ class MetricsService:
         # prometheus_client takes 60 ms to import: not at every start, and not on the event loop.
         exposition = await broker.world.workers.run(import_module, "gantrymq_metrics.exposition")
         parts, slices = list[bytes](), TimeSlices(broker.world.clock, FAMILIES_TOGETHER)
-        for family in exposition.families(await take_moment(broker, self._send_times, self._oldest)):
+        for family in exposition.families(await take_snapshot(broker, self._send_times, self._oldest)):
             parts.append(exposition.render(family))
             await slices.item_done()
         return b"".join(parts)
 
-    async def _health(self) -> Page:
+    async def _health(self) -> HttpResponse:
         assert self._broker is not None
         found = health(self._broker)
-        return Page(200 if found["healthy"] else 503, json.dumps(found).encode() + b"\n", JSON)
+        return HttpResponse(200 if found["healthy"] else 503, json.dumps(found).encode() + b"\n", JSON)

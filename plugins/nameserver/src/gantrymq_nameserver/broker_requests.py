@@ -38,9 +38,9 @@ from gantrymq_nameserver.tables import BrokerAddress, RouteTables
 from gantrymq_nameserver.topics import member_group
 from gantrymq_nameserver.unregistration import Unregistration
 
-MOST_AT_ONCE_BYTES: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
+MOST_BYTES_ON_LOOP: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
 
-Turn = tuple[BrokerAddress, "asyncio.Future[None] | None", "asyncio.Future[None]"]
+RegistrationTurn = tuple[BrokerAddress, "asyncio.Future[None] | None", "asyncio.Future[None]"]
 """Whose registration it is, what it waits for, and what waits for it."""
 
 
@@ -62,14 +62,14 @@ class BrokerRequests:
     def _register(self, request: Command, connection: object) -> Answer:
         header = RegisterBrokerRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
-        if len(request.payload) > MOST_AT_ONCE_BYTES or key in self._reading:
+        if len(request.payload) > MOST_BYTES_ON_LOOP or key in self._reading:
             before, done = self._reading.get(key), asyncio.get_running_loop().create_future()
             self._reading[key] = done  # before anything else that came in the same read
             return self._register_later(request, header, connection, (key, before, done))
         return self._registered(request, header, connection, _body_of(request, header))
 
     async def _register_later(
-        self, request: Command, header: RegisterBrokerRequest, connection: object, turn: Turn
+        self, request: Command, header: RegisterBrokerRequest, connection: object, turn: RegistrationTurn
     ) -> Command:
         """Read the body in a thread; registrations of one broker come one after the other."""
         key, before, done = turn
@@ -136,8 +136,8 @@ class BrokerRequests:
     def _query_data_version(self, request: Command, connection: object) -> Command:
         header = QueryDataVersionRequest.from_ext(request.ext)
         key = BrokerAddress(header.cluster_name, header.broker_addr)
-        asked = _data_version(request)
-        changed = asked is None or self._tables.version_differs(key, asked)
+        version = _data_version(request)
+        changed = version is None or self._tables.version_differs(key, version)
         self._tables.refresh(key, monotonic_ms(self._clock))
         live = self._tables.live.get(key)
         body = None if live is None else dumps(live.version.to_json())

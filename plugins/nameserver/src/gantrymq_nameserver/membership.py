@@ -17,8 +17,8 @@ from gantrymq.config import Settings
 from gantrymq.errors import RequestError
 from gantrymq.world import Clock, Timer
 from gantrymq.world.clock import monotonic_ms
-from gantrymq_nameserver.notices import MinimumChange
-from gantrymq_nameserver.registration import Registered, Registration, register
+from gantrymq_nameserver.notices import MinBrokerIdChange
+from gantrymq_nameserver.registration import Registration, RegistrationResult, register
 from gantrymq_nameserver.tables import BrokerAddress, RouteTables
 from gantrymq_nameserver.unregistration import (
     Unregistration,
@@ -48,20 +48,20 @@ class Membership:
     """
 
     def __init__(
-        self, tables: RouteTables, settings: Settings, clock: Clock, tell: Callable[[MinimumChange], None]
+        self, tables: RouteTables, settings: Settings, clock: Clock, notify: Callable[[MinBrokerIdChange], None]
     ) -> None:
         self._tables = tables
         self._settings = settings
         self._clock = clock
-        self._tell = tell
+        self._notify_brokers = notify
         self._leaving: list[Unregistration] = []
         self._drain_timer: Timer | None = None
 
-    def register(self, asked: Registration) -> Registered:
+    def register(self, registration: Registration) -> RegistrationResult:
         """Apply a registration. Raises as `gantrymq_nameserver.registration.register`."""
         self.drain()
         delete_missing = self._settings.flag("deleteTopicWithBrokerRegistration")
-        answer = register(self._tables, asked, monotonic_ms(self._clock), delete_missing=delete_missing)
+        answer = register(self._tables, registration, monotonic_ms(self._clock), delete_missing=delete_missing)
         if answer.change is not None:
             self._notify([answer.change])
         return answer
@@ -119,7 +119,7 @@ class Membership:
             self.drain()
         self.submit(leaving)
 
-    def _notify(self, changes: list[MinimumChange]) -> None:
+    def _notify(self, changes: list[MinBrokerIdChange]) -> None:
         if self._settings.flag("notifyMinBrokerIdChanged"):
             for change in changes:
-                self._tell(change)
+                self._notify_brokers(change)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class MinimumChange(NamedTuple):
+class MinBrokerIdChange(NamedTuple):
     """One notice and the broker addresses it goes to."""
 
     minimum_id: int
@@ -20,9 +20,9 @@ class MinimumChange(NamedTuple):
     receivers: tuple[str, ...]  # host:port
 
 
-def minimum_change(
+def min_broker_id_change(
     addresses: Mapping[int, str], offline_address: str | None, ha_address: str | None
-) -> MinimumChange | None:
+) -> MinBrokerIdChange | None:
     """Return the notice about a broker name whose *addresses* (by id) are these now, None when there is nobody left.
 
     Everyone hears of a broker that left; of one that came, everyone but itself, unless it is alone.
@@ -32,4 +32,4 @@ def minimum_change(
     smallest = min(addresses)
     everyone = offline_address is not None or len(addresses) == 1
     receivers = tuple(addresses[i] for i in sorted(addresses) if everyone or i != smallest)
-    return MinimumChange(smallest, addresses[smallest], offline_address, ha_address, receivers)
+    return MinBrokerIdChange(smallest, addresses[smallest], offline_address, ha_address, receivers)

@@ -20,7 +20,7 @@ from gantrymq.remoting.limits import Limits
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 from gantrymq_nameserver.headers import NotifyMinBrokerIdChangeRequest
-from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.notices import MinBrokerIdChange
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Notifier:
         self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S), tls=tls)
         self._sending: set[asyncio.Task[None]] = set()
 
-    def tell(self, change: MinimumChange) -> None:
+    def notify(self, change: MinBrokerIdChange) -> None:
         """Start sending *change* to its receivers; failures are logged."""
         header = NotifyMinBrokerIdChangeRequest(
             min_broker_id=change.minimum_id,

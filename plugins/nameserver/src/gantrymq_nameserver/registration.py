@@ -20,7 +20,7 @@ import attrs
 from gantrymq.errors import RequestError
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_WRITE, TopicConfig
-from gantrymq_nameserver.notices import MinimumChange, minimum_change
+from gantrymq_nameserver.notices import MinBrokerIdChange, min_broker_id_change
 from gantrymq_nameserver.tables import (
     BROKER_TIMEOUT_MS,
     MASTER_ID,
@@ -66,15 +66,17 @@ class Registration:
         return BrokerAddress(self.cluster, self.address)
 
 
-class Registered(NamedTuple):
+class RegistrationResult(NamedTuple):
     """What the broker is answered and who else is to know."""
 
     master_address: str | None = None  # for slaves whose master is known
     ha_address: str | None = None  # of that master
-    change: MinimumChange | None = None
+    change: MinBrokerIdChange | None = None
 
 
-def register(tables: RouteTables, asked: Registration, now_ms: int, *, delete_missing: bool = False) -> Registered:
+def register(
+    tables: RouteTables, registration: Registration, now_ms: int, *, delete_missing: bool = False
+) -> RegistrationResult:
     """Apply a registration that arrived at *now_ms* of the monotonic clock.
 
     Args:
@@ -83,86 +85,92 @@ def register(tables: RouteTables, asked: Registration, now_ms: int, *, delete_mi
         RequestError: a single topic from a broker id that is not registered yet. As in RocketMQ the broker name stays
             known, without this address.
     """
-    tables.clusters.setdefault(asked.cluster, set()).add(asked.broker_name)
-    broker = tables.brokers.get(asked.broker_name)
+    tables.clusters.setdefault(registration.cluster, set()).add(registration.broker_name)
+    broker = tables.brokers.get(registration.broker_name)
     first = broker is None
     if broker is None:
-        broker = tables.brokers[asked.broker_name] = BrokerData(asked.cluster, asked.broker_name)
-    broker.acting_master = bool(asked.acting_master)
-    broker.zone = asked.zone
+        broker = tables.brokers[registration.broker_name] = BrokerData(registration.cluster, registration.broker_name)
+    broker.acting_master = bool(registration.acting_master)
+    broker.zone = registration.zone
     # An empty map counts as smallest id 0, so the first address of a broker name never is a change.
-    is_new_minimum = asked.broker_id < (broker.smallest_id or 0)
-    for other_id in [i for i, a in broker.addresses.items() if a == asked.address and i != asked.broker_id]:
+    is_new_minimum = registration.broker_id < (broker.smallest_id or 0)
+    for other_id in [
+        i for i, a in broker.addresses.items() if a == registration.address and i != registration.broker_id
+    ]:
         del broker.addresses[other_id]
 
-    if _outranked(tables, broker, asked):
-        tables.live.pop(asked.key, None)
-        return Registered()
-    if asked.broker_id not in broker.addresses and len(asked.body.topics) == 1:
+    if _outranked(tables, broker, registration):
+        tables.live.pop(registration.key, None)
+        return RegistrationResult()
+    if registration.broker_id not in broker.addresses and len(registration.body.topics) == 1:
         raise RequestError(
-            f"register broker failed: {asked.broker_name} id {asked.broker_id} at {asked.address} sent a single topic "
-            "before its first full registration; it will be taken after that"
+            f"register broker failed: {registration.broker_name} id {registration.broker_id} at {registration.address} "
+            "sent a single topic before its first full registration; it will be taken after that"
         )
-    first = not broker.addresses.get(asked.broker_id) or first
-    rival = _warn_of_rival(tables, broker, asked)
-    broker.addresses[asked.broker_id] = asked.address
+    first = not broker.addresses.get(registration.broker_id) or first
+    rival = _warn_of_rival(tables, broker, registration)
+    broker.addresses[registration.broker_id] = registration.address
 
-    is_master = asked.broker_id == MASTER_ID
-    is_prime_slave = asked.acting_master is not None and not is_master and asked.broker_id == broker.smallest_id
+    is_master = registration.broker_id == MASTER_ID
+    is_prime_slave = (
+        registration.acting_master is not None and not is_master and registration.broker_id == broker.smallest_id
+    )
     if is_master or is_prime_slave:
-        _take_topics(tables, asked, first, read_only=is_prime_slave and broker.acting_master, drop=delete_missing)
-    _mark_live(tables, asked, now_ms, rival)
-    change = minimum_change(broker.addresses, None, asked.ha_address) if is_new_minimum else None
-    return _answer(tables, broker, asked)._replace(change=change)
+        _take_topics(
+            tables, registration, first, read_only=is_prime_slave and broker.acting_master, drop=delete_missing
+        )
+    _mark_live(tables, registration, now_ms, rival)
+    change = min_broker_id_change(broker.addresses, None, registration.ha_address) if is_new_minimum else None
+    return _answer(tables, broker, registration)._replace(change=change)
 
 
-def _outranked(tables: RouteTables, broker: BrokerData, asked: Registration) -> bool:
+def _outranked(tables: RouteTables, broker: BrokerData, registration: Registration) -> bool:
     """Whether another process holds the id with a newer state version (a master the controller elected later)."""
-    held_by = broker.addresses.get(asked.broker_id)
-    if held_by is None or held_by == asked.address:
+    held_by = broker.addresses.get(registration.broker_id)
+    if held_by is None or held_by == registration.address:
         return False
-    holder = tables.live.get(BrokerAddress(asked.cluster, held_by))
-    if holder is None or holder.version.state_version <= asked.body.version.state_version:
+    holder = tables.live.get(BrokerAddress(registration.cluster, held_by))
+    if holder is None or holder.version.state_version <= registration.body.version.state_version:
         return False
     log.warning(
         "registration of %s as id %d of %s ignored: %s holds that id with state version %d, newer than %d",
-        asked.address,
-        asked.broker_id,
-        asked.broker_name,
+        registration.address,
+        registration.broker_id,
+        registration.broker_name,
         held_by,
         holder.version.state_version,
-        asked.body.version.state_version,
+        registration.body.version.state_version,
     )
     return True
 
 
-def _warn_of_rival(tables: RouteTables, broker: BrokerData, asked: Registration) -> str | None:
+def _warn_of_rival(tables: RouteTables, broker: BrokerData, registration: Registration) -> str | None:
     """Warn once of two live brokers with the same name and id, and return the address of the one warned of.
 
     The last one to register has the route, as in RocketMQ. Both go on registering, so each of the two is remembered.
     """
-    known = tables.live.get(asked.key)
+    known = tables.live.get(registration.key)
     rival = None if known is None else known.rival
-    held_by = broker.addresses.get(asked.broker_id, asked.address)
+    held_by = broker.addresses.get(registration.broker_id, registration.address)
     holder = next((live for key, live in tables.live.items() if key.address == held_by), None)
-    if held_by in {asked.address, rival} or holder is None or holder.rival == asked.address:
+    if held_by in {registration.address, rival} or holder is None or holder.rival == registration.address:
         return rival
     log.warning(
         "two brokers are registered as %s id %d, at %s and at %s: routes name the one that registered last, and "
         "clients miss what the other one stores; give one of them another brokerName or brokerId",
-        *(asked.broker_name, asked.broker_id, held_by, asked.address),
+        *(registration.broker_name, registration.broker_id, held_by, registration.address),
     )
     return held_by
 
 
-def _take_topics(tables: RouteTables, asked: Registration, first: bool, *, read_only: bool, drop: bool) -> None:
-    name, body = asked.broker_name, asked.body
+def _take_topics(tables: RouteTables, registration: Registration, first: bool, *, read_only: bool, drop: bool) -> None:
+    name, body = registration.broker_name, registration.body
     if drop and not body.mappings:
         for topic in [t for t, by_broker in tables.queues.items() if name in by_broker and t not in body.topics]:
             del tables.queues[topic][name]
             if not tables.queues[topic]:
                 del tables.queues[topic]
-    changed = first or tables.version_differs(asked.key, body.version)
+    changed = first or tables.version_differs(registration.key, body.version)
     for config in body.topics.values():
         by_broker = tables.queues.setdefault(config.name, {})
         if not changed and name in by_broker:
@@ -176,25 +184,27 @@ def _take_topics(tables: RouteTables, asked: Registration, first: bool, *, read_
             tables.mappings.setdefault(topic, {})[str(mapping.get("bname") or name)] = mapping
 
 
-def _mark_live(tables: RouteTables, asked: Registration, now_ms: int, rival: str | None) -> None:
-    timeout_ms = BROKER_TIMEOUT_MS if asked.timeout_ms is None else asked.timeout_ms
-    known = tables.live.get(asked.key)
+def _mark_live(tables: RouteTables, registration: Registration, now_ms: int, rival: str | None) -> None:
+    timeout_ms = BROKER_TIMEOUT_MS if registration.timeout_ms is None else registration.timeout_ms
+    known = tables.live.get(registration.key)
     if known is None:
-        log.info("broker %s id %d registered at %s", asked.broker_name, asked.broker_id, asked.address)
-    tables.live[asked.key] = LiveBroker(
-        now_ms, timeout_ms, asked.body.version, asked.connection, asked.ha_address, rival
+        log.info(
+            "broker %s id %d registered at %s", registration.broker_name, registration.broker_id, registration.address
+        )
+    tables.live[registration.key] = LiveBroker(
+        now_ms, timeout_ms, registration.body.version, registration.connection, registration.ha_address, rival
     )
-    servers = asked.body.filter_servers
+    servers = registration.body.filter_servers
     if servers:
-        tables.filter_servers[asked.key] = servers
+        tables.filter_servers[registration.key] = servers
     elif servers is not None:
-        tables.filter_servers.pop(asked.key, None)
+        tables.filter_servers.pop(registration.key, None)
 
 
-def _answer(tables: RouteTables, broker: BrokerData, asked: Registration) -> Registered:
+def _answer(tables: RouteTables, broker: BrokerData, registration: Registration) -> RegistrationResult:
     """A slave learns where its master is, provided the master is live."""
     master = broker.addresses.get(MASTER_ID)
-    if asked.broker_id == MASTER_ID or master is None:
-        return Registered()
-    live = tables.live.get(BrokerAddress(asked.cluster, master))
-    return Registered() if live is None else Registered(master, live.ha_address)
+    if registration.broker_id == MASTER_ID or master is None:
+        return RegistrationResult()
+    live = tables.live.get(BrokerAddress(registration.cluster, master))
+    return RegistrationResult() if live is None else RegistrationResult(master, live.ha_address)

@@ -47,7 +47,7 @@ class NameServer:
         self._settings = settings
         admission = admission_of(settings, world.clock.now_ms)
         self._notifier = Notifier(world, client_of(settings))
-        self.service = NameService(world, settings, self._notifier.tell)
+        self.service = NameService(world, settings, self._notifier.notify)
         limits = Limits(
             max_connections=connections_within(
                 world.descriptors(), SHARE_BESIDE if beside_broker else SHARE_ALONE, Limits().max_connections
@@ -128,12 +128,12 @@ class NameServer:
             self._plan_scan()
 
 
-def _reply(connection: Connection, asked: Command, answer: Command) -> None:
+def _reply(connection: Connection, request: Command, answer: Command) -> None:
     try:
-        connection.reply(asked, answer)
+        connection.reply(request, answer)
     except LocalProtocolError as error:  # an answer over the frame limit
-        connection.reply(asked, response_to(asked, ResponseCode.SYSTEM_ERROR, str(error)))
+        connection.reply(request, response_to(request, ResponseCode.SYSTEM_ERROR, str(error)))
 
 
-async def _reply_later(connection: Connection, asked: Command, answer: Awaitable[Command]) -> None:
-    _reply(connection, asked, await answer)
+async def _reply_later(connection: Connection, request: Command, answer: Awaitable[Command]) -> None:
+    _reply(connection, request, await answer)

@@ -20,11 +20,11 @@ from gantrymq_nameserver.broker_requests import BrokerRequests
 from gantrymq_nameserver.handlers import Answer, Handler
 from gantrymq_nameserver.kv import KvConfig
 from gantrymq_nameserver.membership import Membership
-from gantrymq_nameserver.notices import MinimumChange
+from gantrymq_nameserver.notices import MinBrokerIdChange
 from gantrymq_nameserver.operator_requests import OperatorRequests
 from gantrymq_nameserver.route_requests import RouteRequests
 from gantrymq_nameserver.tables import RouteTables
-from gantrymq_nameserver.wrong_port import asked_a_name_server
+from gantrymq_nameserver.wrong_port import wrong_port_message
 
 log = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ class NameService:
         tell: sends a notice to brokers (request 905).
     """
 
-    def __init__(self, world: World, settings: Settings, tell: Callable[[MinimumChange], None]) -> None:
+    def __init__(self, world: World, settings: Settings, notify: Callable[[MinBrokerIdChange], None]) -> None:
         self.tables = RouteTables()
         self.kv = KvConfig(world, Path(settings.text("kvConfigPath")))
-        self.membership = Membership(self.tables, settings, world.clock, tell)
+        self.membership = Membership(self.tables, settings, world.clock, notify)
         self.stopping = False  # newer clients are sent away
         families = (
             BrokerRequests(self.tables, self.membership, self.kv, settings, world),
@@ -67,9 +67,7 @@ class NameService:
     def _handler(self, request: Command) -> Handler:
         handler = self._handlers.get(request.code)
         if handler is None:
-            raise RequestNotSupported(
-                asked_a_name_server(request.code) or f" request type {request.code} not supported"
-            )
+            raise RequestNotSupported(wrong_port_message(request.code) or f" request type {request.code} not supported")
         if self.stopping and request.version > VERSION_5_3_1:
             raise RefusedWith(ResponseCode.GO_AWAY, "please go away: the name server is stopping")
         return handler

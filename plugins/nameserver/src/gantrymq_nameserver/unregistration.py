@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from gantrymq.model.topic import PERM_WRITE
-from gantrymq_nameserver.notices import MinimumChange, minimum_change
+from gantrymq_nameserver.notices import MinBrokerIdChange, min_broker_id_change
 from gantrymq_nameserver.tables import BrokerAddress, BrokerData, RouteTables
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ class Unregistration(NamedTuple):
         return BrokerAddress(self.cluster, self.address)
 
 
-def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[MinimumChange]:
+def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[MinBrokerIdChange]:
     """Take every broker of *batch* out and return whom to tell that a smallest broker id has gone.
 
     A broker name without addresses loses its queues, its cluster membership and with the last one the cluster; one with
@@ -140,12 +140,12 @@ def _clean_topics(tables: RouteTables, removed: set[str], reduced: set[str]) -> 
                 by_broker[name].perm &= ~PERM_WRITE
 
 
-def _changes(tables: RouteTables, offline: dict[str, str]) -> list[MinimumChange]:
+def _changes(tables: RouteTables, offline: dict[str, str]) -> list[MinBrokerIdChange]:
     changes = []
     for name, address in offline.items():
         broker = tables.brokers.get(name)
         if broker is not None and broker.acting_master:
-            change = minimum_change(broker.addresses, address, None)
+            change = min_broker_id_change(broker.addresses, address, None)
             if change is not None:
                 changes.append(change)
     return changes

@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["asked_a_name_server"]
+__all__ = ["wrong_port_message"]
 
 _OF_BROKERS: Final = frozenset(
     {
@@ -41,7 +41,7 @@ _OF_BROKERS: Final = frozenset(
 )
 
 
-def asked_a_name_server(code: int) -> str | None:
+def wrong_port_message(code: int) -> str | None:
     """The sentence for a request that a name server got and a broker serves; None for any other."""
     if code not in _OF_BROKERS:
         return None

@@ -19,12 +19,12 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_pop.acking import NO_MESSAGE, Acking, checked_queue
-from gantrymq_pop.answering import answer_all
-from gantrymq_pop.checkpoints import MOST, Key
+from gantrymq_pop.ack_responses import answer_all
+from gantrymq_pop.acknowledger import NO_MESSAGE, Acknowledger, checked_queue
+from gantrymq_pop.checkpoints import MOST, CheckpointKey
 from gantrymq_pop.checks import check_invisible
-from gantrymq_pop.handle import Handle, read_handle
 from gantrymq_pop.headers import ChangeRequest, ack_of
+from gantrymq_pop.receipt_handle import ReceiptHandle, read_receipt_handle
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import real_topic
 
@@ -51,7 +51,7 @@ _NOT_ZERO: Final = re.compile(rb"[^\0]")
 class AckRequests:
     """Serves them while the broker runs."""
 
-    def __init__(self, broker: Broker, broker_name: str, acking: Acking, revive: ReviveLog) -> None:
+    def __init__(self, broker: Broker, broker_name: str, acking: Acknowledger, revive: ReviveLog) -> None:
         self._broker = broker
         self._broker_name = broker_name
         self._acking = acking
@@ -59,9 +59,9 @@ class AckRequests:
         self._pop = lru_cache(POPS)(self._read_pop)
 
     @serves(RequestCode.ACK_MESSAGE)
-    def acknowledge(self, asked: Command, connection: Connection) -> None:
+    def acknowledge(self, request: Command, connection: Connection) -> None:
         """200051: one message need not come back."""
-        group, topic, queue_id, text, offset = ack_of(asked.ext)
+        group, topic, queue_id, text, offset = ack_of(request.ext)
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
         shared, _, own = text.rpartition(" ")  # but for the message's own offset all handles of a pop are the same
         whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
@@ -70,15 +70,15 @@ class AckRequests:
         except MessageIllegal:
             self._handle(text)  # names it as it came
             raise
-        self._acking.acknowledge(key, handle, (offset,), (asked, connection))
+        self._acking.acknowledge(key, handle, (offset,), (request, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
-    async def acknowledge_many(self, asked: Command, connection: Connection) -> None:
+    async def acknowledge_many(self, request: Command, connection: Connection) -> None:
         """200151: messages of several pops need not come back.
 
         An entry that cannot be taken leaves the others alone; the first of such is the answer.
         """
-        body = object_body_of(asked) if asked.body else {}
+        body = object_body_of(request) if request.body else {}
         broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
         if not acks:
             raise RefusedWith(
@@ -92,7 +92,7 @@ class AckRequests:
             left -= 1
             first = first or problem
             if left == 0:
-                answer_all([(asked, connection)], first)
+                answer_all([(request, connection)], first)
 
         slices = TimeSlices(self._broker.world.clock, ENTRIES_TOGETHER)
         for each in acks:
@@ -104,9 +104,9 @@ class AckRequests:
             await slices.item_done()
 
     @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
-    async def change(self, asked: Command, connection: Connection) -> Command:
+    async def change(self, request: Command, connection: Connection) -> Command:
         """200053: a message comes back at another time."""
-        header = ChangeRequest.from_ext(asked.ext)
+        header = ChangeRequest.from_ext(request.ext)
         checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=False)
         check_invisible(header.invisible_time)
         handle = self._handle(header.extra_info)
@@ -117,21 +117,21 @@ class AckRequests:
             "invisibleTime": str(changed.invisible_ms),
             "reviveQid": str(handle.revive_queue),
         }
-        return response_to(asked, 0, None, ext)
+        return response_to(request, 0, None, ext)
 
     @serves(RequestCode.POP_ROLLBACK)
-    def rollback(self, asked: Command, connection: Connection) -> Command:
+    def rollback(self, request: Command, connection: Connection) -> Command:
         """200056: pop state moves from RocksDB into the revive log, where it is already."""
-        return response_to(asked)
+        return response_to(request)
 
-    def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[Key, Handle]:
+    def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[CheckpointKey, ReceiptHandle]:
         """The checkpoint that a handle names. Raises as `_handle`."""
         handle = self._handle(text)
         return _key(topic, group, queue_id, handle), handle
 
-    def _handle(self, text: str) -> Handle:
+    def _handle(self, text: str) -> ReceiptHandle:
         """Read a handle of this broker's. Raises MessageIllegal: it is none, or another broker's."""
-        handle = read_handle(text, self._revive.queues)
+        handle = read_receipt_handle(text, self._revive.queues)
         if not handle.broker_name.strip():
             return handle._replace(broker_name=self._broker_name)
         if handle.broker_name != self._broker_name:
@@ -141,17 +141,19 @@ class AckRequests:
             )
         return handle
 
-    def _batch_ack(self, broker_name: str, members: dict[str, Any]) -> tuple[Key, Handle, tuple[int, ...]]:
+    def _batch_ack(
+        self, broker_name: str, members: dict[str, Any]
+    ) -> tuple[CheckpointKey, ReceiptHandle, tuple[int, ...]]:
         """One entry of a batch: what it acknowledges."""
 
-        asked = {name: members.get(short, members.get(name)) for name, short in _SHORT.items()}
+        ack = {name: members.get(short, members.get(name)) for name, short in _SHORT.items()}
         try:
-            group, asked_topic = text_in(asked, "consumerGroup"), text_in(asked, "topic")
-            kind = text_in(asked, "retry", "0")
-            start, queue_id = number_in(asked, "startOffset", bounds=INT64), number_in(asked, "queueId")
-            revive_queue, pop_time = number_in(asked, "reviveQueueId"), number_in(asked, "popTime", bounds=INT64)
-            invisible_ms = number_in(asked, "invisibleTime", 0, INT64)
-            bits = _bits_of(text_in(asked, "bitSet"))
+            group, named_topic = text_in(ack, "consumerGroup"), text_in(ack, "topic")
+            kind = text_in(ack, "retry", "0")
+            start, queue_id = number_in(ack, "startOffset", bounds=INT64), number_in(ack, "queueId")
+            revive_queue, pop_time = number_in(ack, "reviveQueueId"), number_in(ack, "popTime", bounds=INT64)
+            invisible_ms = number_in(ack, "invisibleTime", 0, INT64)
+            bits = _bits_of(text_in(ack, "bitSet"))
         except FormatError as error:
             raise MessageIllegal(
                 f"BATCH_ACK_MESSAGE: an acknowledgement cannot be read: {error}; write it as RocketMQ's client "
@@ -159,7 +161,7 @@ class AckRequests:
             ) from error
         text = f"{start} {pop_time} {invisible_ms} {revive_queue} {kind} {broker_name} {queue_id}"
         handle = self._handle(text)
-        topic = real_topic(asked_topic, group, kind)
+        topic = real_topic(named_topic, group, kind)
         if topic is None:
             raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
@@ -194,5 +196,5 @@ def _offsets(start: int, bits: bytes) -> list[int]:
     return found
 
 
-def _key(topic: str, group: str, queue_id: int, handle: Handle) -> Key:
-    return Key(topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)
+def _key(topic: str, group: str, queue_id: int, handle: ReceiptHandle) -> CheckpointKey:
+    return CheckpointKey(topic, group, queue_id, handle.start_offset, handle.pop_time, handle.broker_name)

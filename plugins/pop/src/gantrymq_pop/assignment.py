@@ -25,7 +25,7 @@ from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import serves
-from gantrymq_pop.request_modes import POP, PULL, Mode, RequestModes
+from gantrymq_pop.request_modes import POP, PULL, RequestMode, RequestModes
 
 __all__ = ["Assignment", "shares"]
 
@@ -58,14 +58,14 @@ class Assignment:
             raise FormatError(f"{self._path}: {error}; repair the file, or move it away") from error
 
     @serves(RequestCode.QUERY_ASSIGNMENT)
-    async def assign(self, asked: Command, connection: Connection) -> Command:
+    async def assign(self, request: Command, connection: Connection) -> Command:
         """400: the queues of one member, and how it reads them."""
-        body = object_body_of(asked)
+        body = object_body_of(request)
         topic, group, client_id = (text_in(body, name, "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._modes.get(topic, group) or self._default(topic)
         queues = sorted(await self._broker.cluster_queues(topic))
         if not queues:
-            return response_to(asked, 0, None, None, dumps({}))  # no list: the member keeps the queues that it has
+            return response_to(request, 0, None, None, dumps({}))  # no list: the member keeps the queues that it has
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
@@ -86,15 +86,15 @@ class Assignment:
             }
             for each in dict.fromkeys(queues)
         ]
-        return response_to(asked, 0, None, None, dumps({"messageQueueAssignments": found}, sort=True))
+        return response_to(request, 0, None, None, dumps({"messageQueueAssignments": found}, sort=True))
 
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
-    async def set_mode(self, asked: Command, connection: Connection) -> Command:
+    async def set_mode(self, request: Command, connection: Connection) -> Command:
         """401: how a group reads a topic from now on; saved before the answer leaves.
 
         As in RocketMQ, a group that does not exist yet is created if groups are created automatically.
         """
-        body = object_body_of(asked)
+        body = object_body_of(request)
         topic, group = text_in(body, "topic", ""), text_in(body, "consumerGroup", "")
         if topic.startswith(RETRY_PREFIX):
             raise NoPermission(
@@ -103,12 +103,12 @@ class Assignment:
         if self._broker.topic(topic) is None:
             raise TopicNotExist(f"topic[{topic}] not exist; create it with: gantrymq topic create -t {topic}")
         try:
-            mode = Mode.from_json(body)
+            mode = RequestMode.from_json(body)
         except FormatError as error:
             raise InvalidParameter(str(error)) from None
         self._broker.require_group(group)
         await self._change(lambda modes: modes.set(topic, group, mode))
-        return response_to(asked)
+        return response_to(request)
 
     async def tidy(self) -> None:
         """Forget the modes of what was deleted; what cannot be saved is tried again the next time."""
@@ -138,15 +138,15 @@ class Assignment:
             self._modes = modes
 
     @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
-    def all_modes(self, asked: Command, connection: Connection) -> Command:
+    def all_modes(self, request: Command, connection: Connection) -> Command:
         """402: every mode that was set, by topic and group."""
-        return response_to(asked, 0, None, None, dumps(self._modes.to_json(), sort=True))
+        return response_to(request, 0, None, None, dumps(self._modes.to_json(), sort=True))
 
-    def _default(self, topic: str) -> Mode:
+    def _default(self, topic: str) -> RequestMode:
         settings = self._broker.settings
         if topic.startswith(RETRY_PREFIX):
-            return Mode(PULL)
-        return Mode(settings.text("defaultMessageRequestMode"), settings.number("defaultPopShareQueueNum"))
+            return RequestMode(PULL)
+        return RequestMode(settings.text("defaultMessageRequestMode"), settings.number("defaultPopShareQueueNum"))
 
 
 def shares(

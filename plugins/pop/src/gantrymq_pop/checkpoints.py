@@ -31,15 +31,15 @@ from gantrymq.model.properties import TAGS, TIMER_DELIVER_MS
 
 __all__ = [
     "MOST",
-    "Acknowledged",
+    "Acknowledgement",
     "Checkpoint",
-    "Key",
-    "RevivedRecord",
+    "CheckpointKey",
+    "ReviveRecord",
     "ack_message",
     "checkpoint_message",
     "delayed_until",
-    "read_revive",
-    "tried_later",
+    "read_revive_record",
+    "retry_checkpoint",
 ]
 
 MOST: Final = 32  # messages of one pop
@@ -52,7 +52,7 @@ TRY_AGAIN_S: Final = (10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)  # 
 _CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
 
 
-class Key(NamedTuple):
+class CheckpointKey(NamedTuple):
     """What names a checkpoint, and what an acknowledgement has to repeat."""
 
     topic: str  # the real one, a retry topic perhaps
@@ -67,7 +67,7 @@ class Key(NamedTuple):
 class Checkpoint:
     """One pop from one queue."""
 
-    key: Key
+    key: CheckpointKey
     invisible_ms: int
     offsets: tuple[int, ...]  # queue offsets of its messages, ascending
     tries: int = 0  # how often reviving failed
@@ -79,17 +79,17 @@ class Checkpoint:
         return self.key.pop_time + self.invisible_ms
 
 
-class Acknowledged(NamedTuple):
+class Acknowledgement(NamedTuple):
     """Messages of one checkpoint that need not come back."""
 
-    key: Key
+    key: CheckpointKey
     offsets: tuple[int, ...]
 
 
-class RevivedRecord(NamedTuple):
+class ReviveRecord(NamedTuple):
     """One record of the revive log."""
 
-    said: Checkpoint | Acknowledged | None  # None: nothing that is understood
+    entry: Checkpoint | Acknowledgement | None  # None: nothing that is understood
     by_timer: bool  # a timer delivered it, and acknowledgements may come behind it
     deliver_ms: int  # what its TIMER_DELIVER_MS says
     log_offset: int | None = None  # where it lies
@@ -116,7 +116,7 @@ def checkpoint_message(
 
 
 def ack_message(
-    key: Key, offsets: Sequence[int], revive_topic: str, revive_queue: int, now_ms: int, host: bytes
+    key: CheckpointKey, offsets: Sequence[int], revive_topic: str, revive_queue: int, now_ms: int, host: bytes
 ) -> StoreMessage:
     """The record of one or of several acknowledgements of one checkpoint."""
     several = len(offsets) > 1
@@ -139,7 +139,7 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
     return message
 
 
-def tried_later(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
+def retry_checkpoint(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
     """One message's own, in place of *checkpoint*, whose reviving failed for it."""
     wait_s = TRY_AGAIN_S[min(checkpoint.tries, len(TRY_AGAIN_S) - 1)]
     key = checkpoint.key._replace(start_offset=offset)
@@ -166,7 +166,7 @@ def _message(tag: str, body: str, unique: str, topic: str, queue_id: int, now_ms
     )
 
 
-def read_revive(record: RecordView, own_broker: str) -> RevivedRecord:
+def read_revive_record(record: RecordView, own_broker: str) -> ReviveRecord:
     """What a record of the revive log says; never raises, as one record that is not understood must stop no other.
 
     Args:
@@ -177,24 +177,24 @@ def read_revive(record: RecordView, own_broker: str) -> RevivedRecord:
     try:
         deliver_ms = int(found.get(TIMER_DELIVER_MS, "0"))
         members = loads(bytes(record.body))
-        said = _said(found.get(TAGS), members, own_broker, again=POP_AGAIN in found)
+        entry = _parse_entry(found.get(TAGS), members, own_broker, again=POP_AGAIN in found)
     except (FormatError, ValueError, TypeError, KeyError, AttributeError, OverflowError):
-        return RevivedRecord(None, by_timer, 0)
-    return RevivedRecord(said, by_timer, deliver_ms, record.log_offset)
+        return ReviveRecord(None, by_timer, 0)
+    return ReviveRecord(entry, by_timer, deliver_ms, record.log_offset)
 
 
-def _said(
+def _parse_entry(
     tag: str | None, members: dict[str, Any], own_broker: str, *, again: bool
-) -> Checkpoint | Acknowledged | None:
+) -> Checkpoint | Acknowledgement | None:
     if tag not in _CODES or not members.get("t") or not members.get("c"):
         return None
     start = int(members["so"])
     broker_name = str(members.get("bn") or own_broker)
-    key = Key(str(members["t"]), str(members["c"]), int(members["q"]), start, int(members["pt"]), broker_name)
+    key = CheckpointKey(str(members["t"]), str(members["c"]), int(members["q"]), start, int(members["pt"]), broker_name)
     if tag == ACK:
-        return Acknowledged(key, (int(members["ao"]),))
+        return Acknowledgement(key, (int(members["ao"]),))
     if tag == BATCH_ACK:
-        return Acknowledged(key, tuple(int(each) for each in members["aol"]))
+        return Acknowledgement(key, tuple(int(each) for each in members["aol"]))
     differences = members.get("d") or range(min(int(members["n"]), MOST + 1))  # old brokers wrote no differences
     if start < 0 or not 0 < len(differences) <= MOST:
         return None  # no pop made it

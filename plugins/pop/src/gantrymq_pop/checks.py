@@ -19,17 +19,17 @@ from gantrymq.interfaces import Broker, MessageFilter
 from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq_pop.headers import PopRequest
-from gantrymq_pop.waiting import Waiting
+from gantrymq_pop.long_polling import LongPolling
 
-__all__ = ["MOST_INVISIBLE_MS", "Checks", "check_invisible"]
+__all__ = ["MOST_INVISIBLE_MS", "PopChecks", "check_invisible"]
 
 MOST_INVISIBLE_MS: Final = 3 * 24 * 3600 * 1000  # as far as RocketMQ's timer reaches
 
 
-class Checks:
+class PopChecks:
     """The checks of one broker."""
 
-    def __init__(self, broker: Broker, waiting: Waiting) -> None:
+    def __init__(self, broker: Broker, waiting: LongPolling) -> None:
         self._broker = broker
         self._settings = broker.settings
         self._waiting = waiting

@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping
 
 from gantrymq.interfaces import MetricFamily
 from gantrymq.model.names import is_system_group
-from gantrymq_pop.topics import normal_topic
+from gantrymq_pop.topics import producer_topic
 
-__all__ = ["shown_in_flight"]
+__all__ = ["in_flight_metric"]
 
 NAME = "rocketmq_consumer_inflight_messages"
 LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
-def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
+def in_flight_metric(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
     """Return the figure.
 
     Args:
@@ -30,7 +30,7 @@ def shown_in_flight(counts: Mapping[tuple[str, str], int], is_own_topic: Callabl
     """
     values: Counter[tuple[str, ...]] = Counter()
     for (real, group), count in counts.items():
-        topic = normal_topic(real, group)
+        topic = producer_topic(real, group)
         system = is_own_topic(topic) or is_system_group(group)
         values[topic, group, str(topic != real).lower(), str(system).lower()] += count
     return MetricFamily(NAME, "Messages that groups popped and have not acknowledged.", LABELS, values)

@@ -25,7 +25,7 @@ CLEAN_AFTER_MS: Final = 24 * 3600 * 1000
 QueueKey = tuple[str, str, int]  # topic, group, queue id
 
 
-class Counts(NamedTuple):
+class OrderCounts(NamedTuple):
     """How often messages of a pop were given out before."""
 
     of_offset: Mapping[int, int]  # those that were
@@ -119,7 +119,7 @@ class OrderTable:
         pop_time: int,
         invisible_ms: int,
         offsets: Sequence[int],
-    ) -> Counts:
+    ) -> OrderCounts:
         """Messages were given out; tells how often each was before."""
         info = OrderInfo(pop_time, invisible_ms, list(offsets), pop_time, attempt_id=attempt_id)
         before = self._infos.get(key)
@@ -132,7 +132,7 @@ class OrderTable:
         self._infos[key] = info
         self.dirty = True
         least = min(info.consumed.values(), default=0) if len(info.consumed) == len(info.offsets) else 0
-        return Counts(info.consumed, least)
+        return OrderCounts(info.consumed, least)
 
     def acknowledged(self, key: QueueKey, offset: int, pop_time: int) -> int | None:
         """The offset to commit; None when the acknowledgement is for another pop than the last.

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 
-__all__ = ["PopQueue", "Take"]
+__all__ = ["PopQueue", "PopRange"]
 
 
-class Take:
+class PopRange:
     """One pop's part of a queue."""
 
     __slots__ = ("done", "end", "start")
@@ -32,7 +32,7 @@ class PopQueue:
         """*start*: the committed offset."""
         self.next = start  # where the next pop reads, but for holes
         self.committed = start  # what was committed last
-        self._takes: deque[Take] = deque()
+        self._takes: deque[PopRange] = deque()
         self._holes: list[tuple[int, int]] = []  # ascending
 
     @property
@@ -44,9 +44,9 @@ class PopQueue:
         """Where a pop reads, and where its part ends at the latest; None: nowhere."""
         return self._holes[0] if self._holes else (self.next, None)
 
-    def took(self, start: int, end: int) -> Take:
+    def took(self, start: int, end: int) -> PopRange:
         """A pop read messages of [start, end), beginning where `ahead` said."""
-        take = Take(start, end)
+        take = PopRange(start, end)
         self._passed(start, end)
         self._takes.append(take)
         return take
@@ -64,12 +64,12 @@ class PopQueue:
         else:
             self.next = max(self.next, end)
 
-    def stored(self, take: Take) -> None:
+    def stored(self, take: PopRange) -> None:
         """Its checkpoint is on record."""
         take.done = True
         self._settle()
 
-    def failed(self, take: Take) -> None:
+    def failed(self, take: PopRange) -> None:
         """Its messages were given to nobody."""
         take.done = True
         if take.end > take.start:

@@ -13,20 +13,20 @@ from typing import Any, Final, NamedTuple
 from gantrymq.errors import FormatError
 from gantrymq.model.members import number_in, object_in, shown, text_in
 
-__all__ = ["POP", "PULL", "Mode", "RequestModes"]
+__all__ = ["POP", "PULL", "RequestMode", "RequestModes"]
 
 PULL: Final = "PULL"
 POP: Final = "POP"
 
 
-class Mode(NamedTuple):
+class RequestMode(NamedTuple):
     """How one group reads one topic."""
 
     name: str  # PULL or POP
     share_queues: int = 0  # with POP: of how many members behind it a member reads the queues too; 0: of all
 
     @classmethod
-    def from_json(cls, members: dict[Any, Any]) -> Mode:
+    def from_json(cls, members: dict[Any, Any]) -> RequestMode:
         """Read a mode of the file, or of the request that sets one.
 
         Raises:
@@ -42,13 +42,13 @@ class RequestModes:
     """What was set, by topic and group."""
 
     def __init__(self) -> None:
-        self._modes: dict[str, dict[str, Mode]] = {}
+        self._modes: dict[str, dict[str, RequestMode]] = {}
 
-    def get(self, topic: str, group: str) -> Mode | None:
+    def get(self, topic: str, group: str) -> RequestMode | None:
         """What was set for the group."""
         return self._modes.get(topic, {}).get(group)
 
-    def set(self, topic: str, group: str, mode: Mode) -> None:
+    def set(self, topic: str, group: str, mode: RequestMode) -> None:
         """From now on the group reads the topic like this."""
         self._modes.setdefault(topic, {})[group] = mode
 
@@ -87,4 +87,4 @@ class RequestModes:
         for topic in topics:
             groups = object_in(topics, topic) or {}
             for group in groups:
-                self.set(str(topic), str(group), Mode.from_json(object_in(groups, group) or {}))
+                self.set(str(topic), str(group), RequestMode.from_json(object_in(groups, group) or {}))

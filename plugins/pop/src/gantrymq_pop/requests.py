@@ -19,15 +19,15 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.serving import serves
-from gantrymq_pop.checks import Checks, check_invisible
+from gantrymq_pop.checks import PopChecks, check_invisible
 from gantrymq_pop.headers import (
     NotificationRequest,
     PeekRequest,
     PollingInfoRequest,
     PopRequest,
 )
-from gantrymq_pop.popping import MOST, Popped, Popping
-from gantrymq_pop.waiting import Place, Waiting
+from gantrymq_pop.long_polling import LongPolling, PollingKey
+from gantrymq_pop.pop_reader import MOST, PopReader, PopResult
 
 __all__ = ["PopRequests"]
 
@@ -45,24 +45,24 @@ LATE_MS: Final = 500  # a pop that comes so long after its time is up is not loo
 NEARLY_MS: Final = 50  # whose time is up so soon is not held
 LONGEST_S: Final = 600.0
 SOON_S: Final = 0.05
-LOOKS: Final = 50  # over messages that a filter leaves out, before others have their turn
+MOST_ATTEMPTS: Final = 50  # over messages that a filter leaves out, before others have their turn
 
 
 class PopRequests:
     """Serves them while the broker runs."""
 
-    def __init__(self, broker: Broker, popping: Popping, waiting: Waiting) -> None:
+    def __init__(self, broker: Broker, popping: PopReader, waiting: LongPolling) -> None:
         self._broker = broker
         self._clock = broker.world.clock
         self._popping = popping
         self._waiting = waiting
-        self._checks = Checks(broker, waiting)
+        self._checks = PopChecks(broker, waiting)
         self._tasks: set[asyncio.Task[None]] = set()
 
     @serves(RequestCode.POP_MESSAGE)
-    async def pop(self, asked: Command, connection: Connection) -> Command | None:
+    async def pop(self, request: Command, connection: Connection) -> Command | None:
         """200050: messages for a while, or a wait for some."""
-        header = PopRequest.from_ext(asked.ext)
+        header = PopRequest.from_ext(request.ext)
         now_ms = self._clock.now_ms()
         header.born_time = header.born_time or now_ms
         if now_ms - header.born_time - header.poll_time > LATE_MS:
@@ -79,32 +79,32 @@ class PopRequests:
         topic = self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
         match = self._checks.filter(header)
-        return await self._look(asked, connection, header, topic, match)
+        return await self._try_pop(request, connection, header, topic, match)
 
     @serves(RequestCode.NOTIFICATION)
-    async def notification(self, asked: Command, connection: Connection) -> Command | None:
+    async def notification(self, request: Command, connection: Connection) -> Command | None:
         """200054: told as soon as a pop would find something."""
-        header = NotificationRequest.from_ext(asked.ext)
+        header = NotificationRequest.from_ext(request.ext)
         header.born_time = header.born_time or self._clock.now_ms()
         self._checks.check_broker()
         topic = self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
-        return self._notified(asked, connection, header, topic)
+        return self._notified(request, connection, header, topic)
 
     @serves(RequestCode.POLLING_INFO)
-    def polling_info(self, asked: Command, connection: Connection) -> Command:
+    def polling_info(self, request: Command, connection: Connection) -> Command:
         """200055: how many pops wait."""
-        header = PollingInfoRequest.from_ext(asked.ext)
+        header = PollingInfoRequest.from_ext(request.ext)
         self._checks.check_broker()
         self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
-        place = Place(header.topic, header.consumer_group, header.queue_id)
-        return response_to(asked, 0, None, {"pollingNum": str(self._waiting.number(place))})
+        place = PollingKey(header.topic, header.consumer_group, header.queue_id)
+        return response_to(request, 0, None, {"pollingNum": str(self._waiting.number(place))})
 
     @serves(RequestCode.PEEK_MESSAGE)
-    async def peek(self, asked: Command, connection: Connection) -> Command | None:
+    async def peek(self, request: Command, connection: Connection) -> Command | None:
         """200052: what a pop would get, left where it is."""
-        header = PeekRequest.from_ext(asked.ext)
+        header = PeekRequest.from_ext(request.ext)
         self._checks.check_broker()
         topic = self._checks.checked_topic(header.topic, header.queue_id)
         self._checks.check_group(header.consumer_group)
@@ -119,34 +119,34 @@ class PopRequests:
             "restNum": str(rest),
         }
         if not buffers:
-            return response_to(asked, PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", ext)
-        _send(asked, connection, response_to(asked, 0, "FOUND", ext), buffers)
+            return response_to(request, PULL_NOT_FOUND, "NO_MESSAGE_IN_QUEUE", ext)
+        _send(request, connection, response_to(request, 0, "FOUND", ext), buffers)
         return None
 
     # --- pops that look and wait --------------------------------------------------------------------------------------
 
-    async def _look(
-        self, asked: Command, connection: Connection, header: PopRequest, topic: TopicConfig, match: MessageFilter
+    async def _try_pop(
+        self, request: Command, connection: Connection, header: PopRequest, topic: TopicConfig, match: MessageFilter
     ) -> Command | None:
         popped = await connection.turns.run(self._popping.pop(header, topic, match))
-        looks = 1
-        while not popped.buffers and popped.rest > 0 and not popped.busy and looks < LOOKS:
+        attempts = 1
+        while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < MOST_ATTEMPTS:
             await asyncio.sleep(0)
             popped = await connection.turns.run(self._popping.pop(header, topic, match))
-            looks += 1
+            attempts += 1
         if popped.buffers:
             if popped.rest > 0:
                 self._waiting.notify(header.topic, header.consumer_group)
-            _send(asked, connection, response_to(asked, 0, "FOUND", _ext(popped, header)), popped.buffers)
+            _send(request, connection, response_to(request, 0, "FOUND", _ext(popped, header)), popped.buffers)
             return None
-        code = self._hold(asked, connection, header, popped, lambda: self._looked_again(asked, connection, header))
+        code = self._hold(request, connection, header, popped, lambda: self._retry_pop(request, connection, header))
         if code is None:
             return None
         remark = TOO_MANY if code == POLLING_FULL else "NO_MESSAGE_IN_QUEUE"
-        return response_to(asked, code, remark, _ext(popped, header))
+        return response_to(request, code, remark, _ext(popped, header))
 
     def _hold(
-        self, asked: Command, connection: Connection, header: PopRequest, popped: Popped, wake: Callable[[], None]
+        self, request: Command, connection: Connection, header: PopRequest, popped: PopResult, wake: Callable[[], None]
     ) -> int | None:
         """Wait for messages; the code to answer with where that cannot be."""
         now_ms = self._clock.now_ms()
@@ -162,19 +162,19 @@ class PopRequests:
             seconds = min(seconds, SOON_S)
         if popped.free_at_ms is not None:
             seconds = min(seconds, max(popped.free_at_ms - now_ms, 1) / 1000)
-        place = Place(header.topic, header.consumer_group, header.queue_id)
+        place = PollingKey(header.topic, header.consumer_group, header.queue_id)
         return None if self._waiting.wait(place, connection, seconds, wake) else POLLING_FULL
 
-    def _looked_again(self, asked: Command, connection: Connection, header: PopRequest) -> None:
-        async def look() -> Command | None:
+    def _retry_pop(self, request: Command, connection: Connection, header: PopRequest) -> None:
+        async def try_again() -> Command | None:
             topic = self._checks.checked_topic(header.topic, header.queue_id)
             self._checks.check_group(header.consumer_group)
-            return await self._look(asked, connection, header, topic, self._checks.filter(header))
+            return await self._try_pop(request, connection, header, topic, self._checks.filter(header))
 
-        self._serve_later(asked, connection, look())
+        self._serve_later(request, connection, try_again())
 
     def _notified(
-        self, asked: Command, connection: Connection, header: NotificationRequest, topic: TopicConfig
+        self, request: Command, connection: Connection, header: NotificationRequest, topic: TopicConfig
     ) -> Command | None:
         group, order = header.consumer_group, header.order
         found = self._popping.has_message(group, topic, header.queue_id, header.attempt_id, order=order)
@@ -184,20 +184,20 @@ class PopRequests:
 
             async def again() -> Command | None:
                 return self._notified(
-                    asked, connection, header, self._checks.checked_topic(header.topic, header.queue_id)
+                    request, connection, header, self._checks.checked_topic(header.topic, header.queue_id)
                 )
 
-            place = Place(header.topic, group, header.queue_id)
+            place = PollingKey(header.topic, group, header.queue_id)
             seconds = min(left_ms / 1000, LONGEST_S)
-            if self._waiting.wait(place, connection, seconds, lambda: self._serve_later(asked, connection, again())):
+            if self._waiting.wait(place, connection, seconds, lambda: self._serve_later(request, connection, again())):
                 return None
             ext["pollingFull"] = "true"
         if found:
             self._waiting.notify(header.topic, group)  # a pop may wait behind this one
-        return response_to(asked, 0, None, ext)
+        return response_to(request, 0, None, ext)
 
     def _serve_later(
-        self, asked: Command, connection: Connection, serving: Coroutine[Any, Any, Command | None]
+        self, request: Command, connection: Connection, serving: Coroutine[Any, Any, Command | None]
     ) -> None:
         """Answer a request that waited."""
 
@@ -205,12 +205,12 @@ class PopRequests:
             try:
                 answer = await serving
             except GantryError as error:
-                answer = response_to(asked, error.response_code, str(error))
+                answer = response_to(request, error.response_code, str(error))
             except Exception:
                 log.exception("a pop that waited failed")
-                answer = response_to(asked, 1, str(ServerFault()))
+                answer = response_to(request, 1, str(ServerFault()))
             if answer is not None and not connection.closed:
-                connection.reply(asked, answer)
+                connection.reply(request, answer)
 
         task = asyncio.get_running_loop().create_task(serve())
         self._tasks.add(task)
@@ -223,7 +223,7 @@ class PopRequests:
             await asyncio.wait(list(self._tasks))
 
 
-def _ext(popped: Popped, header: PopRequest) -> dict[str, str]:
+def _ext(popped: PopResult, header: PopRequest) -> dict[str, str]:
     ext = {
         "popTime": str(popped.pop_time),
         "invisibleTime": str(header.invisible_time),
@@ -237,9 +237,9 @@ def _ext(popped: Popped, header: PopRequest) -> dict[str, str]:
     return ext
 
 
-def _send(asked: Command, connection: Connection, answer: Command, buffers: Any) -> None:
+def _send(request: Command, connection: Connection, answer: Command, buffers: Any) -> None:
     """Answer with records; who is gone gets them again when their time is over."""
-    if connection.closed or asked.is_oneway:
+    if connection.closed or request.is_oneway:
         return
     size = sum(map(len, buffers))
     connection.reply_parts([encode_head(answer, size), *buffers])

@@ -23,16 +23,16 @@ import heapq
 from collections import Counter, deque
 from typing import Final
 
-from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key, RevivedRecord
+from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey, ReviveRecord
 
-__all__ = ["Pending", "ReviveQueue"]
+__all__ = ["PendingCheckpoint", "ReviveQueue"]
 
 MARGIN_MS: Final = 2000
 SILENT_MS: Final = 3000
 FAR: Final = 50_000  # entries; a checkpoint further behind the end than this is written again
 
 
-class Pending:
+class PendingCheckpoint:
     """A checkpoint that is not finished."""
 
     __slots__ = (
@@ -76,9 +76,11 @@ class ReviveQueue:
         """
         self._in_flight = Counter() if in_flight is None else in_flight
         self.next_offset = next_offset
-        self._by_key: dict[Key, Pending] = {}
-        self._in_order: deque[Pending] = deque()  # by offset; the first is not finished
-        self._due: list[tuple[int, int, Pending]] = []  # a heap; finished ones are left in it until they come up
+        self._by_key: dict[CheckpointKey, PendingCheckpoint] = {}
+        self._in_order: deque[PendingCheckpoint] = deque()  # by offset; the first is not finished
+        self._due: list[
+            tuple[int, int, PendingCheckpoint]
+        ] = []  # a heap; finished ones are left in it until they come up
         self._timer_ms = 0  # the latest time that a timer is known to have delivered up to
         self._timer_seen_ms = 0  # when that was
 
@@ -91,28 +93,28 @@ class ReviveQueue:
         """Offset of the last entry that is finished with all before it, -1 for none."""
         return (self._in_order[0].queue_offset if self._in_order else self.next_offset) - 1
 
-    def pending(self, key: Key) -> Pending | None:
+    def pending(self, key: CheckpointKey) -> PendingCheckpoint | None:
         """The checkpoint that waits under *key*."""
         return self._by_key.get(key)
 
-    def feed(self, queue_offset: int, record: RevivedRecord, now_ms: int) -> None:
+    def feed(self, queue_offset: int, record: ReviveRecord, now_ms: int) -> None:
         """Take the entry at `next_offset` in."""
         assert queue_offset == self.next_offset, f"entry {queue_offset} where {self.next_offset} comes next"
         self.next_offset += 1
         if record.by_timer:
             self._timer_ms = max(self._timer_ms, record.deliver_ms)
             self._timer_seen_ms = now_ms
-        said = record.said
-        if isinstance(said, Checkpoint):
-            self._add(Pending(said, queue_offset, record.by_timer, record.log_offset))
-        elif isinstance(said, Acknowledged):
-            self.acknowledge(said)
+        entry = record.entry
+        if isinstance(entry, Checkpoint):
+            self._add(PendingCheckpoint(entry, queue_offset, record.by_timer, record.log_offset))
+        elif isinstance(entry, Acknowledgement):
+            self.acknowledge(entry)
 
     def skip_to(self, queue_offset: int) -> None:
         """The entries before it are gone from the log."""
         self.next_offset = max(self.next_offset, queue_offset)
 
-    def _add(self, pending: Pending) -> None:
+    def _add(self, pending: PendingCheckpoint) -> None:
         key = pending.checkpoint.key
         before = self._by_key.get(key)
         if before is not None:
@@ -129,22 +131,22 @@ class ReviveQueue:
         self._count(pending)
         self._settle()
 
-    def acknowledge(self, said: Acknowledged) -> None:
+    def acknowledge(self, entry: Acknowledgement) -> None:
         """Messages of a checkpoint need not come back; of one that is not known nothing is left to do."""
-        pending = self._by_key.get(said.key)
+        pending = self._by_key.get(entry.key)
         if pending is not None:
-            pending.left.difference_update(said.offsets)
+            pending.left.difference_update(entry.offsets)
             if not pending.left and not pending.reviving:
                 self.finished(pending)
             self._count(pending)
 
-    def due(self, now_ms: int, most: int) -> list[Pending]:
+    def due(self, now_ms: int, most: int) -> list[PendingCheckpoint]:
         """Checkpoints to be revived now, the earliest first; each is told once, until `again` or `finished`.
 
         One with an acknowledgement that is being stored is not among them until that is settled.
         """
-        found: list[Pending] = []
-        waiting: list[tuple[int, int, Pending]] = []
+        found: list[PendingCheckpoint] = []
+        waiting: list[tuple[int, int, PendingCheckpoint]] = []
         while self._due and self._due[0][0] <= now_ms and len(found) < most:
             entry = heapq.heappop(self._due)
             pending = entry[2]
@@ -159,7 +161,7 @@ class ReviveQueue:
             heapq.heappush(self._due, entry)
         return found
 
-    def _timer_passed(self, pending: Pending, now_ms: int) -> bool:
+    def _timer_passed(self, pending: PendingCheckpoint, now_ms: int) -> bool:
         silent = now_ms - self._timer_seen_ms > SILENT_MS
         passed_ms = now_ms if silent else self._timer_ms
         return passed_ms - pending.checkpoint.due_ms > MARGIN_MS
@@ -170,7 +172,7 @@ class ReviveQueue:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
-    def again(self, pending: Pending) -> None:
+    def again(self, pending: PendingCheckpoint) -> None:
         """Reviving it did not work; it is due still."""
         pending.reviving = False
         if not pending.left:
@@ -179,7 +181,7 @@ class ReviveQueue:
         if not pending.finished:
             heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
 
-    def finished(self, pending: Pending) -> None:
+    def finished(self, pending: PendingCheckpoint) -> None:
         """All its messages are acknowledged or were given back."""
         pending.finished = True
         if self._by_key.get(pending.checkpoint.key) is pending:
@@ -187,14 +189,14 @@ class ReviveQueue:
         self._count(pending)
         self._settle()
 
-    def lagging(self) -> Pending | None:
+    def lagging(self) -> PendingCheckpoint | None:
         """The checkpoint that holds the position back by far, to be written again; None where there is none."""
         if not self._in_order or self.next_offset - self._in_order[0].queue_offset <= FAR:
             return None
         first = self._in_order[0]
         return None if first.reviving or first.settling else first
 
-    def _count(self, pending: Pending) -> None:
+    def _count(self, pending: PendingCheckpoint) -> None:
         """Let what is in flight be right about a checkpoint."""
         left = 0 if pending.finished else len(pending.left)
         if left != pending.counted:

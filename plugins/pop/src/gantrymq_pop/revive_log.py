@@ -30,19 +30,19 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world import Timer
 from gantrymq_pop.checkpoints import (
-    Acknowledged,
+    Acknowledgement,
     Checkpoint,
-    Key,
-    RevivedRecord,
+    CheckpointKey,
+    ReviveRecord,
     ack_message,
     checkpoint_message,
     delayed_until,
-    read_revive,
-    tried_later,
+    read_revive_record,
+    retry_checkpoint,
 )
-from gantrymq_pop.retried import make_retry_topic, retried
-from gantrymq_pop.revive import Pending, ReviveQueue
-from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, normal_topic, retry_topic, revive_topic
+from gantrymq_pop.retry_copy import make_retry_topic, retry_copy
+from gantrymq_pop.revive import PendingCheckpoint, ReviveQueue
+from gantrymq_pop.topics import KNOWN_GROUP, REVIVE_GROUP, producer_topic, retry_topic, revive_topic
 
 __all__ = ["ReviveLog"]
 
@@ -52,7 +52,7 @@ TICK_S = 1.0
 READ = GetLimit(256)
 AT_ONCE = 16  # checkpoints of each queue that are revived side by side
 
-Said = Checkpoint | Acknowledged
+ReviveEntry = Checkpoint | Acknowledgement
 
 
 class ReviveLog:
@@ -97,11 +97,11 @@ class ReviveLog:
         """Checkpoints that memory knows to wait."""
         return sum(map(len, self._logs))
 
-    def pending(self, revive_queue: int, key: Key) -> Pending | None:
+    def pending(self, revive_queue: int, key: CheckpointKey) -> PendingCheckpoint | None:
         """The checkpoint that waits under *key*; None for one that memory does not know."""
         return self._logs[revive_queue].pending(key)
 
-    def knows_all(self, revive_queue: int) -> bool:
+    def caught_up(self, revive_queue: int) -> bool:
         """Whether memory has all that the log says."""
         end = self._broker.bounds(Queue(self.topic, revive_queue)).max_offset
         return self._logs[revive_queue].next_offset >= end
@@ -112,7 +112,7 @@ class ReviveLog:
         *seen* is called with each checkpoint of a pop that the saved offsets of groups do not count yet.
         """
         for revive_queue in range(self.queues):
-            while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue, seen):
+            while not self.caught_up(revive_queue) and self._room() and await self._read(revive_queue, seen):
                 pass
             await self._read_the_rest(revive_queue, seen)
         self._stopped = False
@@ -120,7 +120,9 @@ class ReviveLog:
 
     # --- writing ----------------------------------------------------------------------------------------------------
 
-    async def write(self, said: Sequence[tuple[int, Said]], *, first: Sequence[StoreMessage] = ()) -> list[PutResult]:
+    async def write(
+        self, entries: Sequence[tuple[int, ReviveEntry]], *, first: Sequence[StoreMessage] = ()
+    ) -> list[PutResult]:
         """Store what is *said*, each with its revive queue, behind the messages of *first*, as one append.
 
         Interceptors do not see messages that come back: they saw the ones of which these are copies.
@@ -132,7 +134,7 @@ class ReviveLog:
         """
         now_ms, host = self._clock.now_ms(), self._broker.store_host
         messages = list(first)
-        for revive_queue, each in said:
+        for revive_queue, each in entries:
             if isinstance(each, Checkpoint):
                 messages.append(checkpoint_message(each, self.topic, revive_queue, now_ms, host))
             else:
@@ -141,7 +143,7 @@ class ReviveLog:
             await self._broker.put_all(messages, skip_interceptors=True)
         )  # the log's own, and copies seen when they came
         ends: dict[int, int] = {}
-        for (revive_queue, each), result in zip(said, results[len(first) :], strict=True):
+        for (revive_queue, each), result in zip(entries, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
                 self._feed(revive_queue, result, each)
                 ends[revive_queue] = result.queue_offset + 1
@@ -154,20 +156,20 @@ class ReviveLog:
         with contextlib.suppress(RequestError):  # offsets cannot be saved now, those of groups neither
             self._broker.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
 
-    async def write_late(self, revive_queue: int, said: Acknowledged, due_ms: int) -> PutResult:
+    async def write_late(self, revive_queue: int, entry: Acknowledgement, due_ms: int) -> PutResult:
         """Store an acknowledgement of a checkpoint that is on its way through a timer: it arrives behind that one."""
         now_ms, host = self._clock.now_ms(), self._broker.store_host
-        message = ack_message(said.key, said.offsets, self.topic, revive_queue, now_ms, host)
+        message = ack_message(entry.key, entry.offsets, self.topic, revive_queue, now_ms, host)
         return await self._broker.put(delayed_until(message, due_ms))
 
-    def _feed(self, revive_queue: int, stored: PutResult, said: Said) -> None:
+    def _feed(self, revive_queue: int, stored: PutResult, entry: ReviveEntry) -> None:
         queue, queue_offset = self._logs[revive_queue], stored.queue_offset
         if queue_offset == queue.next_offset and self._room():
-            queue.feed(queue_offset, RevivedRecord(said, False, 0, stored.log_offset), self._clock.now_ms())
+            queue.feed(queue_offset, ReviveRecord(entry, False, 0, stored.log_offset), self._clock.now_ms())
             self._arm()
         else:
-            if isinstance(said, Acknowledged):
-                queue.acknowledge(said)  # it is on record, whatever lies before it
+            if isinstance(entry, Acknowledgement):
+                queue.acknowledge(entry)  # it is on record, whatever lies before it
             if queue_offset > queue.next_offset:
                 self._read_now(revive_queue)
 
@@ -208,19 +210,19 @@ class ReviveLog:
                 if record.queue_offset < queue.next_offset:
                     continue  # fed while it was read
                 queue.skip_to(record.queue_offset)
-                said = read_revive(record, self._broker_name)
-                if isinstance(said.said, Checkpoint) and self._is_news(revive_queue, record.queue_offset, said):
-                    seen(said.said)
-                queue.feed(record.queue_offset, said, now_ms)
+                read = read_revive_record(record, self._broker_name)
+                if isinstance(read.entry, Checkpoint) and self._is_news(revive_queue, record.queue_offset, read):
+                    seen(read.entry)
+                queue.feed(record.queue_offset, read, now_ms)
         if not found.buffers:
             queue.skip_to(found.next_offset)
         self._arm()
         return queue.next_offset > before
 
-    def _is_news(self, revive_queue: int, queue_offset: int, read: RevivedRecord) -> bool:
+    def _is_news(self, revive_queue: int, queue_offset: int, read: ReviveRecord) -> bool:
         """Whether it says of a group what its saved offset may not count; while the log is read at start."""
         known = self._broker.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
-        again = isinstance(read.said, Checkpoint) and read.said.again
+        again = isinstance(read.entry, Checkpoint) and read.entry.again
         return not (read.by_timer or again) and queue_offset >= known
 
     async def _read_the_rest(self, revive_queue: int, seen: Callable[[Checkpoint], None]) -> None:
@@ -232,11 +234,11 @@ class ReviveLog:
             found = await self._broker.get(place, offset, READ)
             for buffer in found.buffers:
                 for record in iter_records(buffer):
-                    read = read_revive(record, self._broker_name)
-                    if isinstance(read.said, Acknowledged):
-                        queue.acknowledge(read.said)
-                    elif read.said is not None and self._is_news(revive_queue, record.queue_offset, read):
-                        seen(read.said)
+                    read = read_revive_record(record, self._broker_name)
+                    if isinstance(read.entry, Acknowledgement):
+                        queue.acknowledge(read.entry)
+                    elif read.entry is not None and self._is_news(revive_queue, record.queue_offset, read):
+                        seen(read.entry)
             if found.next_offset <= offset:
                 return
             offset = found.next_offset
@@ -248,7 +250,7 @@ class ReviveLog:
         if self._stopped or self._timer is not None:
             return
         dues = [due for queue in self._logs if (due := queue.next_due_ms()) is not None]
-        if not dues and all(map(self.knows_all, range(self.queues))) and not self._uncommitted():
+        if not dues and all(map(self.caught_up, range(self.queues))) and not self._uncommitted():
             return
         wait_s = (min(dues) - self._clock.now_ms()) / 1000 if dues else TICK_S
         self._timer = self._clock.call_later(min(max(wait_s, 0.01), TICK_S), self._tick)
@@ -261,9 +263,9 @@ class ReviveLog:
 
     def _tick(self) -> None:
         self._timer = None
-        self._ticking = asyncio.get_running_loop().create_task(self._look())
+        self._ticking = asyncio.get_running_loop().create_task(self._run_tick())
 
-    async def _look(self) -> None:
+    async def _run_tick(self) -> None:
         wait = False
         try:
             await self._follow()
@@ -306,25 +308,25 @@ class ReviveLog:
     async def _follow(self) -> None:
         """Read what came by other ways; what this broker is writing just now is left to `write`."""
         for revive_queue, queue in enumerate(self._logs):
-            if self.knows_all(revive_queue):
+            if self.caught_up(revive_queue):
                 self._behind_at.pop(revive_queue, None)
             elif self._behind_at.get(revive_queue) == queue.next_offset:
-                while not self.knows_all(revive_queue) and self._room() and await self._read(revive_queue):
+                while not self.caught_up(revive_queue) and self._room() and await self._read(revive_queue):
                     pass
             else:
                 self._behind_at[revive_queue] = queue.next_offset
 
-    async def _write_again(self, revive_queue: int, pending: Pending) -> None:
+    async def _write_again(self, revive_queue: int, pending: PendingCheckpoint) -> None:
         """Write a checkpoint that holds the position back at the end of the log, with what was acknowledged."""
-        said: list[tuple[int, Said]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
+        entries: list[tuple[int, ReviveEntry]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
         if pending.acknowledged:
-            said.append((revive_queue, Acknowledged(pending.checkpoint.key, tuple(pending.acknowledged))))
-        await self.write(said)
+            entries.append((revive_queue, Acknowledgement(pending.checkpoint.key, tuple(pending.acknowledged))))
+        await self.write(entries)
 
-    async def _revive(self, revive_queue: int, pending: Pending) -> bool:
+    async def _revive(self, revive_queue: int, pending: PendingCheckpoint) -> bool:
         """Put what is not acknowledged into the group's retry topic; whether that worked."""
         key = pending.checkpoint.key
-        topic = normal_topic(key.topic, key.group)
+        topic = producer_topic(key.topic, key.group)
         done = False
         try:
             if pending.left and self._knows(topic, key.group):
@@ -348,7 +350,7 @@ class ReviveLog:
     def _knows(self, topic: str, group: str) -> bool:
         return self._broker.topic(topic) is not None and self._broker.group(group) is not None
 
-    async def _give_back(self, revive_queue: int, pending: Pending, topic: str) -> bool:
+    async def _give_back(self, revive_queue: int, pending: PendingCheckpoint, topic: str) -> bool:
         """Copy messages into the group's retry topic.
 
         Returns:
@@ -367,13 +369,13 @@ class ReviveLog:
         for offset in left:
             record = await self._message(Queue(key.topic, key.queue_id), offset)
             if record is not None and (pending.log_offset is None or record.log_offset < pending.log_offset):
-                copies.append(retried(record, target, key.pop_time, self._broker.store_host))
+                copies.append(retry_copy(record, target, key.pop_time, self._broker.store_host))
                 offsets.append(offset)
         if not self._knows(topic, key.group):
             return True  # deleted while they were read
         if copies:
             make_retry_topic(self._broker, target, key.group)
-        *copied, acknowledged = await self.write([(revive_queue, Acknowledged(key, left))], first=copies)
+        *copied, acknowledged = await self.write([(revive_queue, Acknowledgement(key, left))], first=copies)
         refused = {
             offset: result for offset, result in zip(offsets, copied, strict=True) if result.status is not PutStatus.OK
         }
@@ -384,8 +386,8 @@ class ReviveLog:
             return True
         if acknowledged.status is PutStatus.OK:
             now_ms = self._clock.now_ms()
-            later: list[tuple[int, Said]] = [
-                (revive_queue, tried_later(pending.checkpoint, offset, now_ms)) for offset in refused
+            later: list[tuple[int, ReviveEntry]] = [
+                (revive_queue, retry_checkpoint(pending.checkpoint, offset, now_ms)) for offset in refused
             ]
             if all(each.status is PutStatus.OK for each in await self.write(later)):
                 return True

@@ -18,16 +18,16 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import handlers_of
 from gantrymq.world import Timer
 from gantrymq_pop.ack_requests import AckRequests
-from gantrymq_pop.acking import Acking
+from gantrymq_pop.acknowledger import Acknowledger
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
-from gantrymq_pop.in_flight import shown_in_flight
+from gantrymq_pop.in_flight import in_flight_metric
+from gantrymq_pop.long_polling import LongPolling
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
-from gantrymq_pop.popping import Popping
+from gantrymq_pop.pop_reader import PopReader
 from gantrymq_pop.requests import PopRequests
 from gantrymq_pop.revive_log import ReviveLog
-from gantrymq_pop.waiting import Waiting
 
 __all__ = ["CODES", "PopService"]
 
@@ -47,14 +47,14 @@ class PopService:
         self._timer: Timer | None = None
         self._tidying: asyncio.Task[None] | None = None
 
-    def serve(self, asked: Command, connection: Connection) -> Any:
+    def serve(self, request: Command, connection: Connection) -> Any:
         """Answer a request of `CODES`."""
-        handler = self._handlers.get(asked.code)
+        handler = self._handlers.get(request.code)
         if handler is None:
             raise ServiceNotAvailable(
                 "pop consumption does not run on this broker now, which starts or stops; ask again in a moment"
             )
-        return handler(asked, connection)
+        return handler(request, connection)
 
     async def start(self, broker: Broker) -> None:
         """Read what waits, and serve.
@@ -65,7 +65,7 @@ class PopService:
         self._broker = broker
         config = broker.root / "config"
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
-        self._waiting = Waiting(broker)
+        self._waiting = LongPolling(broker)
         self._revive = ReviveLog(broker, broker_name, self._waiting.notify)
         orders = OrderTable()
         self._order_file = OrderFile(broker, config, orders)
@@ -73,12 +73,12 @@ class PopService:
         self._assignment = Assignment(broker, config)
         self._assignment.load()
         await self._recover()
-        self._popping = Popping(broker, broker_name, self._revive, orders, self._waiting.notify)
-        self._acking = Acking(broker, self._revive, orders, self._waiting.notify)
+        self._popping = PopReader(broker, broker_name, self._revive, orders, self._waiting.notify)
+        self._acking = Acknowledger(broker, self._revive, orders, self._waiting.notify)
         self._requests = PopRequests(broker, self._popping, self._waiting)
         about = AckRequests(broker, broker_name, self._acking, self._revive)
         self._handlers = {**handlers_of(self._requests), **handlers_of(about), **handlers_of(self._assignment)}
-        broker.register_metrics(lambda: shown_in_flight(self._revive.in_flight, broker.is_own_topic))
+        broker.register_metrics(lambda: in_flight_metric(self._revive.in_flight, broker.is_own_topic))
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:

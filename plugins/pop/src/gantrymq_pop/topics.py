@@ -18,7 +18,7 @@ __all__ = [
     "NORMAL",
     "REVIVE_GROUP",
     "kind_of",
-    "normal_topic",
+    "producer_topic",
     "real_topic",
     "retry_topic",
     "revive_topic",
@@ -55,7 +55,7 @@ def real_topic(topic: str, group: str, kind: str) -> str | None:
     return retry_topic(topic, group, second_form=kind == _RETRY_V2) if kind in (_RETRY_V1, _RETRY_V2) else None
 
 
-def normal_topic(topic: str, group: str) -> str:
+def producer_topic(topic: str, group: str) -> str:
     """The topic of producers that a retry topic of *group* is for; any other topic as it is."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
 from gantrymq.remoting.serving import handlers_of
-from gantrymq_request_reply.replies import SETTINGS, Replies
+from gantrymq_request_reply.replies import SETTINGS, ReplyService
 
-_made: list[Replies] = []  # by the hook of handlers, for the hook of services, which is called behind it
+_made: list[ReplyService] = []  # by the hook of handlers, for the hook of services, which is called behind it
 
 
 @hookimpl
@@ -20,7 +20,7 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
     """Serve replies, of each broker by itself."""
-    replies = Replies()
+    replies = ReplyService()
     _made[:] = [replies]
     for code, handler in handlers_of(replies).items():
         registry.add(code, handler)

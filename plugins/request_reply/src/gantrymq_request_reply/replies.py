@@ -28,9 +28,9 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
 from gantrymq.remoting.serving import serves
-from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, as_push, as_stored
+from gantrymq_request_reply.reply_message import REPLY_TO_CLIENT, push_request, stored_reply
 
-__all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "Replies"]
+__all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ STORE = "storeReplyMessageEnable"
 SETTINGS = (Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
 
 
-class Replies:
+class ReplyService:
     """The service and its handlers."""
 
     name = "request_reply"
@@ -66,25 +66,25 @@ class Replies:
             await asyncio.wait([task for task in self._served if task is not None])
 
     @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
-    async def reply(self, asked: Command, connection: Connection) -> Command:
+    async def reply(self, request: Command, connection: Connection) -> Command:
         """324, 325: push a reply to the producer that asked, and keep it."""
         task = asyncio.current_task()
         self._served.add(task)
         try:
-            return await self._reply(asked, connection)
+            return await self._reply(request, connection)
         finally:
             self._served.discard(task)
 
-    async def _reply(self, asked: Command, connection: Connection) -> Command:
+    async def _reply(self, request: Command, connection: Connection) -> Command:
         settings = self._broker.settings
         region = settings.text("regionId")
         trace = "true" if settings.flag("traceOn") else "false"
         ext = {"MSG_REGION": region, "TRACE_ON": trace}
         try:
-            header = read_send_header(asked)
-            queue_id, body = self._checked(header, asked, connection)
+            header = read_send_header(request)
+            queue_id, body = self._checked(header, request, connection)
         except GantryError as error:
-            return response_to(asked, error.response_code, str(error), ext)
+            return response_to(request, error.response_code, str(error), ext)
         own = {**props.decode_text(header.properties or ""), "MSG_REGION": region, "TRACE_ON": trace}
         own.pop(props.POP_CK, None)
         problem: GantryError | None = None
@@ -98,7 +98,7 @@ class Replies:
         if settings.flag(STORE):
             try:
                 kept = await self._broker.put(
-                    as_stored(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
+                    stored_reply(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
                 )
             except GantryError as error:
                 log.warning("a reply of %s for %s is not kept: %s", connection.address, header.topic, error)
@@ -109,14 +109,14 @@ class Replies:
                     "queueOffset": str(kept.queue_offset),
                 }
         if problem is not None:
-            return response_to(asked, problem.response_code, str(problem), ext)
-        return response_to(asked, 0, None, ext)
+            return response_to(request, problem.response_code, str(problem), ext)
+        return response_to(request, 0, None, ext)
 
     def _checked(
-        self, header: SendMessageRequest, asked: Command, connection: Connection
+        self, header: SendMessageRequest, request: Command, connection: Connection
     ) -> tuple[int, bytes | memoryview]:
         """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
-        body = asked.body
+        body = request.body
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
         broker = self._broker
@@ -131,7 +131,7 @@ class Replies:
                 reconsume_times=header.reconsume_times,
                 max_reconsume_times=header.max_reconsume_times,
                 unit_mode=header.unit_mode,
-                client_version=asked.version,
+                client_version=request.version,
             )
         )
         if header.queue_id >= max(topic.write_queues, topic.read_queues):
@@ -171,7 +171,7 @@ class Replies:
             raise RefusedWith(1, f"push reply message to {client_id} fail: it does not read what it is sent")
         if self._stopped:
             raise _stopping(client_id)
-        command = as_push(
+        command = push_request(
             header, own, body, connection.peer_packed_host, broker.store_host, broker.world.clock.now_ms()
         )
         call = asyncio.ensure_future(producer.connection.call(command, ANSWER_S))

@@ -23,7 +23,7 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, request
 from gantrymq.remoting.headers.send import SendMessageRequest
 
-__all__ = ["REPLY_TO_CLIENT", "as_push", "as_stored"]
+__all__ = ["REPLY_TO_CLIENT", "push_request", "stored_reply"]
 
 REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
@@ -31,7 +31,7 @@ PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 _KEPT_BITS = sys_flag.COMPRESSED | sys_flag.COMPRESSION_MASK
 
 
-def as_push(
+def push_request(
     header: SendMessageRequest,
     own: Mapping[str, str],
     body: bytes | memoryview,
@@ -66,7 +66,7 @@ def as_push(
     return request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, fields, body)
 
 
-def as_stored(
+def stored_reply(
     header: SendMessageRequest,
     queue_id: int,
     own: Mapping[str, str],

@@ -1,1 +1,1 @@
-"""Delayed messages for GantryMQ: they lie in a queue of their own until they are due."""
+"""Delayed messages for GantryMQ, stored in a queue of their own until they are due."""

@@ -1,7 +1,7 @@
-"""Messages whose topic was deleted while they waited, and does not exist when they are due: they are left out.
+"""Dropping delayed messages for topics that were deleted after the message was stored and do not exist when it is due.
 
-RocketMQ stores them into queues of a topic that nobody can read. What the broker does not know for another reason, such
-as a topics.json that was lost, is stored all the same. The store knows deletions, also those before a restart.
+RocketMQ stores such messages into queues of a topic that cannot be read. A topic that is unknown for another reason,
+such as a lost topics.json, still gets its messages. The store remembers deletions across restarts.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ __all__ = ["DeletedTopics"]
 log = logging.getLogger(__name__)
 
 MOST_NAMED: Final = 3  # in one line of the log
-TOLD_S: Final = 10.0  # after the first that is told with it
+LOG_AFTER_S: Final = 10.0  # from the first dropped message to the log line that counts them
 
 
 class DeletedTopics:
-    """Tells which topics are deleted, and how many messages were left out for that."""
+    """Detects deleted topics, and logs how many messages were dropped because of them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
-        self._left_out: Counter[str] = Counter()  # by topic, not told yet
+        self._dropped: Counter[str] = Counter()  # by topic, not logged yet
 
     def has(self, topic: str, log_offset: int) -> bool:
-        """Whether to leave out a message of *topic* that waits at *log_offset*; if so, it is counted."""
+        """Return whether to drop the message for *topic* stored at *log_offset*, and count it if so."""
         if self._broker.topic(topic) is not None or log_offset >= self._broker.store.dropped_at(topic):
             return False
-        if not self._left_out:
-            self._broker.world.clock.call_later(TOLD_S, self._tell)
-        self._left_out[topic] += 1
+        if not self._dropped:
+            self._broker.world.clock.call_later(LOG_AFTER_S, self._log_dropped)
+        self._dropped[topic] += 1
         return True
 
-    def _tell(self) -> None:
-        count, topics = self._left_out.total(), sorted(self._left_out)
-        self._left_out.clear()
+    def _log_dropped(self) -> None:
+        count, topics = self._dropped.total(), sorted(self._dropped)
+        self._dropped.clear()
         more = f" and {len(topics) - MOST_NAMED} others" if len(topics) > MOST_NAMED else ""
         log.warning(
             "%d delayed messages are not delivered, as their topics were deleted: %s%s",

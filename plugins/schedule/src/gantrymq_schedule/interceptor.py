@@ -1,6 +1,7 @@
-"""Moves a message that asks for a delay to the queue where it waits: by level, or by time.
+"""Interceptor that moves a message with a delay, by level or by time, to the queue where it waits.
 
-A level wins over a time, whose properties go then. Half messages do not come here; a committed one does.
+A level takes precedence over a time, whose properties are then removed. Half messages are not intercepted; a committed
+message is.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (handleScheduleMessage, checkIfTimerMessage).
 """
@@ -21,22 +22,22 @@ __all__ = ["DelayInterceptor", "Mover"]
 TIMES = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS)
 
 
-HIGHEST: Final = 2**31 - 1  # that Java reads
+HIGHEST: Final = 2**31 - 1  # the largest int that Java parses
 _LEVEL = re.compile(r"[+-]?[0-9]{1,20}\Z")
 
 
 class Mover(Protocol):
-    """Where messages wait."""
+    """Moves messages to the place where they wait."""
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
-        """What to store in place of *message*, whose properties are *own*. Raises RequestError to refuse it."""
+        """Return the message to store for *message* with the properties *own*. Raises RequestError to refuse it."""
 
 
 class DelayInterceptor:
-    """One broker's. The service sets where messages go when it starts."""
+    """Interceptor of one broker; the service sets `levels` and `timers` when it starts."""
 
-    order = 9000  # behind those that change what a message says
-    entries = False  # as in a Java broker, which reads no delay of a batch's entries
+    order = 9000  # after the interceptors that change a message
+    entries = False  # like a Java broker, which ignores delays of a batch's entries
 
     def __init__(self) -> None:
         self.properties = frozenset({props.DELAY, *TIMES})
@@ -44,15 +45,15 @@ class DelayInterceptor:
         self.timers: Mover | None = None
 
     def __call__(self, message: StoreMessage) -> StoreMessage:
-        """The message to store.
+        """Return the message to store.
 
         Raises:
-            MessageIllegal: what it asks for cannot be read or kept.
-            ServiceNotAvailable: the service does not run.
+            MessageIllegal: the delay is malformed or not supported.
+            ServiceNotAvailable: the service is not running.
         """
         if message.topic == SCHEDULE_TOPIC:
-            return message  # moved already, and put once more because what was stored with it was refused
-        if self.levels is not None and self.levels.move_alike(message):
+            return message  # moved before; it is put again because another message of its append was refused
+        if self.levels is not None and self.levels.move_cached(message):
             return message
         own = props.decode(message.properties)
         level = _level_of(own)

@@ -1,4 +1,4 @@
-"""How late delayed messages are delivered: since the start, and at worst in the last minute."""
+"""Delivery lateness of delayed messages: in total since the start, and the maximum of the last minute."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _PARTS: Final = 6
 
 
 class Lateness:
-    """Counts the messages of one kind of delay."""
+    """Lateness statistics of one kind of delay."""
 
     def __init__(self) -> None:
-        """Nothing was delivered yet."""
+        """Create empty statistics."""
         self.messages = 0
         self.late_ms = 0  # all messages together
         self.worst_ms = 0  # since the start
-        self._parts: deque[list[float]] = deque(maxlen=_PARTS + 1)  # when each part began, and the worst in it
+        self._parts: deque[list[float]] = deque(maxlen=_PARTS + 1)  # start and maximum of each 10 s
 
     def delivered(self, messages: int, late_ms: int, worst_ms: int, monotonic_s: float) -> None:
-        """Count *messages* that were *late_ms* late together, and *worst_ms* at worst."""
+        """Record *messages* deliveries with a total lateness of *late_ms* and a maximum of *worst_ms*."""
         self.messages += messages
         self.late_ms += late_ms
         self.worst_ms = max(self.worst_ms, worst_ms)
@@ -31,6 +31,6 @@ class Lateness:
         self._parts[-1][1] = max(self._parts[-1][1], worst_ms)
 
     def worst_lately_ms(self, monotonic_s: float) -> int:
-        """The worst of the last minute, up to ten seconds more."""
+        """Return the maximum lateness of the last 60 to 70 seconds."""
         recent = [worst for began, worst in self._parts if monotonic_s - began < PART_S * (_PARTS + 1)]
         return int(max(recent, default=0))

@@ -1,13 +1,13 @@
-"""Request 65001: what waits until when, a page at a time, and how much, without reading a message.
+"""Request 65001: list pending delayed messages page by page; the counts are answered without reading a message.
 
     ext   source   levels (default), or another source of delays
-          place    where the page begins, as the page before told; empty: from the soonest on
-          topic    only messages that go to this topic
-          untilMs  only messages that are due at this time or sooner
-          most     messages of the page, 1 to 256
-    body  {"sources": {name: {"waiting", ...}}, "messages": [...], "place": null at the end}
+          place    position of the page, as returned with the previous one; empty: start at the earliest message
+          topic    only messages for this topic
+          untilMs  only messages that are due at this time or earlier
+          most     page size, 1 to 256
+    body  {"sources": {name: {"waiting", ...}}, "messages": [...], "place": null on the last page}
 
-A page reads a bounded number of messages: with a topic it may be empty, and not the last.
+A page reads a bounded number of messages: with a topic filter it may be empty without being the last.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from gantrymq.model import properties as props
 from gantrymq.model.members import whole_number
 from gantrymq.remoting.command import Command, response_to
 
-__all__ = ["PENDING", "Page", "PendingRequests", "PendingSource", "shown"]
+__all__ = ["PENDING", "PendingPage", "PendingRequests", "PendingSource", "describe_pending"]
 
 PENDING: Final = 65001
 MOST: Final = 256
 
 
-class Page(NamedTuple):
-    """Messages that wait, the soonest first."""
+class PendingPage(NamedTuple):
+    """One page of waiting messages, earliest first."""
 
-    messages: Sequence[Mapping[str, Any]]  # see `shown`
-    place: str | None  # of the next page; None: nothing is left
+    messages: Sequence[Mapping[str, Any]]  # see `describe_pending`
+    place: str | None  # position of the next page; None after the last
 
 
 class PendingSource(Protocol):
-    """One kind of delay."""
+    """A source of waiting messages: one kind of delay."""
 
     def waiting(self) -> Mapping[str, Any]:
-        """How much waits (``waiting``), and more; from what is in memory."""
+        """Return the number of waiting messages (``waiting``) and details, from memory."""
 
-    async def page(self, place: str, topic: str | None, until_ms: int | None, most: int) -> Page:
-        """What waits from *place* on. Raises InvalidParameter when *place* is none of its own."""
+    async def page(self, place: str, topic: str | None, until_ms: int | None, most: int) -> PendingPage:
+        """Return the page that starts at *place*. Raises InvalidParameter if *place* is not valid for this source."""
 
 
-def shown(record: RecordView, due_ms: int, kind: str) -> dict[str, Any]:
-    """One message that waits, for people and scripts."""
+def describe_pending(record: RecordView, due_ms: int, kind: str) -> dict[str, Any]:
+    """Describe a waiting message as JSON members."""
     own = record.properties
     return {
         "due_ms": due_ms,
@@ -65,20 +65,20 @@ def shown(record: RecordView, due_ms: int, kind: str) -> dict[str, Any]:
 
 
 class PendingRequests:
-    """Serves operators."""
+    """Handler of request 65001."""
 
     def __init__(self, sources: Callable[[], Mapping[str, PendingSource]]) -> None:
-        """*sources*: by name, those that run; none while the service does not."""
+        """*sources* returns the running sources by name; it is empty while the service is not running."""
         self._sources = sources
 
-    async def serve(self, asked: Command, connection: Connection) -> Command:
-        """65001.
+    async def serve(self, request: Command, connection: Connection) -> Command:
+        """Answer request 65001.
 
         Raises:
-            InvalidParameter: a field is none that can be served; says which.
-            ServiceNotAvailable: the service does not run.
+            InvalidParameter: a field is invalid; the message names it.
+            ServiceNotAvailable: the service is not running.
         """
-        ext, sources = asked.ext or {}, self._sources()
+        ext, sources = request.ext or {}, self._sources()
         if not sources:
             raise ServiceNotAvailable("the service schedule does not run")
         name = ext.get("source", "levels")
@@ -93,7 +93,7 @@ class PendingRequests:
             "messages": list(page.messages),
             "place": page.place,
         }
-        return response_to(asked, 0, None, None, json.dumps(answer).encode())
+        return response_to(request, 0, None, None, json.dumps(answer).encode())
 
 
 def _number(name: str, text: str, least: int, most: int) -> int:

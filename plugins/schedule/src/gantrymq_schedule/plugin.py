@@ -1,4 +1,4 @@
-"""Entry point ``schedule``: what moves delayed messages aside, and the service that brings them back."""
+"""Entry point ``schedule``: the interceptor that stores delayed messages aside, and the service that delivers them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gantrymq_schedule.timer.recall import Recall
 from gantrymq_schedule.timer.requests import TimerRequests
 from gantrymq_schedule.timer.settings import SCHEMA as TIMER_SCHEMA
 
-_of_this_load: list[Schedule] = []  # hooks of one load are called in a row; interceptors come before services
+# Shared by the hooks of one plugin load, which run in sequence; the interceptor hook runs before the service hook.
+_of_this_load: list[Schedule] = []
 
 
 @hookimpl
@@ -24,20 +25,20 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_interceptors(registry: InterceptorRegistry) -> None:
-    """Move messages that ask for a delay."""
+    """Register the interceptor of delayed messages."""
     _of_this_load[:] = [Schedule()]
     registry.add(_of_this_load[0].interceptor)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Deliver them when they are due."""
+    """Register the service that delivers delayed messages."""
     registry.add(_of_this_load[0])
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve what is asked about delayed messages."""
+    """Register the handlers of requests about delayed messages."""
     timers = _of_this_load[0].timers
     requests = TimerRequests(timers)
     schedule = _of_this_load[0]

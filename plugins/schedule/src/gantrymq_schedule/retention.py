@@ -1,4 +1,4 @@
-"""A delay that is longer than the log is kept: the message may be gone before its time, as with a Java broker."""
+"""Warning about delays longer than the log's retention: a message may be deleted before it is due, as in Java."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["warn_of_retention"]
 
 log = logging.getLogger(__name__)
 
-RESERVED_H = "fileReservedTime"  # of a store that removes old files
+RESERVED_H = "fileReservedTime"  # declared by a store that deletes old files
 
 
 def warn_of_retention(settings: Settings, delays_ms: Sequence[int]) -> None:
-    """Say so, once, where a delay that is taken is longer. *delays_ms*: of the levels."""
+    """Log one warning if the longest accepted delay exceeds the retention. *delays_ms*: delays of the levels."""
     if RESERVED_H not in settings.schema:
         return
     delays_s = {"messageDelayLevel": max(delays_ms, default=0) / 1000}

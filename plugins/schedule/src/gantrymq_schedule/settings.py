@@ -1,6 +1,6 @@
-"""What an operator may set of delayed messages, under RocketMQ's key names.
+"""Settings of delay levels, under RocketMQ's keys.
 
-``messageDelayLevel`` is the store's: the tags codes of its queue entries depend on it.
+``messageDelayLevel`` is declared by the store, because the tags codes of its queue entries depend on it.
 
 Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 """
@@ -18,7 +18,7 @@ SCHEMA: tuple[Setting, ...] = (
         FLUSH_INTERVAL,
         "number",
         10_000,
-        "Milliseconds between two savings of the progress of the delay levels (config/delayOffset.json).",
+        "Interval in milliseconds at which the offsets of the delay levels are saved (config/delayOffset.json).",
         at_least=100,
     ),
 )

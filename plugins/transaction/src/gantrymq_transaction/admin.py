@@ -26,12 +26,12 @@ async def list_transactions(admin: Admin, address: str, **wanted: Any) -> dict[s
     Raises:
         BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
     """
-    return {"next": None, "oldest_born_ms": None, **await _asked(admin, address, LIST_TRANSACTIONS, wanted)}
+    return {"next": None, "oldest_born_ms": None, **await _query(admin, address, LIST_TRANSACTIONS, wanted)}
 
 
 async def show_transaction(admin: Admin, address: str, unique_id: str) -> dict[str, Any]:
     """All that one broker has of a transaction. Errors as `list_transactions`."""
-    return await _asked(admin, address, SHOW_TRANSACTION, {"unique_id": unique_id})
+    return await _query(admin, address, SHOW_TRANSACTION, {"unique_id": unique_id})
 
 
 async def resume_check(admin: Admin, offset_id: str) -> str:
@@ -48,7 +48,5 @@ async def resume_check(admin: Admin, offset_id: str) -> str:
     return address
 
 
-async def _asked(admin: Admin, address: str, code: int, wanted: dict[str, Any]) -> dict[str, Any]:
-    return await admin.request_json(
-        address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions"
-    )
+async def _query(admin: Admin, address: str, code: int, wanted: dict[str, Any]) -> dict[str, Any]:
+    return await admin.request_json(address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions")

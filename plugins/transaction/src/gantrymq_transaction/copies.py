@@ -48,22 +48,22 @@ def identity_of(own: Mapping[str, str]) -> Identity:
     )
 
 
-async def committed_message(broker: Broker, who: Identity) -> RecordView | None:
+async def committed_message(broker: Broker, identity: Identity) -> RecordView | None:
     """The message that consumers see of a transaction, or will see when its delay is over; None while there is none."""
-    for topic in (who.topic, *(WAITING if who.delayed else ())):
-        if found := await _with_key(broker, who, topic, committed=True):
+    for topic in (identity.topic, *(WAITING if identity.delayed else ())):
+        if found := await _with_key(broker, identity, topic, committed=True):
             return found[0]
     return None
 
 
-async def half_messages(broker: Broker, who: Identity) -> list[RecordView]:
+async def half_messages(broker: Broker, identity: Identity) -> list[RecordView]:
     """The copies of a half message, in the order of their queue."""
-    return sorted(await _with_key(broker, who, HALF_TOPIC), key=lambda record: record.queue_offset)
+    return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
 
 
-async def given_up(broker: Broker, who: Identity) -> list[RecordView]:
+async def given_up(broker: Broker, identity: Identity) -> list[RecordView]:
     """What TRANS_CHECK_MAX_TIME_TOPIC has of a transaction."""
-    return await _with_key(broker, who, CHECK_MAX_TIME_TOPIC)
+    return await _with_key(broker, identity, CHECK_MAX_TIME_TOPIC)
 
 
 async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
@@ -90,8 +90,8 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
     ]
 
 
-async def _with_key(broker: Broker, who: Identity, topic: str, *, committed: bool = False) -> list[RecordView]:
-    if not who.unique_id:
+async def _with_key(broker: Broker, identity: Identity, topic: str, *, committed: bool = False) -> list[RecordView]:
+    if not identity.unique_id:
         return []
-    found = await by_unique_id(broker, who.unique_id, topic, committed=committed)
-    return [record for record in found if identity_of(record.properties) == who]
+    found = await by_unique_id(broker, identity.unique_id, topic, committed=committed)
+    return [record for record in found if identity_of(record.properties) == identity]

@@ -15,7 +15,7 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 
-__all__ = ["TRANSACTION_ID", "HalfTexts"]
+__all__ = ["TRANSACTION_ID", "HalfTextWriter"]
 
 TRANSACTION_ID: Final = "__transactionId__"
 
@@ -24,7 +24,7 @@ _MARK: Final = b"UNIQ_KEY\x01"
 _GAP: Final = "\x03gap\x03"
 
 
-class HalfTexts:
+class HalfTextWriter:
     """Makes them."""
 
     def __init__(self) -> None:

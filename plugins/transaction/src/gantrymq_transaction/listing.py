@@ -21,14 +21,14 @@ from gantrymq_transaction.reading import HALF_QUEUE, SLICE, read_these
 from gantrymq_transaction.rules import SYSTEM_ERROR, checks_of
 from gantrymq_transaction.service import RocketTransactions
 
-__all__ = ["PAGE", "Wanted", "page", "shown"]
+__all__ = ["PAGE", "TransactionQuery", "details", "page"]
 
 PAGE: Final = 1000  # transactions of one page, at most
 LOOKED_AT: Final = 10_000  # messages that are read for one
 GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
 
 
-class Wanted(NamedTuple):
+class TransactionQuery(NamedTuple):
     """What a page is to show."""
 
     start: int  # queue offset
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     given_up: bool
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Wanted:
+    def of(cls, body: Mapping[str, Any]) -> TransactionQuery:
         """What a request's body asks for. Raises RefusedWith."""
         start, count = body.get("start", 0), body.get("count", 100)
         group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
@@ -52,7 +52,7 @@ class Wanted(NamedTuple):
         return cls(start, count, group, topic, given_up)
 
 
-async def page(service: RocketTransactions, wanted: Wanted) -> dict[str, Any]:
+async def page(service: RocketTransactions, wanted: TransactionQuery) -> dict[str, Any]:
     """What is undecided, or given up, from an offset on."""
     broker, ledger = service.broker, service.ledger
     slices = TimeSlices(broker.world.clock, SLICE)
@@ -86,7 +86,7 @@ async def page(service: RocketTransactions, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
+async def details(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
     """Everything there is of the transactions with a unique id."""
     broker, ledger = service.broker, service.ledger
     found = await by_unique_id(broker, unique_id, HALF_TOPIC)
@@ -109,7 +109,7 @@ async def shown(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
     }
 
 
-def _is(record: RecordView, wanted: Wanted) -> bool:
+def _is(record: RecordView, wanted: TransactionQuery) -> bool:
     own = record.properties
     return (not wanted.group or own.get(props.PRODUCER_GROUP) == wanted.group) and (
         not wanted.topic or own.get(props.REAL_TOPIC) == wanted.topic

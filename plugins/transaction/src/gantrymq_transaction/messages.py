@@ -43,7 +43,7 @@ __all__ = [
     "check_request",
     "committed",
     "given_up",
-    "named_by",
+    "offsets_in_op",
     "op_message",
     "real_queue",
     "renewed",
@@ -168,7 +168,7 @@ def op_message(offsets: Iterable[int], now_ms: int, host: bytes) -> StoreMessage
     )
 
 
-def named_by(op: RecordView) -> list[int]:
+def offsets_in_op(op: RecordView) -> list[int]:
     """The queue offsets that an op message names, without what is no number; RocketMQ 4 writes one without a comma."""
     if op.properties.get(props.TAGS) != REMOVE_TAG:
         return []

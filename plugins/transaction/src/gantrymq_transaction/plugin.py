@@ -8,11 +8,13 @@ from gantrymq.hooks import hookimpl
 
 if TYPE_CHECKING:
     from gantrymq.interfaces import CommandRegistry, ConfigRegistry, HandlerRegistry, TransactionRegistry
-    from gantrymq_transaction.requests import Operators
+    from gantrymq_transaction.requests import TransactionRequests
 
 NAME = "rocketmq"
 
-_of_this_load: list[Operators] = []  # hooks of one load are called in a row; transactions come before handlers
+_of_this_load: list[
+    TransactionRequests
+] = []  # hooks of one load are called in a row; transactions come before handlers
 
 
 @hookimpl
@@ -27,9 +29,9 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 @hookimpl
 def gantry_register_transactions(registry: TransactionRegistry) -> None:
     """Offer the service."""
-    from gantrymq_transaction.requests import Operators
+    from gantrymq_transaction.requests import TransactionRequests
 
-    _of_this_load[:] = [Operators()]
+    _of_this_load[:] = [TransactionRequests()]
     registry.add(NAME, _of_this_load[0].make_service)
 
 

@@ -25,15 +25,15 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq.remoting.serving import serves
-from gantrymq_transaction.checking import kept_hours
 from gantrymq_transaction.copies import committed_message, identity_of
-from gantrymq_transaction.listing import Wanted, page, shown
+from gantrymq_transaction.half_checker import retention_hours
+from gantrymq_transaction.listing import TransactionQuery, details, page
 from gantrymq_transaction.messages import real_queue, resumed
 from gantrymq_transaction.reading import view
 from gantrymq_transaction.rules import SYSTEM_ERROR
 from gantrymq_transaction.service import RocketTransactions
 
-__all__ = ["LIST_TRANSACTIONS", "SHOW_TRANSACTION", "Operators", "ResumeCheckHalfMessageRequest"]
+__all__ = ["LIST_TRANSACTIONS", "SHOW_TRANSACTION", "ResumeCheckHalfMessageRequest", "TransactionRequests"]
 
 LIST_TRANSACTIONS: Final = 65011
 SHOW_TRANSACTION: Final = 65012
@@ -47,7 +47,7 @@ class ResumeCheckHalfMessageRequest(RequestHeader):
     msg_id: str  # offset id in TRANS_CHECK_MAX_TIME_TOPIC
 
 
-class Operators:
+class TransactionRequests:
     """Serves these requests for the service that it makes; one for each loading of the plugin."""
 
     def __init__(self) -> None:
@@ -59,10 +59,10 @@ class Operators:
         return self._service
 
     @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE)
-    async def resume(self, asked: Command, _connection: Connection) -> Command:
+    async def resume(self, request: Command, _connection: Connection) -> Command:
         """323: only what was given up; a Java broker makes a half message of any message."""
         broker = self._running().broker
-        header = ResumeCheckHalfMessageRequest.from_ext(asked.ext)
+        header = ResumeCheckHalfMessageRequest.from_ext(request.ext)
         try:
             log_offset = parse_offset_id(header.msg_id)[2]
         except ValueError as problem:
@@ -76,7 +76,7 @@ class Operators:
             )
         if await committed_message(broker, identity_of(record.properties)) is not None:
             raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
-        age_ms, keep_hours = broker.world.clock.now_ms() - record.born_timestamp, kept_hours(broker)
+        age_ms, keep_hours = broker.world.clock.now_ms() - record.born_timestamp, retention_hours(broker)
         if age_ms > keep_hours * 3600_000:
             raise RefusedWith(
                 SYSTEM_ERROR,
@@ -86,24 +86,24 @@ class Operators:
         (result,) = await broker.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:
             raise RefusedWith(result.status.value, result.problem)
-        return response_to(asked)
+        return response_to(request)
 
     @serves(LIST_TRANSACTIONS)
-    async def list(self, asked: Command, _connection: Connection) -> Command:
+    async def list(self, request: Command, _connection: Connection) -> Command:
         """65011."""
         service = self._running()
-        wanted = Wanted.of(object_body_of(asked) if asked.body else {})
-        return response_to(asked, body=loose_json.dumps(await page(service, wanted)))
+        wanted = TransactionQuery.of(object_body_of(request) if request.body else {})
+        return response_to(request, body=loose_json.dumps(await page(service, wanted)))
 
     @serves(SHOW_TRANSACTION)
-    async def show(self, asked: Command, _connection: Connection) -> Command:
+    async def show(self, request: Command, _connection: Connection) -> Command:
         """65012: every copy of its half message, and the committed message."""
         service = self._running()
-        wanted = object_body_of(asked) if asked.body else {}
+        wanted = object_body_of(request) if request.body else {}
         unique_id = wanted.get("unique_id")
         if not isinstance(unique_id, str) or not unique_id:
             raise RefusedWith(SYSTEM_ERROR, "name the transaction by unique_id, the unique id of its message")
-        return response_to(asked, body=loose_json.dumps(await shown(service, unique_id)))
+        return response_to(request, body=loose_json.dumps(await details(service, unique_id)))
 
     def _running(self) -> RocketTransactions:
         if self._service is None:

@@ -17,19 +17,19 @@ from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq.model.sys_flag import TRANSACTION_MASK
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_transaction.checking import GROUP, Checking, unsure_after
-from gantrymq_transaction.deciding import Deciding
-from gantrymq_transaction.figures import show_figures
-from gantrymq_transaction.half_text import HalfTexts
+from gantrymq_transaction.decision_handler import DecisionHandler
+from gantrymq_transaction.decision_writer import DecisionWriter
+from gantrymq_transaction.half_checker import GROUP, HalfChecker, uncertain_checks
+from gantrymq_transaction.half_text import HalfTextWriter
 from gantrymq_transaction.ledger import Ledger
-from gantrymq_transaction.messages import named_by
+from gantrymq_transaction.messages import offsets_in_op
+from gantrymq_transaction.metric_families import register_transaction_metrics
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
 from gantrymq_transaction.rules import next_check_ms
 from gantrymq_transaction.settings import TIMEOUT
-from gantrymq_transaction.undecided import Undecided
-from gantrymq_transaction.writer import Writer
+from gantrymq_transaction.undecided_stats import UndecidedStats
 
-__all__ = ["RocketTransactions", "Undecided"]
+__all__ = ["RocketTransactions", "UndecidedStats"]
 
 log = logging.getLogger(__name__)
 
@@ -39,16 +39,16 @@ class _Running(NamedTuple):
 
     broker: Broker
     ledger: Ledger
-    writer: Writer
-    deciding: Deciding
-    checking: Checking
+    writer: DecisionWriter
+    decisions: DecisionHandler
+    checker: HalfChecker
 
 
 class RocketTransactions:
     """The service; `gantrymq.interfaces.TransactionService` says what each method does."""
 
     def __init__(self) -> None:
-        self._texts = HalfTexts()
+        self._texts = HalfTextWriter()
         self._running: _Running | None = None
         self._last_round_ms = 0  # of checks; the start of the broker before the first round
 
@@ -61,21 +61,21 @@ class RocketTransactions:
         )
         slices = TimeSlices(broker.world.clock, SLICE)
         async for each in read_from(broker, OP_QUEUE, ledger.op_offset, op.max_offset, slices, most=1024):
-            named = named_by(each)
+            named = offsets_in_op(each)
             ledger.op_stored(each.queue_offset, named)
             for offset in named:
                 if offset < half.max_offset:
                     ledger.settle(offset)
         ledger.advance(half.max_offset)
-        writer = Writer(broker, ledger)
+        writer = DecisionWriter(broker, ledger)
         name = broker.settings.text("brokerName") or broker.world.host_name
         self._running = _Running(
             *(broker, ledger, writer),
-            Deciding(broker, ledger, writer, half.max_offset),
-            Checking(broker, ledger, writer, name, await unsure_after(broker)),
+            DecisionHandler(broker, ledger, writer, half.max_offset),
+            HalfChecker(broker, ledger, writer, name, await uncertain_checks(broker)),
         )
         self._last_round_ms = broker.world.clock.now_ms()
-        show_figures(broker, self.undecided)
+        register_transaction_metrics(broker, self.undecided)
         waiting = ledger.undecided(half.max_offset)
         if waiting:
             log.info("%d transactions are undecided; their producers are asked about them", waiting)
@@ -85,7 +85,7 @@ class RocketTransactions:
         running = self._running
         if running is not None:
             await running.writer.close()
-            running.checking.keep_progress()
+            running.checker.save_positions()
             self._running = None
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
@@ -94,17 +94,17 @@ class RocketTransactions:
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag &= ~TRANSACTION_MASK
         if self._running is not None:
-            self._running.writer.ride()
+            self._running.writer.flush_with_half()
         return message
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back. Raises RequestError."""
-        return self._now().deciding.end(request)
+        return self._now().decisions.end(request)
 
     async def check(self, now_ms: int) -> None:
         """Ask producers about messages that waited too long."""
         self._last_round_ms = now_ms
-        await self._now().checking.round(now_ms)
+        await self._now().checker.round(now_ms)
 
     # --- for operators ----------------------------------------------------------------------------------------------
 
@@ -129,13 +129,13 @@ class RocketTransactions:
             interval_ms=settings.number("transactionCheckInterval"),
         )
 
-    def undecided(self) -> Undecided:
+    def undecided(self) -> UndecidedStats:
         """How many transactions are undecided; nothing before the start."""
         running = self._running
         if running is None:
-            return Undecided(0, None)
+            return UndecidedStats(0, None)
         count = running.ledger.undecided(running.broker.bounds(HALF_QUEUE).max_offset)
-        return Undecided(count, running.checking.oldest_born_ms if count else None)
+        return UndecidedStats(count, running.checker.oldest_born_ms if count else None)
 
     def _now(self) -> _Running:
         if self._running is None:

@@ -10,20 +10,20 @@ from gantrymq.errors import FilterFailed, FilterSuspended
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq_kit.filters.breaker import Breaker
-from gantrymq_kit.filters.turn import Turn
+from gantrymq_kit.filters.turn_budget import TurnBudget
 
-__all__ = ["Both", "Counts", "GuardedFilter"]
+__all__ = ["CombinedFilter", "FilterCounts", "GuardedFilter"]
 
 log = logging.getLogger(__name__)
 
 
-class Counts:
+class FilterCounts:
     """What the filters of one type, group and topic did since the broker's start."""
 
-    __slots__ = ("asked", "failures", "seconds", "slow", "stuck", "suspensions", "turns_over")
+    __slots__ = ("calls", "failures", "seconds", "slow", "stuck", "suspensions", "turns_over")
 
     def __init__(self) -> None:
-        self.asked = 0  # calls of either stage
+        self.calls = 0  # calls of either stage
         self.seconds = 0.0
         self.turns_over = 0  # reads that ended early
         self.slow = 0  # calls that took too long
@@ -41,9 +41,9 @@ class GuardedFilter:
         self,
         inner: MessageFilter,
         name: str,
-        turn: Turn,
+        turn: TurnBudget,
         breaker: Breaker,
-        counts: Counts,
+        counts: FilterCounts,
         monotonic: Callable[[], float],
         *,
         slow_s: float,
@@ -61,13 +61,13 @@ class GuardedFilter:
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
         """First stage."""
-        return self._ask(None, self._inner.match_entry, tags_code, ext)
+        return self._call(None, self._inner.match_entry, tags_code, ext)
 
     def match_message(self, record: RecordView) -> bool:
         """Second stage."""
-        return self._ask(record, self._inner.match_message, record)
+        return self._call(record, self._inner.match_message, record)
 
-    def _ask(self, record: RecordView | None, call: Callable[..., bool], *given: Any) -> bool:
+    def _call(self, record: RecordView | None, call: Callable[..., bool], *given: Any) -> bool:
         """What *call* says.
 
         Raises:
@@ -90,7 +90,7 @@ class GuardedFilter:
             problem = error
         now = self._monotonic()
         took = turn.end(now)
-        counts.asked += 1
+        counts.calls += 1
         counts.seconds += took
         if problem is None and took <= self._slow_s:
             return answer
@@ -128,7 +128,7 @@ class GuardedFilter:
         )
 
 
-class Both:
+class CombinedFilter:
     """What a consumer subscribes to, and of that what its group's filter lets pass."""
 
     accepts_all = False

@@ -19,8 +19,8 @@ from gantrymq.interfaces import Broker, FilterType, MessageFilter, MetricFamily
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.subscription import SQL92, TAG, Subscription
 from gantrymq_kit.filters.breaker import Breaker
-from gantrymq_kit.filters.guarded import Both, Counts, GuardedFilter
-from gantrymq_kit.filters.turn import Turn
+from gantrymq_kit.filters.guarded import CombinedFilter, FilterCounts, GuardedFilter
+from gantrymq_kit.filters.turn_budget import TurnBudget
 from gantrymq_kit.filters.watchdog import Watchdog
 from gantrymq_kit.settings import BUDGET, PAUSE, STUCK
 
@@ -39,7 +39,7 @@ class CustomFilters:
 
     def __init__(self) -> None:
         """Nothing is known yet."""
-        self._counts: dict[tuple[str, ...], Counts] = {}
+        self._counts: dict[tuple[str, ...], FilterCounts] = {}
         self._filters: dict[tuple[str, ...], WeakSet[GuardedFilter]] = {}
         self._watchdog: Watchdog | None = None
 
@@ -50,12 +50,12 @@ class CustomFilters:
         self._budget_s = settings.number(BUDGET) / 1000
         self._stuck_s = settings.number(STUCK) / 1000
         self._pause_s = settings.number(PAUSE) / 1000
-        self._turn = Turn(self._budget_s, asyncio.get_running_loop().call_soon)
+        self._turn = TurnBudget(self._budget_s, asyncio.get_running_loop().call_soon)
         self._watchdog = Watchdog(self._turn, self._stuck_s, self._monotonic)
         self._counts, self._filters = {}, {}
         broker.guard_filters(self.compile)
-        for figure in self._figures():
-            broker.register_metrics(figure)
+        for metric in self._metrics():
+            broker.register_metrics(metric)
 
     async def stop(self) -> None:
         """Watch nothing more."""
@@ -79,7 +79,7 @@ class CustomFilters:
                 f"attribute {ATTRIBUTE} of group {subscription.group} is {wanted.type}:: {wanted.expression}: {error}"
             ) from error
         inner = own or kind.compile(subscription)
-        return of_group if inner.accepts_all else Both(inner, of_group)
+        return of_group if inner.accepts_all else CombinedFilter(inner, of_group)
 
     def _guarded(self, subscription: Subscription, kind: FilterType) -> MessageFilter:
         """*kind*'s filter, guarded unless it takes everything; the compiling is watched as well."""
@@ -97,7 +97,7 @@ class CustomFilters:
         if len(self._counts) >= _MOST_COUNTED:
             self._counts.clear()
             self._filters.clear()
-        counts = self._counts.setdefault(labels, Counts())
+        counts = self._counts.setdefault(labels, FilterCounts())
         found = GuardedFilter(
             inner,
             name,
@@ -123,8 +123,8 @@ class CustomFilters:
         same = (wanted.type, wanted.expression) == (subscription.type, subscription.expression)
         return None if same else wanted
 
-    def _figures(self) -> list[Callable[[], MetricFamily]]:
-        def counted(name: str, text: str, value: Callable[[Counts], float]) -> Callable[[], MetricFamily]:
+    def _metrics(self) -> list[Callable[[], MetricFamily]]:
+        def counted(name: str, text: str, value: Callable[[FilterCounts], float]) -> Callable[[], MetricFamily]:
             def show() -> MetricFamily:
                 values = {labels: value(counts) for labels, counts in self._counts.items()}
                 return MetricFamily(f"gantrymq_custom_filter_{name}_total", text, _LABELS, values, counter=True)
@@ -133,7 +133,7 @@ class CustomFilters:
 
         return [
             self._suspended,
-            counted("calls", "Calls of custom filters.", lambda counts: counts.asked),
+            counted("calls", "Calls of custom filters.", lambda counts: counts.calls),
             counted("seconds", "Seconds that custom filters took.", lambda counts: counts.seconds),
             counted("turns_over", "Reads that a custom filter's budget ended early.", lambda c: c.turns_over),
             counted("slow", "Calls of custom filters beyond twice customFilterBudgetMs.", lambda c: c.slow),

@@ -13,20 +13,20 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from gantrymq_kit.filters.turn import Turn
+from gantrymq_kit.filters.turn_budget import TurnBudget
 
 __all__ = ["Watchdog"]
 
-LOOKS: Final = 4  # in the time after which a call is stuck
+CHECKS: Final = 4  # in the time after which a call is stuck
 log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Looks at one `Turn` from a thread of its own."""
+    """Looks at one `TurnBudget` from a thread of its own."""
 
     def __init__(
         self,
-        turn: Turn,
+        turn: TurnBudget,
         stuck_s: float,
         monotonic: Callable[[], float],
         tell: Callable[[str], object] = log.error,
@@ -37,7 +37,7 @@ class Watchdog:
         self._monotonic = monotonic
         self._tell = tell
         self._watched = threading.get_ident()  # the thread of the event loop
-        self._said: tuple[float, float] = (0.0, 0.0)  # when the call began, and when it is told again
+        self._logged: tuple[float, float] = (0.0, 0.0)  # when the call began, and when it is told again
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self.named = 0  # calls
@@ -54,24 +54,24 @@ class Watchdog:
         if self._thread is not None:
             self._thread.join()
 
-    def look(self, now: float) -> str | None:
+    def check(self, now: float) -> str | None:
         """The sentence that is due now."""
         began, running = self._turn.began, self._turn.running
         if running is None or now - began < self._stuck_s:
             return None
-        if self._said[0] != began:
-            self._said = (began, began + self._stuck_s)
+        if self._logged[0] != began:
+            self._logged = (began, began + self._stuck_s)
             self.named += 1
-        if now < self._said[1]:
+        if now < self._logged[1]:
             return None
-        self._said = (began, began + 2 * (now - began))
+        self._logged = (began, began + 2 * (now - began))
         return (
             f"{running} has been in one call for {now - began:.1f} s{self._place()}; the broker serves nobody meanwhile"
         )
 
     def _run(self) -> None:
-        while not self._ended.wait(self._stuck_s / LOOKS):
-            sentence = self.look(self._monotonic())
+        while not self._ended.wait(self._stuck_s / CHECKS):
+            sentence = self.check(self._monotonic())
             if sentence is not None:
                 self._tell(sentence)
 

@@ -11,7 +11,7 @@ from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import output_option, print_json
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.subscription import SQL92, TAG
-from gantrymq_kit.projects.making import KINDS, project, word_of
+from gantrymq_kit.projects.generate import KINDS, project, word_of
 
 __all__ = ["plugin"]
 

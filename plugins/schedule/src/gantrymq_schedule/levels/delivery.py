@@ -1,10 +1,10 @@
-"""Delivers the messages of the delay levels when they are due, and keeps the progress.
+"""Delivers messages of the delay levels when they are due, and saves the offsets.
 
-One task does it for all levels, a slice at a time, so that a burst leaves the event loop to others and comes in the
-order of its times. A position moves when the messages before it are acknowledged, and is saved when they are durable.
+One task serves all levels, one slice at a time, so that a burst does not block the event loop and is delivered in the
+order of due times. A position moves when the messages before it are acknowledged, and is saved when they are durable.
 
-What the store refuses for good (no REAL_TOPIC, too long) is left behind with a line in the log; a Java broker tries it
-for ever, and nothing behind it is delivered. Everything else is tried again.
+A message that the store refuses permanently (no REAL_TOPIC, too long) is skipped with a log line; a Java broker retries
+it for ever, and nothing after it is delivered. Every other failure is retried.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java.
 """
@@ -27,9 +27,9 @@ from gantrymq_schedule.deleted_topics import DeletedTopics
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.levels.due import read_due
 from gantrymq_schedule.levels.offsets_file import DELAY_OFFSETS, DelayOffsetsFile
-from gantrymq_schedule.levels.progress import LevelProgress, due_at
+from gantrymq_schedule.levels.positions import LevelPositions, due_at
 from gantrymq_schedule.levels.release import real_message
-from gantrymq_schedule.levels.resume import Stopped, find_delivered
+from gantrymq_schedule.levels.resume import SavedLevel, find_delivered
 from gantrymq_schedule.levels.table import level_of, queue_of
 from gantrymq_schedule.settings import FLUSH_INTERVAL
 
@@ -37,33 +37,33 @@ __all__ = ["LevelDelivery"]
 
 log = logging.getLogger(__name__)
 
-TOGETHER_MS: Final = 5  # messages that are due so close to each other leave together
-AGAIN_S: Final = 0.1  # after the store refused
+TOGETHER_MS: Final = 5  # messages due within this time of each other are delivered together
+AGAIN_S: Final = 0.1  # retry delay after the store refused
 AFTER_A_BUG_S: Final = 10.0
 
 
 class LevelDelivery:
-    """One broker's levels; `start` once, `stop` once."""
+    """Delivery of one broker's levels; `start` once, `stop` once."""
 
     def __init__(self, broker: Broker, folder: Path, delays_ms: Sequence[int]) -> None:
-        """Nothing is read yet.
+        """Create it without reading any file.
 
         Args:
-            folder: where delayOffset.json lies.
-            delays_ms: durations by level, the first is level 1.
+            folder: folder of delayOffset.json.
+            delays_ms: delays of the levels, the first is level 1.
         """
         self._broker = broker
         self._clock = broker.world.clock
         self._path = folder / DELAY_OFFSETS
         self._delays_ms = tuple(delays_ms)
-        self.progress = LevelProgress()
+        self.positions = LevelPositions()
         self.lateness = Lateness()
-        self.left_behind = 0  # messages that cannot be stored
+        self.left_behind = 0  # messages skipped because they cannot be stored
         self._file = DelayOffsetsFile()
         self._deleted = DeletedTopics(broker)
         self._unsaved = False
-        self._log_end = 0  # behind what was delivered
-        self._stored: dict[int, set[int]] = {}  # by level, queue offsets behind its position that are delivered
+        self._log_end = 0  # log offset after the last delivered message
+        self._stored: dict[int, set[int]] = {}  # by level, queue offsets after its position that are delivered
         self._hearing: list[Callable[[], None]] = []
         self._wake: asyncio.Event = asyncio.Event()
         self._stopping = False
@@ -72,10 +72,10 @@ class LevelDelivery:
     # --- start and stop ---------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Read the progress and begin.
+        """Read the saved offsets and start delivering.
 
         Raises:
-            FormatError: the file and its backup cannot be read; says what to do.
+            FormatError: the file and its backup cannot be read; the message says what to do.
         """
         broker = self._broker
         members = await broker.world.workers.run(load, broker.world.files, self._path, log.warning)
@@ -93,14 +93,14 @@ class LevelDelivery:
                     *(self._path, position, level, high),
                 )
                 position = low
-            self.progress.place(level, delay_ms, position, high)
+            self.positions.add_level(level, delay_ms, position, high)
             if known:
                 self._hearing.append(broker.on_arrival(self._arrived, queue))
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._deliver_all()), loop.create_task(self._save_again_and_again())]
+        self._tasks = [loop.create_task(self._deliver_all()), loop.create_task(self._save_periodically())]
 
     async def stop(self) -> None:
-        """Finish what is being stored and save the progress."""
+        """Finish the running append and save the offsets."""
         self._stopping = True
         self._wake.set()
         for end in self._hearing:
@@ -113,11 +113,11 @@ class LevelDelivery:
             await self._save()
 
     def offsets_text(self) -> str:
-        """delayOffset.json as it would be saved now."""
+        """Return the text of delayOffset.json as it would be saved now."""
         return self._file.to_text()
 
     def _arrived(self, queue: Queue, end: int) -> None:
-        if self.progress.arrived(level_of(queue), end):
+        if self.positions.arrived(level_of(queue), end):
             self._wake.set()
 
     # --- delivery ---------------------------------------------------------------------------------------------------
@@ -127,16 +127,16 @@ class LevelDelivery:
             pass
         while not self._stopping:
             now_ms = self._clock.now_ms()
-            ready = self.progress.ready(now_ms)
+            ready = self.positions.ready(now_ms)
             if ready is not None:
                 await self._guarded(self._deliver(*ready))
                 await self._clock.sleep(0)
             else:
-                wait_ms = self.progress.wait_ms(now_ms)
+                wait_ms = self.positions.wait_ms(now_ms)
                 await self._pause(None if wait_ms is None else max(wait_ms, TOGETHER_MS) / 1000)
 
     async def _guarded(self, step: Coroutine[None, None, None]) -> bool:
-        """Whether *step* succeeded; after a failure there is a pause."""
+        """Run *step* and return whether it succeeded; pause after a failure."""
         try:
             await step
             return True
@@ -149,7 +149,7 @@ class LevelDelivery:
         return False
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait until something arrives, or the time is up."""
+        """Wait for a message or for the timeout."""
         self._wake.clear()
         if self._stopping:
             return
@@ -159,16 +159,16 @@ class LevelDelivery:
             timer.cancel()
 
     async def _resume(self) -> None:
-        """Go on after what was delivered before a kill."""
+        """Skip the messages that were delivered before a kill."""
         levels = [
-            Stopped(level, position, self.progress.delay_ms(level))
-            for level, position, end, _ in self.progress.levels()
+            SavedLevel(level, position, self.positions.delay_ms(level))
+            for level, position, end, _ in self.positions.levels()
             if position < end
         ]
         log_end = self._broker.store.state().published_offset
         found = await find_delivered(self._broker, levels, self._delays_ms, lambda: self._stopping)
         for level, resumed in found.items():
-            count = resumed.position - self.progress.position(level)
+            count = resumed.position - self.positions.position(level)
             if count or resumed.beyond:
                 log.info(
                     "delay level %d: %d messages were delivered before the stop", level, count + len(resumed.beyond)
@@ -178,12 +178,12 @@ class LevelDelivery:
                 self._log_end = log_end
 
     async def _deliver(self, level: int, until_ms: int) -> None:
-        """Deliver a slice of *level*, of what is due until *until_ms*."""
-        queue, start, delay_ms = queue_of(level), self.progress.position(level), self.progress.delay_ms(level)
+        """Deliver a slice of *level*: messages due at *until_ms* or earlier."""
+        queue, start, delay_ms = queue_of(level), self.positions.position(level), self.positions.delay_ms(level)
         due = await read_due(self._broker, queue, start, until_ms, delay_ms, self._delays_ms)
         if not due.records and due.time_ms is None and due.position <= start:
             self._move(level, due.position)
-            self.progress.ended(level, due.position)
+            self.positions.ended(level, due.position)
             return
         for sentence in due.unreadable:
             self.left_behind += 1
@@ -222,7 +222,7 @@ class LevelDelivery:
     def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position
         self._file.offsets[level] = position
-        self.progress.moved(level, position, time_ms, before_ms)
+        self.positions.advance(level, position, time_ms, before_ms)
 
     def _leave_behind(self, record: RecordView, why: str) -> None:
         self.left_behind += 1
@@ -237,10 +237,10 @@ class LevelDelivery:
     # --- storing ----------------------------------------------------------------------------------------------------
 
     async def _store(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each.
+        """Store *messages* as one append, or one by one if the broker refuses one of them. Return a result for each.
 
         Raises:
-            StoreError: nobody can say what became of them.
+            StoreError: it is unknown whether they were stored.
         """
         if not messages:
             return ()
@@ -252,15 +252,15 @@ class LevelDelivery:
                 return [PutResult(status, -1, -1, 0, 0, str(error))] * len(messages)
         return [(await self._store([message]))[0] for message in messages]
 
-    # --- progress on disk -------------------------------------------------------------------------------------------
+    # --- saving the offsets -----------------------------------------------------------------------------------------
 
-    async def _save_again_and_again(self) -> None:
+    async def _save_periodically(self) -> None:
         while True:
             await self._clock.sleep(self._broker.settings.number(FLUSH_INTERVAL) / 1000)
             await self._save()
 
     async def _save(self) -> None:
-        """Save the progress if it changed, once what it claims is durable; what cannot be saved is logged."""
+        """Save changed offsets once the delivered messages are durable; failures are logged and retried."""
         if not self._unsaved:
             return
         self._unsaved = False

@@ -1,7 +1,8 @@
-"""Reading what is due of one level: records from the head of its queue, up to the first that is not due.
+"""Reading the due messages of one level: records from the head of its queue, up to the first that is not due.
 
-When each is due stands in its queue entry, as the tags code, which the store shows to a filter alone: so a filter that
-lets everything pass notes it. Where the store cannot show all of them, the record's own store time says it.
+The due time of a message is the tags code of its queue entry. The store passes tags codes to filters only, so a filter
+that accepts everything records them. If the store does not pass all of them, the due time is computed from the record's
+store timestamp.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from gantrymq.formats.tags_code import tags_code_of
 from gantrymq.interfaces import Broker, GetLimit, GetResult
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_schedule.levels.progress import due_at
+from gantrymq_schedule.levels.positions import due_at
 
-__all__ = ["Due", "Read", "read_due", "read_from"]
+__all__ = ["DueMessages", "QueueRead", "read_due", "read_from"]
 
-MOST_MESSAGES: Final = 512  # of one slice, which is stored as one append
+MOST_MESSAGES: Final = 512  # per slice, which is stored as one append
 MOST_BYTES: Final = 2 * 1024 * 1024
 _ONE_READ: Final = GetLimit(64, 512 * 1024)
-_READS_TOGETHER: Final = 8  # without a pause
+_READS_TOGETHER: Final = 8  # reads before the event loop is yielded
 
 
-class _Codes:
-    """A filter that lets everything pass and keeps the tags codes."""
+class _TagsCodeRecorder:
+    """A filter that accepts every message and records the tags codes."""
 
     accepts_all = False
     needs_message = False
@@ -43,33 +44,35 @@ class _Codes:
         return True
 
 
-class Due(NamedTuple):
-    """What is due of one level."""
+class DueMessages(NamedTuple):
+    """Due messages of one level."""
 
     records: list[tuple[RecordView, int]]  # each with the time of its queue entry
-    position: int  # queue offset behind them
-    time_ms: int | None  # of the message there; None when it was not looked at
-    unreadable: list[str]  # a sentence for each message before the position that cannot be read
+    position: int  # queue offset after the last of them
+    time_ms: int | None  # due time of the message at *position*; None if it was not read
+    unreadable: list[str]  # one description for each unreadable message before *position*
 
 
-class Read(NamedTuple):
-    """What one look into a queue found."""
+class QueueRead(NamedTuple):
+    """Result of one read of a queue."""
 
     records: list[tuple[RecordView, int]]  # each with the time of its queue entry
-    next_offset: int  # where it goes on
+    next_offset: int  # queue offset of the next read
     max_offset: int
-    unreadable: str = ""  # says which message is left out before `next_offset`, and why
+    unreadable: str = ""  # describes the unreadable message skipped before `next_offset`
 
 
-async def read_from(broker: Broker, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]) -> Read:
-    """Records of *queue* from *position*, each with the time at which it is due, up to the first that cannot be read.
+async def read_from(
+    broker: Broker, queue: Queue, position: int, limit: GetLimit, delays_ms: Sequence[int]
+) -> QueueRead:
+    """Read records of *queue* from *position* with their due times, up to the first unreadable one.
 
-    One that cannot, at *position* itself, is left out, alone.
+    If the record at *position* itself is unreadable, only that record is skipped.
 
     Raises:
         StoreError: the disk cannot be read.
     """
-    codes = _Codes()
+    codes = _TagsCodeRecorder()
     found = broker.store.get(queue, position, limit, codes)
     result = found if isinstance(found, GetResult) else await found
     records: list[tuple[RecordView, int]] = []
@@ -85,9 +88,9 @@ async def read_from(broker: Broker, queue: Queue, position: int, limit: GetLimit
                 records.append((record, code))
     except FormatError as error:
         if records:
-            return Read(records, records[-1][0].queue_offset + 1, result.max_offset)
-        return Read([], position + 1, result.max_offset, f"queue offset {position} of {queue}: {error}")
-    return Read(records, result.next_offset, result.max_offset)
+            return QueueRead(records, records[-1][0].queue_offset + 1, result.max_offset)
+        return QueueRead([], position + 1, result.max_offset, f"queue offset {position} of {queue}: {error}")
+    return QueueRead(records, result.next_offset, result.max_offset)
 
 
 async def read_due(
@@ -97,13 +100,13 @@ async def read_due(
     until_ms: int,
     delay_ms: int | None,
     delays_ms: Sequence[int],
-) -> Due:
-    """What is due from *position* on, a slice at most; others have their turn in between.
+) -> DueMessages:
+    """Read at most one slice of due messages from *position* on, yielding to the event loop between reads.
 
     Args:
-        until_ms: what is due later than this is left; the present, or before.
-        delay_ms: of the queue's level, None when it has none any more.
-        delays_ms: of all levels, the first is level 1.
+        until_ms: messages due later than this are not read; now, or earlier.
+        delay_ms: delay of the queue's level, None if it is not configured any more.
+        delays_ms: delays of all levels, the first is level 1.
 
     Raises:
         StoreError: the disk cannot be read.
@@ -113,10 +116,10 @@ async def read_due(
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
     while len(due) < MOST_MESSAGES and size < MOST_BYTES:
         read = await read_from(broker, queue, position, _ONE_READ, delays_ms)
-        now_ms = broker.world.clock.now_ms()  # after the reading: none of these was stored later
+        now_ms = broker.world.clock.now_ms()  # taken after the read, so no record was stored later than now
         for record, time_ms in read.records:
             if due_at(time_ms, now_ms, delay_ms) > until_ms:
-                return Due(due, record.queue_offset, time_ms, unreadable)
+                return DueMessages(due, record.queue_offset, time_ms, unreadable)
             due.append((record, time_ms))
             size += record.total_size
         if read.unreadable:
@@ -127,4 +130,4 @@ async def read_due(
         if position >= read.max_offset:
             break
         await slices.item_done()
-    return Due(due, position, None, unreadable)
+    return DueMessages(due, position, None, unreadable)

@@ -26,18 +26,18 @@ _MEMBERS = frozenset(("dataVersion", "offsetTable"))
 
 @attrs.define
 class DelayOffsetsFile:
-    """What the file holds."""
+    """Contents of the file."""
 
     offsets: dict[int, int] = attrs.field(factory=dict)  # by level
     version: DataVersion = attrs.field(factory=DataVersion)
-    kept: dict[str, Any] = attrs.field(factory=dict)  # members that we do not know
+    kept: dict[str, Any] = attrs.field(factory=dict)  # unknown members, written back unchanged
 
     @classmethod
     def from_json(cls, members: Mapping[Any, Any]) -> DelayOffsetsFile:
-        """Read what `manager_file.load` returned.
+        """Parse the result of `manager_file.load`.
 
         Raises:
-            FormatError: a member has the wrong type; says which.
+            FormatError: a member has the wrong type; the message names it.
         """
         where = f"{DELAY_OFFSETS}: offsetTable"
         offsets = {
@@ -47,6 +47,6 @@ class DelayOffsetsFile:
         return cls(offsets, data_version(members, DELAY_OFFSETS), unknown(members, _MEMBERS))
 
     def to_text(self) -> str:
-        """As 5.3.3 lays it out."""
+        """Return the text of the file in the layout of 5.3.3."""
         offsets = {level: self.offsets[level] for level in sorted(self.offsets)}
         return pretty(in_order({"dataVersion": self.version.to_json(), "offsetTable": offsets}, self.kept))

@@ -1,6 +1,6 @@
-"""What waits in the levels: counts from queue offsets, and messages level by level merged by their times.
+"""Waiting messages of the delay levels: counts from queue offsets, and pages merged over the levels by due time.
 
-A place is the queue offset at which each level goes on: ``1:17,3:200``.
+A place lists the queue offset at which each level continues: ``1:17,3:200``.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from gantrymq.interfaces import Broker, GetLimit
 from gantrymq.model import properties as props
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_schedule.levels.due import read_from
-from gantrymq_schedule.levels.progress import LevelProgress
+from gantrymq_schedule.levels.positions import LevelPositions
 from gantrymq_schedule.levels.table import queue_of
-from gantrymq_schedule.pending import Page, shown
+from gantrymq_schedule.pending import PendingPage, describe_pending
 
 __all__ = ["PendingLevels"]
 
 _PLACE = re.compile(r"(\d{1,9}:\d{1,18}(,\d{1,9}:\d{1,18})*)?\Z")
-_READS: Final = 64  # of one level for one page
+_READS: Final = 64  # per level and page
 _ONE_READ: Final = GetLimit(32, 256 * 1024)
 
 
-class _Found(NamedTuple):
-    order_ms: int  # no message before it in its queue comes later
+class _PendingRecord(NamedTuple):
+    order_ms: int  # maximum due time of the messages up to this one in its queue
     level: int
     due_ms: int
     record: RecordView
 
 
-class _Wanted(NamedTuple):
+class _LevelQuery(NamedTuple):
     level: int
     position: int
     end: int
@@ -43,42 +43,42 @@ class _Wanted(NamedTuple):
 
 
 class PendingLevels:
-    """One broker's."""
+    """Waiting messages of one broker's levels."""
 
-    def __init__(self, broker: Broker, progress: LevelProgress, delays_ms: Sequence[int]) -> None:
+    def __init__(self, broker: Broker, positions: LevelPositions, delays_ms: Sequence[int]) -> None:
         self._broker = broker
-        self._progress = progress
+        self._positions = positions
         self._delays_ms = tuple(delays_ms)
 
     def waiting(self) -> Mapping[str, Any]:
-        """How many messages wait, in all and by level."""
+        """Return how many messages wait, in total and by level."""
         levels = [
             {
                 "level": level,
-                "delay_ms": self._progress.delay_ms(level),
+                "delay_ms": self._positions.delay_ms(level),
                 "waiting": end - position,
                 "next_due_ms": time_ms,
             }
-            for level, position, end, time_ms in self._progress.levels()
+            for level, position, end, time_ms in self._positions.levels()
             if position < end
         ]
         return {"waiting": sum(each["waiting"] or 0 for each in levels), "levels": levels}
 
-    async def page(self, place: str, topic: str | None, until_ms: int | None, most: int) -> Page:
-        """What waits from *place* on, the soonest first.
+    async def page(self, place: str, topic: str | None, until_ms: int | None, most: int) -> PendingPage:
+        """Return the waiting messages from *place* on, earliest first.
 
         Raises:
-            InvalidParameter: *place* is none.
+            InvalidParameter: *place* is malformed.
         """
         if _PLACE.match(place) is None:
             raise InvalidParameter(f"place={place:.40} is no place; give the one that the page before told")
         pairs = (each.split(":") for each in place.split(",") if each)
         places = {int(level): int(at) for level, at in pairs}
-        slices, found = TimeSlices(self._broker.world.clock, 1), list[_Found]()
-        ends: dict[int, int] = {}  # where each level goes on
-        known: list[int] = []  # up to when every message of a level that goes on was read
-        for level, position, end, _ in list(self._progress.levels()):
-            wanted = _Wanted(level, max(position, places.get(level, 0)), end, topic, until_ms, most)
+        slices, found = TimeSlices(self._broker.world.clock, 1), list[_PendingRecord]()
+        ends: dict[int, int] = {}  # queue offset at which each level continues
+        known: list[int] = []  # for each level with more messages, the time up to which it was read completely
+        for level, position, end, _ in list(self._positions.levels()):
+            wanted = _LevelQuery(level, max(position, places.get(level, 0)), end, topic, until_ms, most)
             of_level, ends[level], known_ms = await self._read(wanted, slices)
             found += of_level
             if ends[level] < end:
@@ -88,15 +88,15 @@ class PendingLevels:
         for each in found[len(chosen) :]:
             ends[each.level] = min(ends[each.level], each.record.queue_offset)
         more = bool(known) or len(chosen) < len(found)
-        return Page(
-            [shown(each.record, each.due_ms, f"level {each.level}") for each in chosen],
+        return PendingPage(
+            [describe_pending(each.record, each.due_ms, f"level {each.level}") for each in chosen],
             ",".join(f"{level}:{at}" for level, at in ends.items()) if more else None,
         )
 
-    async def _read(self, wanted: _Wanted, slices: TimeSlices) -> tuple[list[_Found], int, int]:
-        """Messages of one level that are *wanted*, where it goes on, and up to when all were read."""
+    async def _read(self, wanted: _LevelQuery, slices: TimeSlices) -> tuple[list[_PendingRecord], int, int]:
+        """Return the *wanted* messages of one level, where it continues, and the time up to which all were read."""
         level, at, end, topic, until_ms, most = wanted
-        found: list[_Found] = []
+        found: list[_PendingRecord] = []
         order_ms = 0
         for _ in range(_READS):
             if at >= end or len(found) >= most:
@@ -107,7 +107,7 @@ class PendingLevels:
                 if until_ms is not None and due_ms > until_ms:
                     return found, end, order_ms
                 if topic is None or record.properties.get(props.REAL_TOPIC) == topic:
-                    found.append(_Found(order_ms, level, due_ms, record))
+                    found.append(_PendingRecord(order_ms, level, due_ms, record))
             if read.next_offset <= at:
                 return found, end, order_ms
             at = read.next_offset

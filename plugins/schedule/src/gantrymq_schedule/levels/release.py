@@ -1,7 +1,8 @@
-"""What is stored when a delayed message is due, made of the record that waited.
+"""The message stored when a delayed message is due, built from the waiting record.
 
-It keeps properties, body, flags, times and both hosts, as with Java: the text still has DELAY, REAL_TOPIC and REAL_QID.
-No gate is waited for: what became of each message is known at once, and the progress is saved when they are durable.
+It keeps properties, body, flags, timestamps and both hosts, as in Java: DELAY, REAL_TOPIC and REAL_QID stay in the
+properties. It does not wait for the store's gates: the result of each message is known at once, and the offsets are
+saved when the messages are durable.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (messageTimeUp).
 """
@@ -16,17 +17,17 @@ from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 from gantrymq.model.names import HALF_TOPIC, NOT_SENDABLE
 from gantrymq.model.property_order import ordered_text
-from gantrymq_schedule.delivered import in_place_of
+from gantrymq_schedule.record_copy import copy_to_queue
 
-__all__ = ["real_message", "real_place"]
+__all__ = ["real_message", "real_target"]
 
 
-def real_place(own: Mapping[str, str]) -> tuple[str, int]:
-    """Topic and queue id that a message with the properties *own* goes to.
+def real_target(own: Mapping[str, str]) -> tuple[str, int]:
+    """Return the real topic and queue id of a message with the properties *own*.
 
     Raises:
-        MessageIllegal: it does not say, or names a topic that only the broker writes to: the owner of half messages
-            decides on them, and what came back to the delayed messages would wait for ever.
+        MessageIllegal: they are missing, or name a topic that only the broker writes to: half messages are decided by
+            their producer, and a message sent back to the delay topic would wait for ever.
     """
     topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdecimal():
@@ -41,13 +42,13 @@ def real_place(own: Mapping[str, str]) -> tuple[str, int]:
 
 
 def real_message(record: RecordView) -> StoreMessage:
-    """The message to store in place of *record*; it shares the record's memory.
+    """Return the message to store in place of *record*; it shares the record's memory.
 
     Raises:
-        MessageIllegal: see `real_place`.
+        MessageIllegal: see `real_target`.
     """
-    topic, queue_id = real_place(record.properties)
+    topic, queue_id = real_target(record.properties)
     text = bytes(record.properties_bytes)
     if not text.endswith(b"\x02") and len(text) < props.MAX_BYTES:
         text = ordered_text(record.properties)
-    return in_place_of(record, topic, queue_id, text)
+    return copy_to_queue(record, topic, queue_id, text)

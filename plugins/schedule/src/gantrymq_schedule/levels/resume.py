@@ -1,13 +1,13 @@
-"""Finds which messages of the delay levels were delivered before a stop that saved no progress.
+"""Finding which messages of the delay levels were delivered before a stop that did not save the offsets.
 
-delayOffset.json is some seconds old after a kill. A Java broker delivers the messages of these seconds again; here the
-log says which were delivered: a delivery carries REAL_TOPIC, REAL_QID and UNIQ_KEY of the message that waited, and lies
-after it. The log is read from the first place where a delivery of the levels' next messages can be. The index by key is
-not used: it may be behind the log, or switched off.
+After a kill delayOffset.json is some seconds old. A Java broker delivers the messages of these seconds again. Here the
+commit log is searched: a delivered message has the REAL_TOPIC, REAL_QID and UNIQ_KEY of the waiting message, and a
+higher log offset. The search starts at the first log offset where a delivery of the levels' next messages can be. The
+index by key is not used, because it may lag behind the log or be disabled.
 
-Messages of a level are delivered in their order, except that those after one that the store refused may be delivered
-before it, at most `MOST_MESSAGES` of them. A message without a unique key, or that names no place to go to, leaves no
-trace; it counts as delivered if a later one was.
+Messages of a level are delivered in order, except that up to `MOST_MESSAGES` messages after one that the store refused
+may be delivered before it. A message without a unique key or a target cannot be recognized; it counts as delivered if a
+later one was.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_schedule.levels.due import Due, read_due, read_from
-from gantrymq_schedule.levels.release import real_place
+from gantrymq_schedule.levels.due import DueMessages, read_due, read_from
+from gantrymq_schedule.levels.release import real_target
 from gantrymq_schedule.levels.table import queue_of
 
-__all__ = ["Resumed", "Stopped", "find_delivered"]
+__all__ = ["ResumePoint", "SavedLevel", "find_delivered"]
 
 log = logging.getLogger(__name__)
 
-AHEAD: Final = 4096  # messages of a level that are read after the last one whose delivery was found
+AHEAD: Final = 4096  # messages of a level to read beyond the last one that was found delivered
 _READ: Final = GetLimit(64, 512 * 1024)
 _FIRST: Final = GetLimit(1)
-_SCANNED_TOGETHER: Final = 10_000  # log entries of one step of the thread
-_DELIVERIES_TOGETHER: Final = 64  # without a pause
+_SCANNED_TOGETHER: Final = 10_000  # log entries per step in the worker thread
+_DELIVERIES_TOGETHER: Final = 64  # deliveries before the event loop is yielded
 
 _Key = tuple[str, int, int, str]  # real topic, queue id, level, unique key
 
 
-class Stopped(NamedTuple):
-    """One level as it was saved."""
+class SavedLevel(NamedTuple):
+    """Saved position of one level."""
 
     level: int
     position: int  # queue offset of the next message
-    delay_ms: int | None  # None for a level that the settings no longer have
+    delay_ms: int | None  # None for a level that is not configured any more
 
 
-class Resumed(NamedTuple):
-    """How far one level was delivered."""
+class ResumePoint(NamedTuple):
+    """The point up to which one level was delivered."""
 
     position: int  # queue offset of the first message that was not delivered
-    beyond: set[int]  # queue offsets after it that were
+    beyond: set[int]  # queue offsets of delivered messages after it
 
 
 async def find_delivered(
-    broker: Broker, levels: Iterable[Stopped], delays_ms: tuple[int, ...], stopping: Callable[[], bool]
-) -> dict[int, Resumed]:
-    """How far each level that has something due was delivered.
+    broker: Broker, levels: Iterable[SavedLevel], delays_ms: tuple[int, ...], stopping: Callable[[], bool]
+) -> dict[int, ResumePoint]:
+    """Find how far each level with due messages was delivered.
 
     Args:
-        broker: nothing is delivered meanwhile.
-        levels: as they were saved; their queues have messages from there on.
-        delays_ms: of all levels, the first is level 1.
-        stopping: ends the search early; what was found so far is returned.
+        broker: must not deliver messages during the search.
+        levels: saved positions of the levels with messages after them.
+        delays_ms: delays of all levels, the first is level 1.
+        stopping: ends the search early if it returns True; the result so far is returned.
 
     Raises:
         StoreError: the disk cannot be read.
@@ -92,20 +92,20 @@ async def find_delivered(
     return {level: each.resumed() for level, each in found.items()}
 
 
-async def _first_delivery(broker: Broker, stopped: Stopped, delays_ms: tuple[int, ...]) -> int | None:
-    """A log offset before which no message of a level from its position on was delivered; None if none was at all.
+async def _first_delivery(broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> int | None:
+    """Return a log offset before which no message from the level's position on was delivered; None if none was at all.
 
-    What was delivered to a queue was stored there once it was due, so the queue is searched by that time. Several
-    messages are looked at, as the first may be one that its topic never took.
+    A delivered message was stored in its queue after it was due, so the queue is searched by that time. Several
+    messages are tried, because the first may be one that could never be stored.
     """
     store, clock = broker.store, broker.world.clock
     due = await _due(broker, stopped, delays_ms)
     targets: dict[Queue, int] = {}
     for record, time_ms in due.records:
-        if time_ms > clock.now_ms():  # the clock was set back meanwhile
+        if time_ms > clock.now_ms():  # the clock was set back since
             return record.log_offset
         try:
-            target = Queue(*real_place(record.properties))
+            target = Queue(*real_target(record.properties))
         except MessageIllegal:
             continue
         targets.setdefault(target, time_ms)
@@ -118,26 +118,26 @@ async def _first_delivery(broker: Broker, stopped: Stopped, delays_ms: tuple[int
     return max(min(begins), due.records[0][0].log_offset) if begins else None
 
 
-async def _due(broker: Broker, stopped: Stopped, delays_ms: tuple[int, ...]) -> Due:
+async def _due(broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> DueMessages:
     now_ms = broker.world.clock.now_ms()
     return await read_due(broker, queue_of(stopped.level), stopped.position, now_ms, stopped.delay_ms, delays_ms)
 
 
 class _Level:
-    """Messages of one level that wait for their delivery to be found."""
+    """Messages of one level that are not found delivered yet."""
 
-    def __init__(self, broker: Broker, stopped: Stopped, delays_ms: tuple[int, ...]) -> None:
+    def __init__(self, broker: Broker, stopped: SavedLevel, delays_ms: tuple[int, ...]) -> None:
         self._position = stopped.position
         self._broker = broker
         self._delays_ms = delays_ms
         self._queue = queue_of(stopped.level)
         self._read_to = stopped.position
-        self._last = stopped.position - 1  # queue offset of the last one whose delivery was found
-        self._waiting: dict[_Key, list[tuple[int, int]]] = {}  # queue and log offsets of those before `_read_to`
+        self._last = stopped.position - 1  # queue offset of the last message that was found delivered
+        self._waiting: dict[_Key, list[tuple[int, int]]] = {}  # queue and log offsets of messages before `_read_to`
         self._beyond: set[int] = set()
 
     async def delivered(self, key: _Key, log_offset: int, slices: TimeSlices) -> None:
-        """Note a delivery at *log_offset*; called in the order of the log. Raises StoreError."""
+        """Record a delivery at *log_offset*; called in the order of the log. Raises StoreError."""
         await slices.item_done()
         while not self._take(key, log_offset) and await self._read_on():
             await slices.item_done()
@@ -154,7 +154,7 @@ class _Level:
         return False
 
     async def _read_on(self) -> bool:
-        """Read more messages of the level; whether there were any."""
+        """Read more messages of the level. Return whether there were any."""
         end = min(self._broker.bounds(self._queue).max_offset, self._last + AHEAD)
         if self._read_to >= end:
             return False
@@ -167,18 +167,18 @@ class _Level:
         return self._read_to > before
 
     def prune(self) -> None:
-        """Forget deliveries before the first message that was not delivered."""
+        """Discard deliveries before the first message that was not delivered."""
         self._position, self._beyond = self.resumed()
 
-    def resumed(self) -> Resumed:
-        """The result so far."""
+    def resumed(self) -> ResumePoint:
+        """Return the result so far."""
         first = min((offset for each in self._waiting.values() for offset, _ in each), default=self._last + 1)
         position = max(self._position, min(first, self._last + 1))
-        return Resumed(position, {offset for offset in self._beyond if offset > position})
+        return ResumePoint(position, {offset for offset in self._beyond if offset > position})
 
 
 def _next_deliveries(entries: Iterator[DispatchEntry]) -> tuple[list[tuple[_Key, int]], bool]:
-    """Deliveries of the next *entries* of the log, and whether more may follow. For a thread."""
+    """Return the deliveries among the next *entries* of the log, and whether more may follow. Runs in a worker."""
     batch = list(islice(entries, _SCANNED_TOGETHER))
     found: list[tuple[_Key, int]] = []
     for entry in batch:
@@ -190,11 +190,11 @@ def _next_deliveries(entries: Iterator[DispatchEntry]) -> tuple[list[tuple[_Key,
 
 
 def _key_of(own: Mapping[str, str]) -> _Key | None:
-    """What a message that waits has in common with its delivery; None if that cannot be told from others."""
+    """Return the key that a waiting message shares with its delivery; None if it has no distinctive key."""
     level, unique_key = own.get(props.DELAY, ""), own.get(props.UNIQ_KEY)
     if unique_key is None or not level.isdecimal():
         return None
     try:
-        return (*real_place(own), int(level), unique_key)
+        return (*real_target(own), int(level), unique_key)
     except MessageIllegal:
         return None

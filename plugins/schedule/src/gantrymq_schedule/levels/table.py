@@ -1,8 +1,8 @@
-"""The table of delay levels, and how a message gets to the queue of its level.
+"""The table of delay levels; moves a message to the queue of its level.
 
-    topic SCHEDULE_TOPIC_XXXX, queue = level - 1; REAL_TOPIC and REAL_QID say where it goes when it is due
+    topic SCHEDULE_TOPIC_XXXX, queue = level - 1; REAL_TOPIC and REAL_QID name its target
 
-A level above the highest counts as the highest, and DELAY says so then.
+A level above the highest is reduced to the highest, and the property DELAY is changed accordingly.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (transformDelayLevelMessage).
 """
@@ -16,18 +16,18 @@ from gantrymq.model import properties as props
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
-from gantrymq_schedule.levels.waiting_texts import WaitingTexts
+from gantrymq_schedule.levels.text_cache import StoredTextCache
 
 __all__ = ["LevelTable", "level_of", "queue_of"]
 
 
 def queue_of(level: int) -> Queue:
-    """Where messages of *level* wait."""
+    """Return the queue of *level*."""
     return Queue(SCHEDULE_TOPIC, level - 1)
 
 
 def level_of(queue: Queue) -> int:
-    """What `queue_of` makes a queue of."""
+    """Return the level of a queue of the delay topic."""
     return queue.queue_id + 1
 
 
@@ -35,12 +35,12 @@ class LevelTable:
     """Moves messages to the queue of their level."""
 
     def __init__(self, delays_ms: Sequence[int]) -> None:
-        """*delays_ms*: durations by level, the first is level 1; at least one."""
+        """*delays_ms*: delays of the levels, the first is level 1; not empty."""
         self._placings = [QueueTargets(due_in_ms=delay_ms) for delay_ms in delays_ms]
-        self._texts = WaitingTexts()
+        self._texts = StoredTextCache()
 
-    def move_alike(self, message: StoreMessage) -> bool:
-        """Send *message* to its queue if one like it went there before; False leaves it as it is. Costs 1 us."""
+    def move_cached(self, message: StoreMessage) -> bool:
+        """Move *message* with a cached text if one is known. Return False, and change nothing, if not. Takes 1 us."""
         found = self._texts.of(message.properties, message.topic, message.queue_id)
         if found is None:
             return False
@@ -48,7 +48,7 @@ class LevelTable:
         return True
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
-        """Send *message*, whose properties *own* ask for a level above 0, to its queue."""
+        """Move *message* with the properties *own*, which have a level above 0, to the queue of its level."""
         level = int(own[props.DELAY])
         if level > len(self._placings):
             level = len(self._placings)

@@ -1,1 +1,1 @@
-"""Messages with a time of their own: TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS, and their recall."""
+"""Timed messages (TIMER_DELAY_MS, TIMER_DELAY_SEC, TIMER_DELIVER_MS) and their recall."""

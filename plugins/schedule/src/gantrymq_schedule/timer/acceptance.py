@@ -1,4 +1,4 @@
-"""Which messages wait for a time of their own, and which are refused.
+"""Acceptance of timed messages: which messages wait, and which are refused.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
 store/.../timer/TimerMessageStore.java (isReject).
@@ -12,7 +12,7 @@ from gantrymq.errors import MessageIllegal, RefusedWith
 from gantrymq.interfaces import Broker, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq_schedule.timer import settings as keys
-from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, asked_ms, moved
+from gantrymq_schedule.timer.messages import DELETE_KEY, TIMER_QUEUE, requested_ms, timer_queue_message
 from gantrymq_schedule.timer.recall import answer_fields
 from gantrymq_schedule.timer.wheel_clock import accepted_ms
 
@@ -20,24 +20,24 @@ __all__ = ["Acceptance"]
 
 
 class Acceptance:
-    """One broker's rules."""
+    """Acceptance rules of one broker."""
 
-    def __init__(self, broker: Broker, crowd: Callable[[int], int]) -> None:
-        """*crowd*: how many messages wait in the slot of a tick."""
+    def __init__(self, broker: Broker, slot_count: Callable[[int], int]) -> None:
+        """*slot_count* returns how many messages wait in the slot of a tick."""
         self._broker = broker
         self._name = broker.metrics().broker
         self._precision_ms = keys.precision(broker.settings)
-        self._crowd = crowd
+        self._slot_count = slot_count
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
-        """As `Timers.move`."""
+        """See `Timers.move`."""
         if props.TIMER_OUT_MS in own or message.topic == TIMER_QUEUE.topic:
             return message
         settings = self._broker.settings
         if not settings.flag(keys.ENABLED):
             raise RefusedWith(1, f"timed messages are turned off here ({keys.ENABLED}=false); send it without a delay")
         now_ms = self._broker.world.clock.now_ms()
-        deliver_ms = asked_ms(own, now_ms)
+        deliver_ms = requested_ms(own, now_ms)
         longest_ms = settings.number(keys.LONGEST_S) * 1000
         if deliver_ms <= now_ms:
             if DELETE_KEY in own:
@@ -50,15 +50,15 @@ class Acceptance:
             )
         slot_ms = accepted_ms(deliver_ms, self._precision_ms)
         self._refuse_crowded(slot_ms, settings.number(keys.MOST_IN_SLOT))
-        made = moved(message, own, slot_ms)
+        made = timer_queue_message(message, own, slot_ms)
         made.answer_fields = answer_fields(message.topic, self._name, slot_ms, own)
         return made
 
     def _refuse_crowded(self, slot_ms: int, most: int) -> None:
-        """Refuse some above *most* messages of a slot, and all above twice as many."""
+        """Refuse a growing share of messages above *most* in a slot, and all of them above twice *most*."""
         if most == keys.NO_LIMIT:
             return
-        count = self._crowd(slot_ms // self._precision_ms)
+        count = self._slot_count(slot_ms // self._precision_ms)
         share = (count - most) / most
         if count > most and (share >= 1 or self._broker.world.random.random() > 1 - share):
             raise RefusedWith(

@@ -1,12 +1,11 @@
-"""Putting what is due to its topic: once, however often it is tried.
+"""Storing due messages in their topics: each exactly once, however often the put is retried.
 
-A put that fails is repeated until it succeeds; only a message that broker or store refuse for good is left out, with a
-line in the log.
-After a crash, or a put of which nobody can say what became of it, the end of the commit log is read for what was
-delivered already: the deliveries there are told by topic, queue, id, slot time, rolls and keys.
+A failed put is retried until it succeeds; only a message that broker or store refuse permanently is dropped, with a log
+line. After a crash, or a put with an unknown result, the end of the commit log is searched for messages that were
+delivered already; they are recognized by topic, queue, id, slot time, rolls and keys.
 
-Source: apache/rocketmq store/.../timer/TimerMessageStore.java (doPut). It drops a message after three failures, and
-delivers again what it delivered in the second before a crash.
+Source: apache/rocketmq store/.../timer/TimerMessageStore.java (doPut). A Java broker drops a message after three
+failures, and repeats the deliveries of the last second before a crash.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ from collections.abc import Sequence
 from gantrymq.errors import RequestError, StoreError
 from gantrymq.interfaces import Broker, MessageStore, PutResult, PutStatus, StoreMessage
 from gantrymq_schedule.deleted_topics import DeletedTopics
-from gantrymq_schedule.timer.messages import delivery_of
+from gantrymq_schedule.timer.messages import delivery_key
 
-__all__ = ["Delivery"]
+__all__ = ["TimerDelivery"]
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.5
 
 
-class Delivery:
-    """Puts messages for one broker."""
+class TimerDelivery:
+    """Stores the due messages of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.deleted = DeletedTopics(broker)
-        self.known: Counter[tuple[str, ...]] = Counter()  # deliveries that were made before the start
-        self.end = 0  # commit log offset behind the last one
+        self.known: Counter[tuple[str, ...]] = Counter()  # keys of deliveries made before the start
+        self.end = 0  # commit log offset after the last delivery
         self.delivered = 0
         self.given_up = 0
-        self.stopping = False  # nothing is tried again
+        self.stopping = False  # set at stop: no more retries
 
     async def recall_from(self, log_offset: int) -> None:
-        """Read what was delivered from *log_offset* of the commit log on, before the start. Raises StoreError."""
+        """Find the deliveries made before the start, from *log_offset* of the commit log on. Raises StoreError."""
         self.known = await self._delivered_from(log_offset)
 
     async def _delivered_from(self, log_offset: int) -> Counter[tuple[str, ...]]:
@@ -49,14 +48,14 @@ class Delivery:
         return await self._broker.world.workers.run(_deliveries, store, log_offset, store.state().max_log_offset)
 
     async def put(self, messages: Sequence[StoreMessage], made_at: int) -> None:
-        """Put *messages* in their order; returns when each is stored, or was before, or its topic is deleted.
+        """Store *messages* in order; return when each is stored, was stored before, or its topic is deleted.
 
         Args:
-            messages: topics that were deleted are left out already.
-            made_at: end of the commit log when they were; what is deleted later is left out here.
+            messages: without messages of deleted topics.
+            made_at: end of the commit log when *messages* were built; topics deleted later are dropped here.
 
         Raises:
-            StoreError: one could not be stored, and the broker stops.
+            StoreError: a message could not be stored before the broker stopped.
         """
         waiting = list(messages) if not self.known else [each for each in messages if not _known(each, self.known)]
         while waiting := [each for each in waiting if not self.deleted.has(each.topic, max(0, made_at - 1))]:
@@ -88,7 +87,7 @@ class Delivery:
                 await self._pause()
 
     async def _stored(self, messages: Sequence[StoreMessage]) -> Sequence[PutResult]:
-        """Store *messages* as one append, or one by one where the broker refuses one of them; a result for each."""
+        """Store *messages* as one append, or one by one if the broker refuses one of them. Return a result for each."""
         try:
             return await self._broker.put_all(messages, skip_interceptors=True)
         except RequestError as error:
@@ -104,7 +103,7 @@ class Delivery:
         await self._broker.world.clock.sleep(RETRY_S)
 
     async def _not_stored(self, messages: Sequence[StoreMessage], log_offset: int) -> list[StoreMessage]:
-        """Those of *messages* that are not in the commit log from *log_offset* on; looks until it can be told."""
+        """Return the *messages* missing in the commit log from *log_offset* on; retry until the log is readable."""
         while True:
             await self._pause()
             try:
@@ -117,8 +116,8 @@ class Delivery:
 
 
 def _known(message: StoreMessage, known: Counter[tuple[str, ...]]) -> bool:
-    """Whether *message* is among *known*, which has one less then."""
-    told = delivery_of(message.topic, message.queue_id, message.properties)
+    """Return whether *message* is among *known*, and remove one occurrence if so."""
+    told = delivery_key(message.topic, message.queue_id, message.properties)
     if told is None or not known[told]:
         return False
     known[told] -= 1
@@ -126,10 +125,10 @@ def _known(message: StoreMessage, known: Counter[tuple[str, ...]]) -> bool:
 
 
 def _deliveries(store: MessageStore, start: int, end: int) -> Counter[tuple[str, ...]]:
-    """Deliveries of timers in ``[start, end)`` of the commit log. For a thread."""
+    """Return the keys of timer deliveries in ``[start, end)`` of the commit log. Runs in a worker."""
     found: Counter[tuple[str, ...]] = Counter()
     for entry in store.scan(max(start, store.state().min_log_offset), end):
-        told = delivery_of(entry.topic, entry.queue_id, entry.properties)
+        told = delivery_key(entry.topic, entry.queue_id, entry.properties)
         if told is not None:
             found[told] += 1
     return found

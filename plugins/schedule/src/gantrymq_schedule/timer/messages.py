@@ -1,10 +1,10 @@
-"""What a message looks like while it waits for its time, and when it comes back. Plain values, nothing is stored here.
+"""Conversion of messages to and from the timer queue. No I/O.
 
-A message that waits lies in ``rmq_sys_wheel_timer``, queue 0, with REAL_TOPIC, REAL_QID and TIMER_OUT_MS, the time of
-its slot. It comes back with all of its properties, those three too, and TIMER_ENQUEUE_MS and TIMER_DEQUEUE_MS. One from
-a Java broker's store may have no room for these two and comes back without them; a Java broker drops it. What a recall
-stores is made by the broker itself: Java keeps its properties in a map of 16 buckets, with an empty TRACE_CONTEXT, so
-they stand in another order than those that came with a request.
+A waiting message is stored in ``rmq_sys_wheel_timer``, queue 0, with REAL_TOPIC, REAL_QID and TIMER_OUT_MS, the time of
+its slot. The delivered message keeps all properties including these three, and gets TIMER_ENQUEUE_MS and
+TIMER_DEQUEUE_MS. A message from a Java broker's store may have no room for these two and is delivered without them; a
+Java broker drops it. A recall marker is built by the broker itself: Java keeps its properties in a HashMap with 16
+buckets and an empty TRACE_CONTEXT, so their order differs from properties received with a request.
 
 Source: apache/rocketmq broker/.../util/HookUtils.java (transformTimerMessage),
 store/.../timer/TimerMessageStore.java (convert, convertMessage).
@@ -22,7 +22,7 @@ from gantrymq.model import names
 from gantrymq.model import properties as props
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.queue import Queue
-from gantrymq_schedule.delivered import in_place_of
+from gantrymq_schedule.record_copy import copy_to_queue
 
 __all__ = [
     "BORN_TIMESTAMP",
@@ -30,16 +30,16 @@ __all__ = [
     "NEVER_WAITED",
     "RECALL_TAG",
     "TIMER_QUEUE",
-    "Waiting",
-    "asked_ms",
+    "TimedMessage",
     "delete_key",
-    "delivery_of",
-    "moved",
-    "next_round_of",
-    "returned",
-    "rolled",
-    "waited_ms",
-    "waiting_of",
+    "delivery_key",
+    "due_message",
+    "next_roll_key",
+    "parse_slot",
+    "requested_ms",
+    "rolled_message",
+    "timed_message_of",
+    "timer_queue_message",
 ]
 
 TIMER_QUEUE = Queue(names.TIMER_TOPIC, 0)
@@ -55,18 +55,18 @@ _RECALL_NAMES = (
     BORN_TIMESTAMP,
     TRACE_CONTEXT,
     props.PRODUCER_GROUP,
-)  # in the order in which Java puts them
+)  # in Java's insertion order
 _ENQUEUE_MS, _DEQUEUE_MS, _ROLL_TIMES = "TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES"
-NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # in TIMER_ENQUEUE_MS
+NEVER_WAITED = 0x7FFF_FFFF_FFFF_FFFF  # value of TIMER_ENQUEUE_MS for a message delivered without waiting in the wheel
 
-_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)  # the first that is there counts
+_NAMES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)  # in order of precedence
 
 
-def asked_ms(own: Mapping[str, str], now_ms: int) -> int:
-    """When a message with the properties *own* is to be delivered.
+def requested_ms(own: Mapping[str, str], now_ms: int) -> int:
+    """Return the requested delivery time of a message with the properties *own*.
 
     Raises:
-        MessageIllegal: the property is no whole number of 64 bits.
+        MessageIllegal: the property is not a 64-bit integer.
     """
     name = next(each for each in _NAMES if each in own)
     text = own[name]
@@ -79,8 +79,8 @@ def asked_ms(own: Mapping[str, str], now_ms: int) -> int:
     return number if name == props.TIMER_DELIVER_MS else now_ms + number
 
 
-def moved(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMessage:
-    """What to store in place of *message*, which waits in the slot of *slot_ms*."""
+def timer_queue_message(message: StoreMessage, own: dict[str, str], slot_ms: int) -> MovedMessage:
+    """Return the message for the timer queue that waits in the slot *slot_ms* in place of *message*."""
     own = {
         **own,
         props.TIMER_OUT_MS: str(slot_ms),
@@ -114,61 +114,61 @@ def _recall_text(own: Mapping[str, str]) -> bytes:
     return ordered_text({**ordered, **own}, _RECALL_BUCKETS)
 
 
-class Waiting(NamedTuple):
-    """What the wheel needs to know of a message that waits."""
+class TimedMessage(NamedTuple):
+    """Properties of a waiting message that the wheel needs."""
 
     slot_ms: int
-    topic: str  # where it goes
+    topic: str  # target topic
     queue_id: int
     unique_id: str
-    deletes: str | None  # delete key of the message that this one takes back
+    deletes: str | None  # for a recall marker, the delete key of the recalled message
 
 
-def waiting_of(record: RecordView) -> Waiting | None:
-    """Read it of a record of the timer queue; None where that says no time, or no topic that messages may go to."""
+def timed_message_of(record: RecordView) -> TimedMessage | None:
+    """Parse a record of the timer queue; None if it has no slot time, or no target topic that may be written to."""
     own = record.properties
     time, topic, queue_id = own.get(props.TIMER_OUT_MS, ""), own.get(props.REAL_TOPIC), own.get(props.REAL_QUEUE_ID, "")
     if topic is None or topic == TIMER_QUEUE.topic or topic in names.NOT_SENDABLE:
         return None
     if not _small(time) or not _small(queue_id) or record.topic != TIMER_QUEUE.topic:
         return None
-    return Waiting(int(time), topic, int(queue_id), own.get(props.UNIQ_KEY, ""), own.get(DELETE_KEY))
+    return TimedMessage(int(time), topic, int(queue_id), own.get(props.UNIQ_KEY, ""), own.get(DELETE_KEY))
 
 
 def delete_key(topic: str, unique_id: str) -> str:
-    """How a message that takes another back names it."""
+    """Return the key by which a recall marker names a message."""
     return f"{topic}+{unique_id}"
 
 
-def returned(record: RecordView, waiting: Waiting, enqueue_ms: int, now_ms: int) -> StoreMessage:
-    """The message itself, for its real topic."""
+def due_message(record: RecordView, waiting: TimedMessage, enqueue_ms: int, now_ms: int) -> StoreMessage:
+    """Return the message to store in its real topic."""
     times = {_ENQUEUE_MS: str(enqueue_ms), _DEQUEUE_MS: str(now_ms)}
-    return in_place_of(record, waiting.topic, waiting.queue_id, _text(record, times))
+    return copy_to_queue(record, waiting.topic, waiting.queue_id, _text(record, times))
 
 
-def _next_round(own: Mapping[str, str]) -> str:
+def _next_roll_count(own: Mapping[str, str]) -> str:
     times = own.get(_ROLL_TIMES, "")
     return str(int(times) + 1 if _small(times) else 1)
 
 
-def rolled(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
-    """The message for its next round."""
-    rounds = _next_round(record.properties)
+def rolled_message(record: RecordView, enqueue_ms: int, now_ms: int) -> StoreMessage:
+    """Return the copy of the message for its next round in the timer queue."""
+    rounds = _next_roll_count(record.properties)
     more = {_ENQUEUE_MS: str(enqueue_ms), _ROLL_TIMES: rounds, _DEQUEUE_MS: str(now_ms)}
-    return in_place_of(record, record.topic, record.queue_id, _text(record, more))
+    return copy_to_queue(record, record.topic, record.queue_id, _text(record, more))
 
 
 def _text(record: RecordView, more: Mapping[str, str]) -> bytes:
-    """The properties of *record* and *more*; without these if a record has no room for them."""
+    """Encode the properties of *record* and *more*; without *more* if a record has no room for them."""
     text = ordered_text({**record.properties, **more})
     return text if len(text) <= props.MAX_BYTES else bytes(record.properties_bytes)
 
 
-def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
-    """What tells one delivery from others, from a stored message; None for one that does not say when a timer did it.
+def delivery_key(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...] | None:
+    """Return the key that identifies a timer's delivery, from a stored message; None if no timer delivered it.
 
-    How often it went round tells one round from the next, but not the message that comes in the end: after a crash a
-    wheel that was days behind may send a message round once more than before.
+    The number of rolls is part of the key of a rolled copy, but not of the final delivery: after a crash, a wheel that
+    was days late may roll a message once more than before.
     """
     if b"TIMER_DEQUEUE_MS" not in properties:
         return None
@@ -176,21 +176,21 @@ def delivery_of(topic: str, queue_id: int, properties: bytes) -> tuple[str, ...]
     if _DEQUEUE_MS not in own or props.TIMER_OUT_MS not in own:
         return None
     rounds = own.get(_ROLL_TIMES, "") if topic == TIMER_QUEUE.topic else ""
-    return _told(topic, queue_id, rounds, own)
+    return _delivery_key(topic, queue_id, rounds, own)
 
 
-def next_round_of(record: RecordView) -> tuple[str, ...]:
-    """What `delivery_of` says of *record* of the timer queue once it went round."""
-    return _told(*TIMER_QUEUE, _next_round(record.properties), record.properties)
+def next_roll_key(record: RecordView) -> tuple[str, ...]:
+    """Return the `delivery_key` of the rolled copy of *record* of the timer queue."""
+    return _delivery_key(*TIMER_QUEUE, _next_roll_count(record.properties), record.properties)
 
 
-def _told(topic: str, queue_id: int, rounds: str, own: Mapping[str, str]) -> tuple[str, ...]:
+def _delivery_key(topic: str, queue_id: int, rounds: str, own: Mapping[str, str]) -> tuple[str, ...]:
     names = (props.UNIQ_KEY, props.TIMER_OUT_MS, props.KEYS, DELETE_KEY)
     return (topic, str(queue_id), rounds, *(own.get(name, "") for name in names))
 
 
-def waited_ms(own: Mapping[str, str]) -> tuple[int, bool] | None:
-    """The slot of a message with the properties *own*, and whether it was delivered out of it; None without one."""
+def parse_slot(own: Mapping[str, str]) -> tuple[int, bool] | None:
+    """Return the slot time in the properties *own*, and whether the message was delivered from it; None without one."""
     time = own.get(props.TIMER_OUT_MS, "")
     return (int(time), own.get(_ENQUEUE_MS) != str(NEVER_WAITED)) if _small(time) else None
 

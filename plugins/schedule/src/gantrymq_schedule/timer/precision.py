@@ -1,7 +1,8 @@
-"""Whether messages wait in slots of another length than ``timerPrecisionMs`` says: then a start is refused.
+"""Refusal to start if messages wait in slots of another length than ``timerPrecisionMs``.
 
-A slot names its time divided by the precision, so slots of another one are never found. A Java broker does not look,
-and delivers nothing of what waited; set back, it finds it again, but what came meanwhile may have taken its slots.
+A slot stores its time divided by the precision, so slots of another precision are never found. A Java broker does not
+check this, and delivers none of the waiting messages; after the setting is restored it finds them again, but newer
+messages may have overwritten their slots.
 
 Source: apache/rocketmq store/.../timer/TimerWheel.java (getSlot, putSlot).
 """
@@ -19,14 +20,14 @@ from gantrymq_store_files.timer_wheel import SLOT_BYTES, SLOTS
 
 __all__ = ["refuse_entry_of_other_precision", "refuse_other_precision"]
 
-_VALUES = SLOT_BYTES // 8  # of a slot: its tick is the first, its newest entry the third
+_VALUES = SLOT_BYTES // 8  # 64-bit values per slot: the first is its tick, the third its newest entry
 
 
 def refuse_other_precision(wheel: WheelFiles, read_tick: int) -> None:
-    """Look at all slots; nothing is written.
+    """Check all slots; nothing is written.
 
     Args:
-        wheel: with the precision that is set.
+        wheel: opened with the configured precision.
         read_tick: in that precision; slots before it were delivered.
 
     Raises:
@@ -43,7 +44,7 @@ def refuse_other_precision(wheel: WheelFiles, read_tick: int) -> None:
             values.byteswap()
         ticks = values[::_VALUES]
         if 2 * min(filter(None, ticks), default=read_tick) > 1.5 * read_tick and max(ticks) < read_tick + SLOTS:
-            continue  # another precision would make them half as large or less, or twice as large or more
+            continue  # with another precision the ticks would be at most half, or at least twice, as large
         for tick, last in zip(ticks, values[2::_VALUES], strict=True):
             if last >= 0:
                 for other, waiting in others.items():
@@ -52,10 +53,10 @@ def refuse_other_precision(wheel: WheelFiles, read_tick: int) -> None:
 
 
 def refuse_entry_of_other_precision(wheel: WheelFiles, read_tick: int, entry: TimerEntry) -> None:
-    """The same for an entry of the log, which may have no slot yet.
+    """Check an entry of the timer log, which may have no slot yet.
 
     Raises:
-        StoreLayoutError: *entry* waits in a slot that *wheel* does not have.
+        StoreLayoutError: *entry* belongs to a slot that does not exist in *wheel*.
     """
     tick, beside = divmod(entry.due_ms, wheel.precision_ms)
     beyond = tick >= read_tick + SLOTS and wheel.precision_ms < PRECISIONS[-1]

@@ -1,12 +1,12 @@
-"""Putting wheel and timer log together again from the commit log, when they do not hold what ``timercheck`` claims.
+"""Rebuild of wheel and timer log from the commit log, when they do not match ``timercheck``.
 
-All messages of the timer queue are taken in again, from the first that is kept on, except those that are out already:
+All messages of the timer queue are enqueued again, from the first one kept, except those that were delivered already:
 
-- Slots are delivered in their order. If the log has a delivery of slot R after a message whose slot is `MARGIN_MS` or
-  more before R, the message is out. So at most the deliveries of the last slots are kept in memory, to tell the others.
-- A message that went round came into the timer queue again, with one more in TIMER_ROLL_TIMES; the copy counts.
+- Slots are delivered in order. If the log has a delivery from slot R after a message with a slot at least `MARGIN_MS`
+  before R, that message was delivered. So only the deliveries of the last slots have to be kept in memory.
+- A rolled message was stored in the timer queue again, with TIMER_ROLL_TIMES one higher; only the copy is enqueued.
 
-``timercheck`` is removed first and written once everything is in the wheel: a crash meanwhile begins again.
+``timercheck`` is removed first and written once everything is in the wheel, so a crash restarts the rebuild.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from itertools import islice
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import Broker, DispatchEntry, GetLimit
 from gantrymq.model import properties as props
-from gantrymq_schedule.timer.messages import TIMER_QUEUE, Waiting, delivery_of, next_round_of, waited_ms
+from gantrymq_schedule.timer.messages import TIMER_QUEUE, TimedMessage, delivery_key, next_roll_key, parse_slot
 
-__all__ = ["Rebuild"]
+__all__ = ["WheelRebuild"]
 
 log = logging.getLogger(__name__)
 
 MARGIN_MS = 60_000
-_TOGETHER = 10_000  # entries of the log of one step of the thread
+_TOGETHER = 10_000  # log entries per step in the worker thread
 
 
-class Rebuild:
-    """What the commit log says of deliveries."""
+class WheelRebuild:
+    """Deliveries found in the commit log."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
-        self.known: Counter[tuple[str, ...]] = Counter()  # deliveries of the last slots, and copies that go round
-        self.ready = False  # everything is read
-        self._out_ms = -1  # the newest slot out of which something was delivered
-        self._out_at = -1  # log offset of the last delivery of that slot
-        self._first_ms: int | None = None  # the oldest slot of a message
+        """Create it; `read` has to be called next."""
+        self.known: Counter[tuple[str, ...]] = Counter()  # keys of deliveries from the last slots, and of rolled copies
+        self.ready = False  # whether the log was read completely
+        self._out_ms = -1  # newest slot with a delivery
+        self._out_at = -1  # log offset of the last delivery from that slot
+        self._first_ms: int | None = None  # oldest slot of any message
         self._pruned_ms = -1
 
     async def read(self, broker: Broker, running: Callable[[], bool]) -> bool:
-        """Read the log, from the first message of the timer queue on; whether it was read to its end.
+        """Read the log from the first message of the timer queue on. Return False if *running* became false before.
 
         Raises:
             StoreError: the disk cannot be read.
@@ -62,7 +62,7 @@ class Rebuild:
         return False
 
     def _note(self, entries: Iterator[DispatchEntry]) -> bool:
-        """Note what some *entries* say; whether there were any. For a thread."""
+        """Process the next *entries*. Return whether there were any. Runs in a worker."""
         batch = list(islice(entries, _TOGETHER))
         for entry in batch:
             if b"TIMER_OUT_MS" in entry.properties:
@@ -70,15 +70,15 @@ class Rebuild:
         return bool(batch)
 
     def note(self, topic: str, queue_id: int, log_offset: int, properties: bytes) -> None:
-        """Note one message of the log that has TIMER_OUT_MS; called in the order of the log."""
+        """Process a message of the log that has TIMER_OUT_MS; called in the order of the log."""
         own = props.decode(properties)
-        waited = waited_ms(own)
+        waited = parse_slot(own)
         if waited is None:
             return
         slot_ms, from_slot = waited
         if topic == TIMER_QUEUE.topic and (self._first_ms is None or slot_ms < self._first_ms):
             self._first_ms = slot_ms
-        told = delivery_of(topic, queue_id, properties)
+        told = delivery_key(topic, queue_id, properties)
         if told is None:
             return
         self.known[told] += 1
@@ -88,7 +88,7 @@ class Rebuild:
                 self._prune(slot_ms)
 
     def _prune(self, slot_ms: int) -> None:
-        """Forget deliveries of messages that are out in any case."""
+        """Discard deliveries from slots that count as delivered completely."""
         self._pruned_ms = slot_ms
         self.known = Counter({told: count for told, count in self.known.items() if int(told[4]) >= self._begin_ms})
 
@@ -97,16 +97,16 @@ class Rebuild:
         return self._out_ms - MARGIN_MS
 
     def begin_tick(self, now_ms: int, precision_ms: int) -> int:
-        """The first slot that may not be out."""
+        """Return the first slot that may not be delivered completely."""
         if self._out_ms >= 0:
             return max(0, self._begin_ms) // precision_ms
         return (now_ms if self._first_ms is None else min(now_ms, self._first_ms)) // precision_ms
 
-    def is_out(self, record: RecordView, waiting: Waiting) -> bool:
-        """Whether *record* of the timer queue was delivered, or went round; asked once for each."""
+    def is_out(self, record: RecordView, waiting: TimedMessage) -> bool:
+        """Return whether *record* of the timer queue was delivered or rolled; call it once per record."""
         if waiting.slot_ms < self._begin_ms and record.log_offset < self._out_at:
             return True
-        copy = next_round_of(record)
+        copy = next_roll_key(record)
         if not self.known[copy]:
             return False
         self.known[copy] -= 1

@@ -1,8 +1,9 @@
-"""Taking back a message that waits for its time: handles, and request 370.
+"""Recall of waiting timed messages: recall handles, and request 370.
 
-A handle is URL-safe base64, with padding, of ``v1 TOPIC BROKER TIME UNIQUE_ID``, parted by spaces; TIME is the time of
-the message's slot and one millisecond. A recall stores a marker in the timer queue, for the same slot: when the slot is
-due, markers count first, and a message that one of them names is left out. So a recall that was acknowledged holds.
+A handle is URL-safe base64, with padding, of ``v1 TOPIC BROKER TIME UNIQUE_ID``, separated by spaces; TIME is the time
+of the message's slot plus one millisecond. A recall stores a marker in the timer queue for the same slot. When the slot
+is due, its markers are applied first, and the messages they name are dropped; so an acknowledged recall always takes
+effect.
 
 Source: apache/rocketmq common/.../producer/RecallMessageHandle.java, broker/.../processor/RecallMessageProcessor.java,
 SendMessageProcessor.java (attachRecallHandle).
@@ -34,7 +35,7 @@ from gantrymq.remoting.headers.base import RequestHeader, header_of
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.messages import BORN_TIMESTAMP, DELETE_KEY, RECALL_TAG, delete_key
 
-__all__ = ["Handle", "Recall", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
+__all__ = ["Recall", "RecallHandle", "RecallMessageRequest", "answer_fields", "decode_handle", "encode_handle"]
 
 ILLEGAL_OPERATION = 604
 _UNCONFIRMED = (
@@ -45,8 +46,8 @@ _UNCONFIRMED = (
 _VERSION = "v1"
 
 
-class Handle(NamedTuple):
-    """What a handle says."""
+class RecallHandle(NamedTuple):
+    """A decoded recall handle."""
 
     topic: str
     broker: str
@@ -54,74 +55,77 @@ class Handle(NamedTuple):
     unique_id: str
 
 
-def encode_handle(handle: Handle) -> str:
-    """The text of a handle."""
+def encode_handle(handle: RecallHandle) -> str:
+    """Encode a recall handle."""
     return base64.urlsafe_b64encode(" ".join((_VERSION, *handle)).encode()).decode()
 
 
-def decode_handle(text: str) -> Handle:
-    """Read a handle.
+def decode_handle(text: str) -> RecallHandle:
+    """Decode a recall handle.
 
     Raises:
-        RefusedWith: code 604, it is none.
+        RefusedWith: the text is not a recall handle (code 604).
     """
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True) if text else b""
     except (binascii.Error, ValueError):
         raw = b""
     version, *parts = raw.decode("utf-8", "replace").split(" ")
-    if version != _VERSION or len(parts) < len(Handle._fields) or not any(parts[3:]):  # Java drops empty parts behind
+    # Java's String.split drops empty parts at the end.
+    if version != _VERSION or len(parts) < len(RecallHandle._fields) or not any(parts[3:]):
         raise RefusedWith(
             ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
         )
-    return Handle._make(parts[: len(Handle._fields)])
+    return RecallHandle._make(parts[: len(RecallHandle._fields)])
 
 
 def answer_fields(topic: str, broker: str, slot_ms: int, own: Mapping[str, str]) -> dict[str, str]:
-    """What the answer to the send of a timed message says besides; nothing for a retry topic."""
+    """Return the additional fields of the response to the send of a timed message; none for a retry topic."""
     if topic.startswith(names.RETRY_PREFIX):
         return {}
-    return {"recallHandle": encode_handle(Handle(topic, broker, str(slot_ms + 1), own.get(props.UNIQ_KEY, "null")))}
+    return {
+        "recallHandle": encode_handle(RecallHandle(topic, broker, str(slot_ms + 1), own.get(props.UNIQ_KEY, "null")))
+    }
 
 
 @header_of(RequestCode.RECALL_MESSAGE)
 class RecallMessageRequest(RequestHeader):
-    """Which message to take back."""
+    """Request 370: recall a message."""
 
     producer_group: str | None = None
     topic: str
     recall_handle: str
 
 
-class Runs(Protocol):
-    """What knows the broker."""
+class RunningTimers(Protocol):
+    """The part of `Timers` that recalls need."""
 
     @property
     def broker(self) -> Broker | None:
-        """Where the service runs now, None while it does not."""
+        """The broker, None while the service is not running."""
 
     def in_time(self, slot_ms: int) -> bool:
-        """Whether what is in the timer queue by now is in the slot of *slot_ms* before that is due."""
+        """Return whether everything in the timer queue now reaches the slot of *slot_ms* before it is due."""
 
 
 class Recall:
-    """Serves one broker's request 370."""
+    """Handler of request 370."""
 
-    def __init__(self, timers: Runs) -> None:
+    def __init__(self, timers: RunningTimers) -> None:
         self._timers = timers
 
-    async def serve(self, asked: Command, connection: Connection) -> Command:
+    async def serve(self, request: Command, connection: Connection) -> Command:
         """Store the marker, and answer with the id of the message.
 
-        Raises:
-            NoPermission: recalls are turned off.
-            ServiceNotAvailable: the broker takes nothing yet.
-            TopicNotExist: the topic is gone.
-            RefusedWith: 604, no handle of this broker and topic, or its time is past, too far, or came meanwhile;
-                1, it was not stored.
+        If the marker is stored but not confirmed by the disk or a slave, the response has code 10, 11 or 12, as for a
+        send; a Java broker answers 0.
 
-        A marker that is stored, but not known to be on the disk, or with a slave, is answered as a send is: with 10, 11
-        or 12, where a Java broker says 0.
+        Raises:
+            NoPermission: recalls are disabled.
+            ServiceNotAvailable: the broker does not accept messages yet.
+            TopicNotExist: the topic does not exist.
+            RefusedWith: the handle is not for this broker and topic, its time is past or too far ahead, or it became
+                due meanwhile (604); or the marker was not stored (1).
         """
         broker = self._timers.broker
         if broker is None or not broker.settings.flag(keys.RECALL):
@@ -131,7 +135,7 @@ class Recall:
             raise ServiceNotAvailable(
                 "recall failed: this broker takes no message yet (startAcceptSendRequestTimeStamp)"
             )
-        header = RecallMessageRequest.from_ext(asked.ext)
+        header = RecallMessageRequest.from_ext(request.ext)
         if broker.topic(header.topic) is None:
             raise TopicNotExist(f"recall failed: topic {header.topic} does not exist on this broker")
         handle = decode_handle(header.recall_handle)
@@ -157,12 +161,12 @@ class Recall:
         region = broker.settings.text("regionId")
         told = {"msgId": handle.unique_id, "MSG_REGION": region}
         if unconfirmed is not None:
-            return response_to(asked, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", told)
-        return response_to(asked, 0, None, told)
+            return response_to(request, unconfirmed.response_code, f"recall stored, but: {unconfirmed}", told)
+        return response_to(request, 0, None, told)
 
     @staticmethod
     async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
-        """Store *marker*; what kept it from being confirmed. Raises RefusedWith: it was not stored."""
+        """Store *marker*. Return the error if it is stored but unconfirmed. Raises RefusedWith if it was not stored."""
         try:
             (result,) = await broker.put_all([marker])
         except (RequestError, StoreError) as error:
@@ -174,7 +178,9 @@ class Recall:
         return None
 
 
-def _marker(broker: Broker, handle: Handle, group: str | None, connection: Connection, now_ms: int) -> StoreMessage:
+def _marker(
+    broker: Broker, handle: RecallHandle, group: str | None, connection: Connection, now_ms: int
+) -> StoreMessage:
     own = {
         props.TAGS: RECALL_TAG,
         DELETE_KEY: delete_key(handle.topic, handle.unique_id),

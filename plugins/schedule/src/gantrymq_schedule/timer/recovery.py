@@ -1,12 +1,13 @@
-"""Bringing wheel and timer log together again after a stop of any kind, a Java broker's included. For a thread.
+"""Recovery of wheel and timer log after a stop of any kind, including a Java broker's. Runs in a worker.
 
-The checkpoint says up to where the log is durable, with the slots that name its entries. What stands behind that is
-read, and the slots are set by it, as in a Java broker; if the wheel is gone, or the checkpoint is a Java broker's, the
-whole log is read. Reading ends at the first place that holds no entry, and at an entry whose message the commit log
-lost. What lies behind goes: it would be taken for entries once others were written up to it.
+The checkpoint tells up to which position the log is durable together with the slots that point to its entries. Entries
+after that position are read and their slots updated, as in a Java broker; if the wheel is missing, or the checkpoint
+was written by a Java broker, the whole log is read. Reading ends at the first position without an entry, and at an
+entry whose message was lost from the commit log. Everything after it is removed: otherwise it would be read as entries
+once new ones were written up to it.
 
-The checkpoint is believed only as far as log and wheel hold what it claims: the log as many bytes of entries, the slots
-as many messages. Else both are made again from the commit log (`rebuild`).
+The checkpoint is trusted only if log and wheel match it: the log in bytes of entries, the slots in number of messages.
+Otherwise both are rebuilt from the commit log (`rebuild`).
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (recover, recoverAndRevise),
 TimerWheel.java (reviseSlot, checkPhyPos).
@@ -26,32 +27,32 @@ from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 from gantrymq_store_files.timer_log import ENTRY_BYTES, TimerEntry, decode_entry, is_blank
 from gantrymq_store_files.timer_wheel import SLOTS, WHEEL_BYTES, Slot
 
-__all__ = ["Recovered", "recover"]
+__all__ = ["WheelRecovery", "recover"]
 
 
-class Recovered(NamedTuple):
-    """What was found."""
+class WheelRecovery(NamedTuple):
+    """Result of the recovery."""
 
-    in_wheel: Set[int] = frozenset()  # log offsets of messages whose entries stand behind the checkpoint
-    waiting: int = 0  # messages, by the counts of the slots
-    came: int = 0  # those of them that came after the checkpoint
-    last_tick: int = -1  # the last slot that may hold something; -1 for none
-    cut: int = 0  # entries, or what looked like some, that were removed
-    damage: str = ""  # why the files do not hold what the checkpoint claims; then the rest means nothing
+    in_wheel: Set[int] = frozenset()  # log offsets of messages with entries after the checkpoint
+    waiting: int = 0  # number of waiting messages, summed over the slots
+    came: int = 0  # how many of them were enqueued after the checkpoint
+    last_tick: int = -1  # the last slot that may hold a message; -1 for none
+    cut: int = 0  # number of removed entries, valid or not
+    damage: str = ""  # how the files differ from the checkpoint; if set, the other fields are meaningless
 
 
-def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: int, log_end: int) -> Recovered:
-    """Set the end of the log and the slots.
+def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: int, log_end: int) -> WheelRecovery:
+    """Determine the end of the timer log, and repair the slots.
 
     Args:
-        wheel: just made, nothing of it was used.
-        check: tells up to where log and slots are durable, and what the slots hold.
+        wheel: new and unused.
+        check: the checkpoint: the durable position, and the number of messages in the slots.
         read_tick: slots before it were delivered.
-        log_end: of the commit log.
+        log_end: end of the commit log.
 
     Raises:
-        StoreLayoutError: files of another size than the settings say, or messages wait in slots of another length.
-        OSError: the disk.
+        StoreLayoutError: file sizes do not match the settings, or messages wait in slots of another length.
+        OSError: the disk cannot be read or written.
     """
     flushed = check.flushed_position
     found = files.stat(wheel.wheel_path)
@@ -63,31 +64,37 @@ def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: 
     starts = wheel.starts()
     for start in starts:
         if damage := _damage_of(wheel, files, start, flushed):
-            return Recovered(damage=damage)
+            return WheelRecovery(damage=damage)
     if not starts:
-        return Recovered(damage=f"{wheel.folder} has no files, timercheck claims {flushed} bytes" if flushed else "")
+        return WheelRecovery(
+            damage=f"{wheel.folder} has no files, timercheck claims {flushed} bytes" if flushed else ""
+        )
     refuse_other_precision(wheel, read_tick)
     begin = flushed - flushed % wheel.file_bytes
     if found is None or found.size == 0 or begin not in starts or check.in_slots < 0:
         begin = starts[0]
-    seen = _Seen(wheel, max(flushed, begin), read_tick)
+    seen = _ScannedEntries(wheel, max(flushed, begin), read_tick)
     cut, sound = _read_log(wheel, starts, begin, log_end, seen)
     if sound and wheel.end < flushed:
-        return Recovered(damage=f"{wheel.folder} holds no entry at {wheel.end}, timercheck claims {flushed} bytes")
+        return WheelRecovery(damage=f"{wheel.folder} holds no entry at {wheel.end}, timercheck claims {flushed} bytes")
     seen.set_slots()
-    _mend(wheel, starts, read_tick, log_end)
+    _repair_slots(wheel, starts, read_tick, log_end)
     waiting, last_tick = 0, -1
     for slot in wheel.busy(read_tick, read_tick + SLOTS):
         waiting += slot.count
         last_tick = slot.tick
     before = waiting - seen.came
     if sound and 0 <= check.in_slots != before:
-        return Recovered(damage=f"{wheel.wheel_path} counts {before} messages, timercheck claims {check.in_slots}")
-    return Recovered(seen.behind, waiting, seen.came, last_tick, cut)
+        return WheelRecovery(damage=f"{wheel.wheel_path} counts {before} messages, timercheck claims {check.in_slots}")
+    return WheelRecovery(seen.behind, waiting, seen.came, last_tick, cut)
 
 
 def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str:
-    """What is wrong with the file that begins at *start*; raises StoreLayoutError if that may be the settings."""
+    """Describe the damage of the file that begins at *start*, empty if none.
+
+    Raises:
+        StoreLayoutError: the size of the file may be due to changed settings.
+    """
     path = wheel.folder / file_name(start)
     found = files.stat(path)
     size = 0 if found is None else found.size
@@ -101,19 +108,19 @@ def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str
     return ""
 
 
-class _Seen:
-    """What the entries that were read say of their slots."""
+class _ScannedEntries:
+    """Collects the scanned entries by slot."""
 
     def __init__(self, wheel: WheelFiles, flushed: int, read_tick: int) -> None:
         self._wheel = wheel
         self._flushed = flushed
         self._read_tick = read_tick
-        self._slots: dict[int, Slot] = {}  # by tick modulo: a later time takes the place of an earlier one
-        self.behind: set[int] = set()
-        self.came = 0  # messages of slots that were not delivered, by entries behind the checkpoint
+        self._slots: dict[int, Slot] = {}  # by tick modulo SLOTS: a later time replaces an earlier one
+        self.behind: set[int] = set()  # log offsets of messages with entries after the checkpoint
+        self.came = 0  # messages in undelivered slots, of entries after the checkpoint
 
     def entry(self, position: int, entry: TimerEntry) -> None:
-        """*entry* stands at *position*; called in the order of the log. Raises StoreLayoutError."""
+        """Add the *entry* at *position*; called in the order of the log. Raises StoreLayoutError."""
         refuse_entry_of_other_precision(self._wheel, self._read_tick, entry)
         tick = entry.due_ms // self._wheel.precision_ms
         before = self._slots.get(tick % SLOTS)
@@ -125,7 +132,7 @@ class _Seen:
                 self.came += -1 if entry.deletes else 1
 
     def set_slots(self) -> None:
-        """Let each slot name its newest entry."""
+        """Write each slot with its newest entry."""
         wheel, changed = self._wheel, []
         for seen in self._slots.values():
             known = wheel.slot(seen.tick)
@@ -144,11 +151,13 @@ class _Seen:
             wheel.write_slots(changed)
 
 
-def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _Seen) -> tuple[int, bool]:
-    """Read from *begin* on, set the end, and remove what lies behind it.
+def _read_log(
+    wheel: WheelFiles, starts: list[int], begin: int, log_end: int, seen: _ScannedEntries
+) -> tuple[int, bool]:
+    """Read the log from *begin* on, set its end, and remove everything after the end.
 
     Returns:
-        How many entries were removed, and whether that was for another reason than that the commit log lost messages.
+        The number of removed entries, and True unless the end was set because the commit log lost messages.
     """
     wheel.end = starts[-1] + wheel.file_bytes  # while reading
     expected = begin
@@ -170,7 +179,7 @@ def _read_log(wheel: WheelFiles, starts: list[int], begin: int, log_end: int, se
 
 
 def _cut(wheel: WheelFiles, starts: list[int], rest: bytes) -> int:
-    """Zero *rest*, which stands behind the end in its file, and remove the files behind that."""
+    """Zero *rest*, the part of the last file after the end, and remove later files."""
     cut = 0
     if rest.count(0) != len(rest):
         cut = len(rest.rstrip(b"\0")) // ENTRY_BYTES + 1
@@ -181,10 +190,10 @@ def _cut(wheel: WheelFiles, starts: list[int], rest: bytes) -> int:
     return cut
 
 
-def _mend(wheel: WheelFiles, starts: list[int], read_tick: int, log_end: int) -> None:
-    """Slots that name entries behind the end of the log: set them by what is left, or empty them."""
+def _repair_slots(wheel: WheelFiles, starts: list[int], read_tick: int, log_end: int) -> None:
+    """Repair slots that point beyond the end of the log: rebuild them from the remaining entries, or clear them."""
     end = wheel.end
-    wheel.end = 1 << 62  # slots as they stand
+    wheel.end = 1 << 62  # read the slots unmodified
     try:
         broken = {slot.tick: slot for slot in wheel.busy(read_tick, read_tick + SLOTS) if slot.last >= end}
     finally:

@@ -1,4 +1,4 @@
-"""Requests about timers: 60 (checkpoint), 61 (counts by topic). 370 is `recall`'s.
+"""Requests about timers: 60 (checkpoint) and 61 (counts by topic). Request 370 is in `recall`.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getTimerCheckPoint, getTimerMetrics).
 """
@@ -18,22 +18,22 @@ __all__ = ["TimerRequests"]
 
 
 class TimerRequests:
-    """Serves operators and slaves."""
+    """Handlers for operators and slaves."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
 
-    def checkpoint(self, asked: Command, connection: Connection) -> Command:
-        """60: what was saved last, 56 bytes."""
+    def checkpoint(self, request: Command, connection: Connection) -> Command:
+        """Answer request 60: the last saved checkpoint, 56 bytes."""
         self._refuse_without()
         body = encode_timer_checkpoint(self._timers.checkpoint())[:TIMER_CHECKPOINT_FIELDS_BYTES]
-        return response_to(asked, 0, None, None, body)
+        return response_to(request, 0, None, None, body)
 
-    def metrics(self, asked: Command, connection: Connection) -> Command:
-        """61: messages that wait, by topic."""
+    def metrics(self, request: Command, connection: Connection) -> Command:
+        """Answer request 61: the number of waiting messages by topic."""
         self._refuse_without()
         body = json.dumps(self._timers.metrics_json(), separators=(",", ":")).encode()
-        return response_to(asked, 0, None, None, body)
+        return response_to(request, 0, None, None, body)
 
     def _refuse_without(self) -> None:
         if not self._timers.enabled:

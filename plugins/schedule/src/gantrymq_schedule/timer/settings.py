@@ -1,4 +1,4 @@
-"""What an operator may set of timed messages, under RocketMQ's key names.
+"""Settings of timed messages, under RocketMQ's keys.
 
 Source: apache/rocketmq store/.../config/MessageStoreConfig.java, common/.../BrokerConfig.java.
 """
@@ -32,13 +32,13 @@ MOST_IN_SLOT = "timerCongestNumEachSlot"
 RECALL = "recallMessageEnable"
 NO_LIMIT = 2**31 - 1  # of `MOST_IN_SLOT`
 
-PRECISIONS = (100, 200, 500, 1000)  # a value between two means the smaller one, as in a Java broker
+PRECISIONS = (100, 200, 500, 1000)  # other values are rounded down to one of these, as in a Java broker
 
 
 def precision(settings: Settings) -> int:
-    """Milliseconds of a tick."""
-    asked = settings.number(PRECISION)
-    return max(each for each in PRECISIONS if each <= max(asked, PRECISIONS[0]))
+    """Return the length of a tick in milliseconds."""
+    request = settings.number(PRECISION)
+    return max(each for each in PRECISIONS if each <= max(request, PRECISIONS[0]))
 
 
 SCHEMA: tuple[Setting, ...] = (
@@ -46,13 +46,13 @@ SCHEMA: tuple[Setting, ...] = (
         ENABLED,
         "flag",
         True,
-        "Take messages with a delay or a time of their own; false refuses them.",
+        "Accept messages with an arbitrary delay or delivery time; false refuses them.",
     ),
     Setting(
         LONGEST_S,
         "number",
         3 * 24 * 3600,
-        "Longest delay in seconds; a message that asks for a longer one is refused.",
+        "Longest delay in seconds; a message with a longer one is refused.",
         at_least=1,
         at_most=10 * 365 * 24 * 3600,
         runtime=True,
@@ -61,27 +61,27 @@ SCHEMA: tuple[Setting, ...] = (
         PRECISION,
         "number",
         1000,
-        "Milliseconds of a slot of the wheel: 100, 200, 500 or 1000. It may not change once timed messages wait.",
+        "Slot length of the wheel in milliseconds: 100, 200, 500 or 1000. It may not change while timed messages wait.",
         at_least=1,
     ),
     Setting(
         WINDOW,
         "number",
         2 * 24 * 3600,
-        "Slots that a message is put ahead at most; what waits longer goes round again.",
+        "Maximum number of slots that a message is enqueued ahead; a longer wait is split into several rounds.",
     ),
     Setting(
         FLUSH_MS,
         "number",
         1000,
-        "Milliseconds between two savings of wheel, timer log and progress, while something changes.",
+        "Interval in milliseconds at which changes of wheel, timer log and checkpoint are saved.",
         at_least=10,
     ),
     Setting(
         FILE_BYTES,
         "number",
         100 * 1024 * 1024,
-        "Bytes of one file of the timer log; it may not change on a store that has one.",
+        "Size of a timer log file in bytes; it may not change on a store that has one.",
         at_least=ENTRY_BYTES + 16,
         at_most=2**31 - 1,
     ),
@@ -89,7 +89,7 @@ SCHEMA: tuple[Setting, ...] = (
         MOST_IN_SLOT,
         "number",
         NO_LIMIT,
-        "Messages of one slot from which on new ones are refused: some above it, all above twice as many.",
+        "Messages of one slot above which new ones are refused: some above this number, all above twice as many.",
         at_least=1,
         runtime=True,
     ),
@@ -97,7 +97,7 @@ SCHEMA: tuple[Setting, ...] = (
         RECALL,
         "flag",
         False,
-        "Let producers take back a timed message that waits (request 370).",
+        "Allow producers to recall a waiting timed message (request 370).",
         runtime=True,
     ),
 )

@@ -1,16 +1,16 @@
-"""Timed messages of one broker: taken in, kept in the wheel, delivered when they are due.
+"""Timed messages of one broker: enqueued, kept in the wheel, delivered when they are due.
 
-One task does it in turns: everything that came into the timer queue goes into wheel and log (`taking_in`), then the
-slots that are due are emptied, a batch a turn (`emptying`). A second task saves (`saving`).
+One task works in turns: it enqueues all new messages of the timer queue into wheel and log (`enqueue`), then delivers
+due slots, one batch per turn (`dequeue`). A second task saves the state (`flush`).
 
     a message        timer queue -> entry in the log, slot of the wheel -> real topic
     position         queue offset                                         read tick
 
-Of a message that waits nothing is in memory.
+Waiting messages need no memory.
 
-After a crash the queue is read again from the saved offset, but for what stands in the log already, and slots are
-emptied again from the saved tick, but for what stands in the commit log already (`delivery`): no message is lost, none
-comes twice.
+After a crash the queue is read again from the saved offset, except for messages in the timer log already, and slots are
+delivered again from the saved tick, except for messages in the commit log already (`delivery`): no message is lost or
+delivered twice.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java.
 """
@@ -29,16 +29,16 @@ from gantrymq.model.topic import TopicConfig
 from gantrymq_schedule.lateness import Lateness
 from gantrymq_schedule.timer import settings as keys
 from gantrymq_schedule.timer.acceptance import Acceptance
-from gantrymq_schedule.timer.crowds import Crowds
-from gantrymq_schedule.timer.delivery import Delivery
-from gantrymq_schedule.timer.emptying import Emptying
+from gantrymq_schedule.timer.checkpoint_files import TimerCheckpointFiles
+from gantrymq_schedule.timer.delivery import TimerDelivery
+from gantrymq_schedule.timer.dequeue import TimerDequeuer
+from gantrymq_schedule.timer.enqueue import TimerEnqueuer
+from gantrymq_schedule.timer.flush import TimerFlusher
 from gantrymq_schedule.timer.messages import TIMER_QUEUE
-from gantrymq_schedule.timer.progress import Progress
-from gantrymq_schedule.timer.rebuild import Rebuild
-from gantrymq_schedule.timer.recovery import Recovered, recover
-from gantrymq_schedule.timer.saving import Saving
+from gantrymq_schedule.timer.rebuild import WheelRebuild
+from gantrymq_schedule.timer.recovery import WheelRecovery, recover
+from gantrymq_schedule.timer.slot_counts import SlotCounts
 from gantrymq_schedule.timer.state import NOTHING, TimerState
-from gantrymq_schedule.timer.taking_in import TakingIn
 from gantrymq_schedule.timer.wheel_clock import IDLE_TICKS, REACH, WheelClock
 from gantrymq_schedule.timer.wheel_files import WheelDamage, WheelFiles
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
@@ -51,71 +51,71 @@ __all__ = ["Timers"]
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-LOOK_S = 5.0  # at the wall clock, which may be set, while something waits
+LOOK_S = 5.0  # interval of reading the wall clock, which may be set, while messages wait
 
 
 class Timers:
-    """One broker's; may be started again after a stop."""
+    """Timers of one broker; may be started again after a stop."""
 
     def __init__(self) -> None:
-        """Nothing is opened yet."""
+        """Create it without opening any file."""
         self.broker: Broker | None = None  # while the service runs
         self.lateness = Lateness()
         self._running = False
-        self._damage = ""  # why wheel and log have to be made again
-        self._turn_ms = 0  # slots before it are due in this turn, or were before
+        self._damage = ""  # why wheel and log have to be rebuilt
+        self._turn_ms = 0  # latest time of a turn: slots before it may be due
 
     def move(self, message: StoreMessage, own: dict[str, str]) -> StoreMessage:
-        """What to store in place of *message*, which asks for a time in its properties *own*.
+        """Return the message to store in place of *message*, which has a delivery time in its properties *own*.
 
-        One whose time is past, or that waited already, stays as it is.
+        A message with a past time, or one that waited already, is returned unchanged.
 
         Raises:
-            MessageIllegal: its time is no number, or too far ahead, or it takes back a message whose time is past.
-            RefusedWith: timers are off, or too many messages wait for that time (code 1).
-            ServiceNotAvailable: the service does not run.
+            MessageIllegal: the time is not a number or too far ahead, or the message recalls one that was due before.
+            RefusedWith: timers are disabled, or too many messages wait for that time (code 1).
+            ServiceNotAvailable: the service is not running.
         """
         if self.broker is None:
             raise ServiceNotAvailable("timed messages are not taken yet: the service schedule has not started")
         return self._acceptance.move(message, own)
 
-    # --- life -------------------------------------------------------------------------------------------------------
+    # --- start and stop ---------------------------------------------------------------------------------------------
 
     async def start(self, broker: Broker) -> None:
-        """Bring the files together and begin.
+        """Recover the files and start the tasks.
 
         Raises:
-            StoreLayoutError: the files are of another size than the settings say, or the slots of another length.
+            StoreLayoutError: the file sizes do not match the settings, or the slots have another length.
             StoreError: commit log, wheel or timer log cannot be read.
         """
-        self._acceptance = Acceptance(broker, self._crowd)
+        self._acceptance = Acceptance(broker, self._slot_count)
         if not broker.settings.flag(keys.ENABLED):
             self.broker = broker
             return
         if broker.topic(TIMER_QUEUE.topic) is None:
             broker.create_topic(TopicConfig(TIMER_QUEUE.topic, 1, 1))
         try:
-            self._state, self._taking = await _recovered(broker, "")
+            self._state, self._enqueuer = await _open_state(broker, "")
         except OSError as error:
             raise StoreError(
                 f"the timed messages that wait cannot be read: {error}; start again once the disk is well"
             ) from error
         self.broker, self._running, self._damage = broker, True, ""
-        self._make()
-        if self._state.progress.checkpoint.delivered_from < 0:
-            await self._save()  # or a kill before the first saving would leave nobody to say where deliveries began
+        self._create_workers()
+        if self._state.checkpoint_files.checkpoint.delivered_from < 0:
+            await self._save()  # after a kill before the first save it would be unknown where deliveries began
         self._stop_hearing = broker.on_arrival(self._arrived, TIMER_QUEUE)
         broker.on_deleted(self._state.forget)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._run()), loop.create_task(self._saving.run())]
+        self._tasks = [loop.create_task(self._run()), loop.create_task(self._flusher.run())]
 
-    def _make(self) -> None:
-        """Make what works on the state."""
-        self._emptying = Emptying(self._state, self.lateness)
-        self._saving = Saving(self._state, self._state.broker.settings.number(keys.FLUSH_MS) / 1000)
+    def _create_workers(self) -> None:
+        """Create the components that work on the state."""
+        self._dequeuer = TimerDequeuer(self._state, self.lateness)
+        self._flusher = TimerFlusher(self._state, self._state.broker.settings.number(keys.FLUSH_MS) / 1000)
 
     async def stop(self) -> None:
-        """Save the progress. Idempotent."""
+        """Stop the tasks and save the state. Idempotent."""
         self.broker = None
         if not self._running:
             return
@@ -129,14 +129,14 @@ class Timers:
         self._state.files.close()
 
     async def _end_saving(self) -> None:
-        await asyncio.gather(self._emptying.stored(), return_exceptions=True)
+        await asyncio.gather(self._dequeuer.stored(), return_exceptions=True)
         saving = self._tasks.pop()
         saving.cancel()
         await asyncio.wait([saving])
 
     async def _save(self) -> None:
         try:
-            await self._saving.save()
+            await self._flusher.save()
         except (OSError, StoreError) as error:
             log.error("the progress of timed messages could not be saved: %s", error)
 
@@ -150,7 +150,7 @@ class Timers:
         while self._running:
             try:
                 if self._damage:
-                    await self._begin_again()
+                    await self._rebuild()
                 if not await self._turn():
                     await self._wait()
             except WheelDamage as error:
@@ -162,27 +162,27 @@ class Timers:
                 log.exception("timed messages wait: a bug")
                 await clock.sleep(RETRY_S)
 
-    async def _begin_again(self) -> None:
-        """Make wheel and log again."""
+    async def _rebuild(self) -> None:
+        """Restart with an empty wheel and log, to be rebuilt."""
         await self._end_saving()
         self._state.files.close()
-        self._state, self._taking = await _recovered(self._state.broker, self._damage)
-        self._make()
-        self._tasks.append(asyncio.get_running_loop().create_task(self._saving.run()))
+        self._state, self._enqueuer = await _open_state(self._state.broker, self._damage)
+        self._create_workers()
+        self._tasks.append(asyncio.get_running_loop().create_task(self._flusher.run()))
         self._damage = ""
 
     async def _turn(self) -> bool:
-        """Take in what came, then deliver a batch; whether there was something to do."""
+        """Enqueue new messages, then deliver a batch. Return whether there was anything to do."""
         self._state.wake.clear()
         if self._state.rebuild is not None and not self._state.rebuild.ready and not await self._read_deliveries():
             return False
-        await self._state.crowds.follow(self.read_tick)
+        await self._state.slot_counts.apply_limit(self.read_tick)
         now_ms = self._state.broker.world.clock.now_ms()
         self._turn_ms = max(self._turn_ms, now_ms)
         end = self._state.broker.bounds(TIMER_QUEUE).max_offset
         took = self._state.queue_offset < end
         while self._state.queue_offset < end and self._running:
-            await self._taking.take_in(now_ms)
+            await self._enqueuer.enqueue(now_ms)
         if not self._running:
             return took
         if self._state.rebuild is not None:
@@ -190,14 +190,14 @@ class Timers:
             log.info("%d timed messages wait, after wheel and timer log were made again", self._state.waiting)
             self._state.changed.set()
         self._state.clock.advance(now_ms)
-        delivered = await self._emptying.deliver()
+        delivered = await self._dequeuer.deliver()
         if self._state.clock.far:
             self._state.changed.set()
         return delivered or took
 
     async def _read_deliveries(self) -> bool:
-        """Find out where the wheel begins that is made again, and what was delivered; False if the broker stops."""
-        state, rebuild = self._state, Rebuild()
+        """Find the first slot of the rebuilt wheel, and the deliveries so far. Return False if the broker stops."""
+        state, rebuild = self._state, WheelRebuild()
         if not await rebuild.read(state.broker, lambda: self._running):
             return False
         state.clock.begin_at(rebuild.begin_tick(state.broker.world.clock.now_ms(), self.precision_ms))
@@ -206,7 +206,7 @@ class Timers:
         return True
 
     async def _wait(self) -> None:
-        """Wait for a message, for the time of the next slot, or for a saving that lets the clock go on."""
+        """Wait for a message, for the time of the next slot, or for a save that lets the wheel clock advance."""
         world, timer = self._state.broker.world, None
         busy = self._state.next_busy
         if busy is not None and not self._state.clock.held:
@@ -219,109 +219,113 @@ class Timers:
             if timer is not None:
                 timer.cancel()
 
-    # --- for others -------------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     @property
     def enabled(self) -> bool:
-        """Whether timed messages are taken and delivered."""
+        """Whether timed messages are accepted and delivered."""
         return self._running
 
     @property
     def read_tick(self) -> int:
-        """The first slot that was not emptied."""
+        """The first slot that is not delivered completely."""
         return self._state.clock.read_tick
 
     @property
     def precision_ms(self) -> int:
-        """Milliseconds of a slot."""
+        """Length of a slot in milliseconds."""
         return self._state.clock.precision_ms
 
     def checkpoint(self) -> TimerCheckpoint:
-        """What was saved last."""
-        return self._state.progress.checkpoint
+        """Return the last saved checkpoint."""
+        return self._state.checkpoint_files.checkpoint
 
     def metrics_json(self) -> Mapping[str, object]:
-        """How many messages of each topic wait, as request 61 tells it."""
-        return self._state.progress.metrics.to_json()
+        """Return the number of waiting messages by topic in the form of request 61."""
+        return self._state.checkpoint_files.metrics.to_json()
 
     def topics(self) -> Mapping[str, TopicCount]:
-        """How many messages of each topic wait."""
-        return self._state.progress.metrics.topics
+        """Return the number of waiting messages by topic."""
+        return self._state.checkpoint_files.metrics.topics
 
     def in_time(self, slot_ms: int) -> bool:
-        """Whether what is in the timer queue by now is in the slot of *slot_ms* before that is due."""
+        """Return whether everything in the timer queue now reaches the slot of *slot_ms* before it is due."""
         if not self._running:
             return False
         tick = slot_ms // self.precision_ms
         return tick >= max(self._state.clock.write_tick, self._turn_ms // self.precision_ms)
 
     async def next_slot(self, tick: int) -> Slot | None:
-        """The first slot of *tick* or later that holds something."""
+        """Return the first slot at *tick* or later that holds a message."""
         state = self._state
         return await state.broker.world.workers.run(lambda: next(state.files.busy(tick, state.last_tick + 1), None))
 
     async def back_from(self, tick: int, at: int, most: int) -> list[tuple[TimerEntry, RecordView | None]]:
-        """Up to *most* entries of a slot, from position *at* to older ones, with their messages."""
+        """Return up to *most* entries of a slot with their messages, from position *at* to older ones."""
         entries = await self._state.broker.world.workers.run(self._state.files.back_from, tick, at, most)
         return list(zip(entries, await self._state.records(entries), strict=True))
 
     def figures(self) -> dict[str, int]:
-        """How far timers are: messages that wait, seconds behind, messages that are not in the wheel yet, counts."""
+        """Return waiting messages, delay in seconds, messages not enqueued yet, and counters."""
         if not self._running:
             return dict.fromkeys(("waiting", "behind_s", "queue_behind", "taken", "delivered", "given_up"), 0)
-        state, tick = self._state, self._emptying.tick
+        state, tick = self._state, self._dequeuer.tick
         now_tick = state.broker.world.clock.now_ms() // self.precision_ms
         late = max(0, now_tick - tick) if tick is not None else 0
         return {
             "waiting": max(0, state.waiting),
             "behind_s": late * self.precision_ms // 1000,
-            "queue_behind": self._taking.behind(),
+            "queue_behind": self._enqueuer.behind(),
             "taken": state.taken,
             "delivered": state.delivery.delivered,
             "given_up": state.delivery.given_up,
         }
 
-    def _crowd(self, tick: int) -> int:
-        return self._state.crowds.count(tick, self.read_tick)
+    def _slot_count(self, tick: int) -> int:
+        return self._state.slot_counts.count(tick, self.read_tick)
 
 
-async def _recovered(broker: Broker, damage: str) -> tuple[TimerState, TakingIn]:
-    """The state as the files tell it; with *damage* they are not believed. Raises as `Timers.start`, and OSError."""
+async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnqueuer]:
+    """Recover the state from the files; if *damage* is set, discard them. Raises as `Timers.start`, and OSError."""
     settings, world = broker.settings, broker.world
     run, root, precision_ms = world.workers.run, broker.root, keys.precision(settings)
     files = WheelFiles(world.files, root, settings.number(keys.FILE_BYTES), precision_ms)
-    progress = Progress(world.files, root)
+    checkpoint_files = TimerCheckpointFiles(world.files, root)
     bounds, now_ms = broker.bounds(TIMER_QUEUE), world.clock.now_ms()
-    damage = damage or await run(progress.load) or _senseless(progress.checkpoint, bounds, now_ms, precision_ms)
-    checkpoint = TimerCheckpoint() if damage else progress.checkpoint
+    damage = (
+        damage
+        or await run(checkpoint_files.load)
+        or _implausible(checkpoint_files.checkpoint, bounds, now_ms, precision_ms)
+    )
+    checkpoint = TimerCheckpoint() if damage else checkpoint_files.checkpoint
     read_tick = now_ms // precision_ms + 60 - REACH if damage else checkpoint.read_time_ms // precision_ms
     log_end = broker.store.state().max_log_offset
     found = await run(recover, files, world.files, checkpoint, read_tick, log_end)
     damage = damage or found.damage
     if damage:
-        found, checkpoint, read_tick = Recovered(), TimerCheckpoint(), now_ms // precision_ms
-        await run(progress.forget)
+        found, checkpoint, read_tick = WheelRecovery(), TimerCheckpoint(), now_ms // precision_ms
+        await run(checkpoint_files.forget)
         await run(files.remove)
     if found.cut:
         log.warning("the timer log ends at %d; %d entries behind it were removed", files.end, found.cut)
-    delivery = Delivery(broker)
+    delivery = TimerDelivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
     clock = WheelClock(precision_ms, settings.number(keys.WINDOW), read_tick, settings.number(keys.LONGEST_S) * 1000)
-    crowds = Crowds(broker, files)
-    await crowds.follow(read_tick)
-    state = TimerState(broker, clock, files, progress, delivery, crowds, found.last_tick)
+    slot_counts = SlotCounts(broker, files)
+    await slot_counts.apply_limit(read_tick)
+    state = TimerState(broker, clock, files, checkpoint_files, delivery, slot_counts, found.last_tick)
     state.waiting = state.in_slots = found.waiting - found.came
     state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     if damage and bounds.min_offset < bounds.max_offset:
         log.warning("%s; the wheel of timed messages and its log are made again from the commit log", damage)
-        state.rebuild = Rebuild()
-    return state, TakingIn(state, found.in_wheel, found.came)
+        state.rebuild = WheelRebuild()
+    return state, TimerEnqueuer(state, found.in_wheel, found.came)
 
 
-def _senseless(check: TimerCheckpoint, bounds: Bounds, now_ms: int, precision_ms: int) -> str:
-    """Why a checkpoint cannot be right; empty if it can."""
+def _implausible(check: TimerCheckpoint, bounds: Bounds, now_ms: int, precision_ms: int) -> str:
+    """Return why a checkpoint cannot be valid, empty if it can."""
     if check.queue_offset > bounds.max_offset:
         return f"timercheck claims {check.queue_offset} messages of the timer queue, which has {bounds.max_offset}"
     if check.queue_offset < 0 or check.flushed_position < 0 or check.read_time_ms > now_ms + SLOTS * precision_ms:

@@ -1,19 +1,19 @@
-"""The timer wheel as a clock: in which slot a message waits, which slots are due, when a long wait goes round again.
+"""The clock of the timer wheel: the slot of a message, the due slots, and when a long wait needs another round.
 
 A tick is a time divided by the precision. Slot t is due when tick t + 1 begins.
 
-    ... delivered ... | read_tick ... due ... | write_tick ... messages come in, at most one window ahead ...
+    ... delivered ... | read_tick ... due ... | write_tick ... messages are added, at most one window ahead ...
 
-- A message waits in the slot of its due time, never in one before `write_tick`.
-- What waits for a window or longer goes into a slot within the window and from there round again (`rolls`): so two
-  weeks of slots are enough, and a slot never holds two times.
-- `write_tick` follows the wall clock, but neither back nor further than a week ahead of the `read_tick` that was saved:
-  the wheel is read up first. So whoever lets `take_in` finish before `advance` has every message, and every recall, in
-  its slot before that slot is due, and after a crash no slot that is read again holds another time by now.
-- While nothing comes `write_tick` stands still; the window begins where it will be next. What was read is saved each
-  `IDLE_TICKS`, or a window could not begin at the present after idle weeks.
-- A clock that was set back makes messages late by as much, not early: they wait in the slot of `write_tick`. One that
-  is back by more than the longest delay was wrong before: messages do not wait for it.
+- A message waits in the slot of its due time, but never before `write_tick`.
+- A message that waits for a window or longer is put into a slot within the window and rolled from there (`rolls`). So
+  two weeks of slots are enough, and a slot never holds two times.
+- `write_tick` follows the wall clock, but never goes back, and is at most a week ahead of the saved `read_tick`: the
+  wheel is read first. If `enqueue` finishes before `advance`, every message and every recall is in its slot before that
+  slot is due, and after a crash no slot that is read again holds another time.
+- While no message arrives, `write_tick` does not move; the window begins where it will be next. `read_tick` is saved
+  every `IDLE_TICKS`; otherwise a window could not begin at the present time after idle weeks.
+- If the clock is set back, messages are late by that time, not early: they wait in the slot of `write_tick`. If it is
+  set back by more than the longest delay, the clock was wrong before, and messages do not wait for it.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (doEnqueue, putMessageToTimerWheel, dequeue, recover).
 """
@@ -24,54 +24,54 @@ from typing import NamedTuple
 
 from gantrymq_store_files.timer_wheel import SLOTS
 
-__all__ = ["IDLE_TICKS", "MOST_WINDOW", "REACH", "Place", "WheelClock", "accepted_ms"]
+__all__ = ["IDLE_TICKS", "MOST_WINDOW", "REACH", "SlotPlacement", "WheelClock", "accepted_ms"]
 
 REACH = SLOTS // 2  # ticks that write_tick may be ahead of read_tick
 MOST_WINDOW = SLOTS // 2 - 60
-IDLE_TICKS = REACH // 4  # that `read_tick` goes over empty slots without a saving
+IDLE_TICKS = REACH // 4  # empty slots that `read_tick` may pass without a save
 
 
-class Place(NamedTuple):
-    """Where a message waits."""
+class SlotPlacement(NamedTuple):
+    """The slot of a message."""
 
     tick: int
-    rolls: bool  # it goes round again from there
+    rolls: bool  # whether the message is rolled to a later slot from there
 
 
 def accepted_ms(deliver_ms: int, precision_ms: int) -> int:
-    """The slot time of a message for *deliver_ms*: the tick before it, as a slot is due one tick later."""
+    """Return the slot time for a message due at *deliver_ms*: the tick before it, as a slot is due one tick later."""
     return (deliver_ms - 1) // precision_ms * precision_ms
 
 
 class WheelClock:
-    """One wheel's position."""
+    """Position of one wheel."""
 
     def __init__(self, precision_ms: int, window: int, read_tick: int, longest_ms: int) -> None:
         """Begin at *read_tick*, the first slot that was not delivered.
 
         Args:
-            window: ticks; out of 2 to `MOST_WINDOW` means `MOST_WINDOW`.
-            longest_ms: the longest delay that is taken.
+            window: ticks; a value outside 2 to `MOST_WINDOW` means `MOST_WINDOW`.
+            longest_ms: the longest accepted delay.
         """
         self.precision_ms = precision_ms
         self.window = window if 2 <= window <= MOST_WINDOW else MOST_WINDOW
         self.read_tick = read_tick
         self.write_tick = read_tick
-        self.saved_tick = read_tick  # the `read_tick` that a start after a crash begins at
-        self._held = False  # `write_tick` waits for a saving
+        self.saved_tick = read_tick  # saved `read_tick`, where a start after a crash begins
+        self._held = False  # whether `write_tick` waits for a save
         self._longest_ms = longest_ms
 
     def begin_at(self, read_tick: int) -> None:
-        """Begin anew at *read_tick*."""
+        """Restart at *read_tick*."""
         self.read_tick = self.write_tick = self.saved_tick = read_tick
 
     @property
     def write_ms(self) -> int:
-        """Time of the first slot that takes messages."""
+        """Time of the first slot that accepts messages."""
         return self.write_tick * self.precision_ms
 
     def advance(self, now_ms: int) -> None:
-        """Let the slots before *now_ms* be due; everything that came before is in its slot."""
+        """Make the slots before *now_ms* due; every message that arrived before must be in its slot."""
         self._held = now_ms // self.precision_ms > self.saved_tick + REACH
         self.write_tick = self._write_tick_at(now_ms)
 
@@ -80,32 +80,32 @@ class WheelClock:
 
     @property
     def held(self) -> bool:
-        """Whether everything up to `write_tick` is out, and a saving lets it go on."""
+        """Whether everything up to `write_tick` is delivered, and a save is needed to advance."""
         return self._held and self.read_tick >= self.write_tick
 
     @property
     def far(self) -> bool:
-        """Whether `read_tick` is so far ahead of the one that was saved that it is to be saved."""
+        """Whether `read_tick` is so far ahead of the saved one that it has to be saved."""
         return self.read_tick - self.saved_tick > IDLE_TICKS
 
-    def place(self, due_ms: int, now_ms: int) -> Place | None:
-        """Where a message whose slot time is *due_ms* waits; None: it does not, its slot is past."""
+    def place(self, due_ms: int, now_ms: int) -> SlotPlacement | None:
+        """Return the slot of a message with the slot time *due_ms*; None if its slot is past and it does not wait."""
         tick = due_ms // self.precision_ms
         if tick < self.write_tick:
             ahead_ms = self.write_ms - now_ms
             if now_ms >= due_ms + self.precision_ms or ahead_ms > self._longest_ms:
                 return None
             tick = self.write_tick
-        begin = self._write_tick_at(now_ms)  # not `write_tick`, which stood still while nothing came
+        begin = self._write_tick_at(now_ms)  # not `write_tick`, which does not move while no message arrives
         excess = tick - begin - self.window
         if excess < 0:
-            return Place(tick, rolls=False)
-        if excess < self.window // 3:  # or the next round would be a short one
-            return Place(begin + self.window // 2, rolls=True)
-        return Place(begin + self.window, rolls=True)
+            return SlotPlacement(tick, rolls=False)
+        if excess < self.window // 3:  # otherwise the next round would be short
+            return SlotPlacement(begin + self.window // 2, rolls=True)
+        return SlotPlacement(begin + self.window, rolls=True)
 
     def next_due(self, busy_tick: int) -> int | None:
-        """The slot to deliver now, *busy_tick* being the first that holds something; None: nothing is due.
+        """Return the slot to deliver now, None if none is due; *busy_tick* is the first slot that holds a message.
 
         The position moves over the empty slots before it.
         """
@@ -113,5 +113,5 @@ class WheelClock:
         return busy_tick if busy_tick < self.write_tick else None
 
     def delivered(self, tick: int) -> None:
-        """Everything of the due slot *tick* is out."""
+        """Mark the due slot *tick* as delivered completely."""
         self.read_tick = max(self.read_tick, tick + 1)

@@ -1,9 +1,9 @@
-"""Wheel and timer log on disk. Every method is for a thread. Those that write wait for each other, so that
-`sync` and `clean` may be called beside `append`.
+"""Timer wheel and timer log on disk. All methods run in workers; writers exclude each other, so that `sync` and `clean`
+may run concurrently with `append`.
 
-An entry is written before the slot that names it, and the two become durable together, before the checkpoint that
-tells of them. In memory are the end of the log, and what was written since the last sync: a sync that failed is not
-believed, and it is written again.
+An entry is written before the slot that points to it, and both become durable before the checkpoint that covers them.
+Kept in memory: the end of the log, and all writes since the last sync. After a failed sync the pages may be lost
+although a later fsync succeeds, so everything written since the last successful sync is written again.
 
 Source: apache/rocketmq store/.../timer/TimerLog.java (append), TimerMessageStore.java (doEnqueue, dequeue).
 """
@@ -41,7 +41,7 @@ from gantrymq_store_files.timer_wheel import (
     slots_of,
 )
 
-__all__ = ["Chain", "NewEntry", "WheelDamage", "WheelFiles"]
+__all__ = ["NewEntry", "SlotChain", "WheelDamage", "WheelFiles"]
 
 READ_BYTES = 64 * 1024
 _PAGE_BYTES = 4096
@@ -49,11 +49,11 @@ _ZEROS = bytes(READ_BYTES)
 
 
 class WheelDamage(StoreError):
-    """Wheel or log do not hold what they should; both have to be made again from the commit log."""
+    """Raised when wheel or timer log are damaged and have to be rebuilt from the commit log."""
 
 
 class NewEntry(NamedTuple):
-    """A message that begins to wait."""
+    """An entry to append."""
 
     tick: int
     magic: int
@@ -62,17 +62,17 @@ class NewEntry(NamedTuple):
     topic_hash: int
 
 
-class Chain(NamedTuple):
+class SlotChain(NamedTuple):
     """The entries of one slot."""
 
-    positions: array[int]  # of messages, oldest first; eight bytes for each while its slot is due
-    markers: list[TimerEntry]  # that take messages back
-    broken_at: int | None  # position where no entry of this slot stands; None for a sound list
-    slot_count: int = 0  # what the slot counts
+    positions: array[int]  # log positions of messages, oldest first; eight bytes each while the slot is delivered
+    markers: list[TimerEntry]  # recall markers
+    broken_at: int | None  # position without an entry of this slot; None if the list is intact
+    slot_count: int = 0  # count stored in the slot
 
 
 class WheelFiles:
-    """The files ``timerwheel`` and ``timerlog/`` of one store; made when the first message comes."""
+    """The files ``timerwheel`` and ``timerlog/`` of one store; created with the first message."""
 
     def __init__(self, files: Files, root: Path, file_bytes: int, precision_ms: int) -> None:
         self._files = files
@@ -80,22 +80,22 @@ class WheelFiles:
         self.wheel_path = root / "timerwheel"
         self.file_bytes = file_bytes
         self.precision_ms = precision_ms
-        self.end = 0  # of the log
+        self.end = 0  # end of the log
         self._wheel: File | None = None
         self._logs: dict[int, File] = {}
         self._unsynced: set[File] = set()
-        self._written: list[tuple[int, bytes] | Slot] = []  # since the last sync, in order: parts of the log, and slots
-        self._lock = threading.RLock()  # held while something is written, not while it is synced
+        self._written: list[tuple[int, bytes] | Slot] = []  # log writes and slots since the last sync, in order
+        self._lock = threading.RLock()  # held while writing, not while syncing
 
     # --- slots ------------------------------------------------------------------------------------------------------
 
     def slot(self, tick: int) -> Slot | None:
-        """The slot of *tick*, None where nothing waits."""
+        """Return the slot of *tick*, None if it is empty."""
         wheel = self._open_wheel(create=False)
         if wheel is None:
             return None
         found = decode_slot(wheel.pread(SLOT_BYTES, slot_position(tick)).ljust(SLOT_BYTES, b"\0"), tick)
-        while found is not None and found.last >= self.end:  # an append that failed half way
+        while found is not None and found.last >= self.end:  # left by an append that failed half way
             entry = self.entry(found.last)
             if entry is None or entry.previous >= found.last or entry.previous < 0:
                 return None
@@ -103,7 +103,7 @@ class WheelFiles:
         return found
 
     def write_slots(self, slots: Sequence[Slot]) -> None:
-        """Write slots to their places."""
+        """Write *slots*."""
         with self._lock:
             wheel = self._open_wheel(create=True)
             assert wheel is not None
@@ -121,7 +121,7 @@ class WheelFiles:
             wheel.pwrite(encode_slot(Slot(0, -1, -1)), slot_position(tick))
 
     def busy(self, start: int, end: int) -> Iterator[Slot]:
-        """Slots of the ticks ``[start, end)`` that hold something, in order; at most one turn of the wheel."""
+        """Yield the non-empty slots of the ticks ``[start, end)`` in order; at most one turn of the wheel."""
         wheel = self._open_wheel(create=False)
         end = min(end, start + SLOTS)
         while wheel is not None and start < end:
@@ -135,7 +135,7 @@ class WheelFiles:
             start += length // SLOT_BYTES
 
     def written_parts(self) -> Iterator[bytes]:
-        """All slots as they stand, but for those that nobody ever wrote, in order and some thousand at a time."""
+        """Yield the raw bytes of all slots ever written, in order, some thousand slots at a time."""
         wheel = self._open_wheel(create=False)
         if wheel is None:
             return
@@ -145,16 +145,16 @@ class WheelFiles:
                 yield part[: len(part) // SLOT_BYTES * SLOT_BYTES]
 
     def next_busy(self, start: int, end: int) -> int:
-        """The first tick of ``[start, end)`` that holds something, or *end*."""
+        """Return the first tick of ``[start, end)`` with a non-empty slot, or *end*."""
         return next((slot.tick for slot in self.busy(start, end)), end)
 
     # --- entries ----------------------------------------------------------------------------------------------------
 
     def append(self, entries: Sequence[NewEntry], written_ms: int) -> None:
-        """Put *entries* behind the log and into their slots, all or (for who reads) none.
+        """Append *entries* to the log and link them into their slots; readers see either all or none of them.
 
         Raises:
-            OSError: the disk does not take them; the same call may be made again.
+            OSError: the disk cannot be written; the call may be repeated.
         """
         with self._lock:
             self._append(entries, written_ms)
@@ -185,7 +185,7 @@ class WheelFiles:
         self.end = end
 
     def write_log(self, position: int, data: bytes | bytearray) -> None:
-        """Write *data*, which lies in one file, at *position* of the log."""
+        """Write *data* at *position* of the log; it must not cross a file boundary."""
         with self._lock:
             file = self._open_log(position - position % self.file_bytes, create=True)
             assert file is not None
@@ -194,20 +194,20 @@ class WheelFiles:
             self._written.append((position, bytes(data)))
 
     def read_log(self, position: int, length: int) -> bytes:
-        """Up to *length* bytes from *position*, to the end of its file at most; empty where there is no file."""
+        """Read up to *length* bytes from *position*, at most to the end of its file; empty if there is no file."""
         at = position % self.file_bytes
         file = self._open_log(position - at, create=False)
         return b"" if file is None else file.pread(min(length, self.file_bytes - at), at)
 
     def entry(self, position: int) -> TimerEntry | None:
-        """The entry at *position*, None where there is none."""
+        """Return the entry at *position*, None if there is none."""
         return decode_entry(self.read_log(position, ENTRY_BYTES)) if position >= 0 else None
 
-    def chain(self, tick: int) -> Chain:
-        """All entries of the slot of *tick*."""
+    def chain(self, tick: int) -> SlotChain:
+        """Return all entries of the slot of *tick*."""
         slot = self.slot(tick)
         at = slot.last if slot is not None else -1
-        found = Chain(array("q"), [], None, slot.count if slot is not None else 0)
+        found = SlotChain(array("q"), [], None, slot.count if slot is not None else 0)
         base, window = 0, b""
         while at >= 0:
             if not base <= at <= base + len(window) - ENTRY_BYTES:
@@ -226,7 +226,7 @@ class WheelFiles:
         return found
 
     def back_from(self, tick: int, at: int, most: int) -> list[TimerEntry]:
-        """Up to *most* entries of the slot of *tick*, from position *at* to older ones."""
+        """Return up to *most* entries of the slot of *tick*, from position *at* to older ones."""
         found: list[TimerEntry] = []
         while at >= 0 and len(found) < most:
             entry = self.entry(at)
@@ -237,7 +237,7 @@ class WheelFiles:
         return found
 
     def entries(self, positions: Sequence[int]) -> list[TimerEntry]:
-        """The entries at rising *positions*; what is none any more is left out."""
+        """Return the entries at ascending *positions*, without those that do not exist any more."""
         found: list[TimerEntry] = []
         base, window = 0, b""
         for at in positions:
@@ -251,11 +251,11 @@ class WheelFiles:
     # --- files ------------------------------------------------------------------------------------------------------
 
     def starts(self) -> list[int]:
-        """Where the files of the log begin, oldest first."""
+        """Return the start positions of the log files, oldest first."""
         return sorted(each for name in self._files.list(self.folder) if (each := file_start(name)) is not None)
 
     def sync(self) -> None:
-        """Make durable what was written. Raises OSError: it is written again, as nothing is left of a failed one."""
+        """Make all writes durable. Raises OSError; the writes are then repeated, as a failed sync may lose them."""
         with self._lock:
             waiting, self._unsynced = self._unsynced, set()
             written, self._written = self._written, []
@@ -270,7 +270,7 @@ class WheelFiles:
             raise
 
     def _write_again(self, parts: list[tuple[int, bytes] | Slot]) -> None:
-        """Write *parts* once more; what cannot be is kept for the next sync that fails."""
+        """Repeat the writes *parts*; those that fail are kept for the next attempt."""
         for number, part in enumerate(parts):
             try:
                 if isinstance(part, Slot):
@@ -282,7 +282,7 @@ class WheelFiles:
                 raise
 
     def clean(self, min_log_offset: int) -> int:
-        """Remove the oldest files whose messages have all left the commit log; returns how many. Never the newest."""
+        """Remove old files without messages left in the commit log, except the newest. Return how many were removed."""
         with self._lock:
             removed = 0
             starts = self.starts()
@@ -302,7 +302,7 @@ class WheelFiles:
         self._files.sync_dir(self.folder)
 
     def remove(self) -> None:
-        """Remove log and wheel, and begin anew."""
+        """Remove log and wheel, and reset the state."""
         self.close()
         for path in (*(self.folder / file_name(start) for start in self.starts()), self.wheel_path):
             if self._files.stat(path) is not None:
@@ -341,24 +341,24 @@ class WheelFiles:
         if not create and self._files.stat(path) is None:
             return None
         file = self._files.open(path, create=create)
-        if file.size() < length:  # as a process left it that ended while it made the file
+        if file.size() < length:  # the process ended while it created the file
             if not create:
                 file.close()
                 return None
             try:
                 file.truncate(length)
-                file.datasync()  # its length: no file is shorter after a power cut
+                file.datasync()  # makes the length durable: no file is shorter after a power loss
                 self._files.sync_dir(path.parent)
             except OSError:
                 with contextlib.suppress(OSError):
-                    file.truncate(0)  # all of it again, as a sync that failed is not believed
+                    file.truncate(0)  # a failed sync is not trusted: create the file again from scratch
                 file.close()
                 raise
         return file
 
 
 def _busy_of(data: bytes, start: int) -> Iterator[Slot]:
-    """Slots of *data* that hold something; the first is that of tick *start*."""
+    """Yield the non-empty slots of *data*; the first slot of *data* is that of tick *start*."""
     if data == _ZEROS[: len(data)]:
         return
     for at in range(0, len(data) // SLOT_BYTES * SLOT_BYTES, _PAGE_BYTES):

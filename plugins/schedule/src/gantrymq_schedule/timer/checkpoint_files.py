@@ -1,4 +1,4 @@
-"""``config/timercheck`` and ``config/timermetrics`` of one store: read at start, saved while timers go on.
+"""``config/timercheck`` and ``config/timermetrics`` of one store: read at start, saved while the timers run.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (prepareTimerCheckPoint), TimerMetrics.java (persist).
 """
@@ -19,13 +19,13 @@ from gantrymq_store_files.timer_checkpoint import (
 )
 from gantrymq_store_files.timer_metrics import TimerMetrics
 
-__all__ = ["Progress"]
+__all__ = ["TimerCheckpointFiles"]
 
 log = logging.getLogger(__name__)
 
 
-class Progress:
-    """The two files. `load` and `save` are for a thread."""
+class TimerCheckpointFiles:
+    """The two files. `load` and `save` run in a worker."""
 
     def __init__(self, files: Files, root: Path) -> None:
         self._files = files
@@ -37,7 +37,7 @@ class Progress:
         self._saved_metrics = b""
 
     def load(self) -> str:
-        """Read both; returns what is wrong with them, empty for a sound checkpoint and sound metrics."""
+        """Read both files. Return a description of the damage, empty if both are valid."""
         with contextlib.suppress(FileNotFoundError):
             found = decode_timer_checkpoint(self._files.read(self._check))
             self.checkpoint = found or self.checkpoint
@@ -54,14 +54,14 @@ class Progress:
         return ""
 
     def forget(self) -> None:
-        """Remove the checkpoint: a start does not believe wheel and log until it is saved again. Raises OSError."""
+        """Remove the checkpoint, so that a start rebuilds wheel and log unless it is saved again. Raises OSError."""
         if self._files.stat(self._check) is not None:
             self._files.remove(self._check)
             self._files.sync_dir(self._folder)
         self.checkpoint, self.metrics = TimerCheckpoint(), TimerMetrics()
 
     def save(self, checkpoint: TimerCheckpoint, metrics: bytes) -> None:
-        """Write both as far as they changed. Raises OSError."""
+        """Write the files that changed. Raises OSError."""
         make_durable_dirs(self._files, self._folder)
         if metrics != self._saved_metrics:
             if self._saved_metrics:

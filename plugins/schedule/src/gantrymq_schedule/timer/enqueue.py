@@ -1,4 +1,4 @@
-"""From the timer queue into wheel and log.
+"""Enqueueing messages of the timer queue into wheel and timer log.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (enqueue, putMessageToTimerWheel, doEnqueue).
 """
@@ -14,46 +14,46 @@ from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus
 from gantrymq.model.java import string_hash
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_schedule.timer.messages import NEVER_WAITED, TIMER_QUEUE, Waiting, returned, waiting_of
+from gantrymq_schedule.timer.messages import NEVER_WAITED, TIMER_QUEUE, TimedMessage, due_message, timed_message_of
 from gantrymq_schedule.timer.state import WITHOUT_A_PAUSE, TimerState
 from gantrymq_schedule.timer.wheel_files import NewEntry
 from gantrymq_store_files.timer_log import DEFAULT, DELETE, ROLL
 
-__all__ = ["TakingIn"]
+__all__ = ["TimerEnqueuer"]
 
 log = logging.getLogger(__name__)
 
 TOGETHER = GetLimit(1000, 4 * 1024 * 1024)
-PUT_TOGETHER = 500  # messages of one append, as when a slot is emptied
+PUT_TOGETHER = 500  # messages per append, as in `dequeue`
 
-_Past = list[tuple[RecordView, Waiting]]
+_Past = list[tuple[RecordView, TimedMessage]]
 
 
-class TakingIn:
-    """Reads the queue of one broker."""
+class TimerEnqueuer:
+    """Reads the timer queue of one broker."""
 
     def __init__(self, state: TimerState, in_wheel: Set[int], came: int) -> None:
-        """Nothing is read yet.
+        """Create it without reading.
 
         Args:
-            state: of the broker.
-            in_wheel: log offsets of messages that stand in the log already, though the queue is read again there.
-            came: by how much they count in their slots.
+            state: state of the broker's timers.
+            in_wheel: log offsets of messages that are in the timer log already, although the queue is read there again.
+            came: their share of the slot counts.
         """
         self._state = state
         self._in_wheel = in_wheel
-        self._came = came  # counted by slots, of entries behind `TimerState.log_end`
+        self._came = came  # sum of slot counts of entries after `TimerState.log_end`
 
     def behind(self) -> int:
-        """How many messages are not in the wheel."""
+        """Return how many messages of the timer queue are not enqueued yet."""
         return self._state.broker.bounds(TIMER_QUEUE).max_offset - self._state.queue_offset
 
-    async def take_in(self, now_ms: int) -> None:
-        """Take in some. Messages whose slot is past go to their topics; none of them takes another back.
+    async def enqueue(self, now_ms: int) -> None:
+        """Enqueue the next messages; deliver messages with a past slot directly, where recalls have no effect.
 
         Raises:
             StoreError: the queue cannot be read.
-            OSError: the timer log does not take them; the same messages are taken again by the next call.
+            OSError: the timer log cannot be written; the next call tries the same messages again.
         """
         state = self._state
         broker = state.broker
@@ -77,17 +77,17 @@ class TakingIn:
         state.count(changes, now_ms)
         state.queue_offset = found.next_offset
         self._came += sum(-1 if entry.magic & DELETE else 1 for entry in entries)
-        if not state.emptying:
+        if not state.dequeuing:
             state.ended()
         if self._in_wheel and state.queue_offset >= bounds.max_offset:
             self._in_wheel = frozenset()
-        if not self._in_wheel:  # else a start after a kill would not find these messages in the log
+        if not self._in_wheel:  # otherwise a start after a kill would not find these messages in the log
             state.log_end = state.files.end
             state.in_slots, self._came = state.in_slots + self._came, 0
         state.changed.set()
 
     async def _sorted(self, found: GetResult, now_ms: int) -> tuple[list[NewEntry], _Past, Counter[str]]:
-        """New entries of the log, messages that do not wait, and by how much more of each topic wait."""
+        """Return new log entries, messages with a past slot, and the change of the waiting messages by topic."""
         entries: list[NewEntry] = []
         past: _Past = []
         changes: Counter[str] = Counter()
@@ -96,7 +96,7 @@ class TakingIn:
         for buffer in found.buffers:
             for record in iter_records(buffer):
                 await slices.item_done()
-                waiting = waiting_of(record)
+                waiting = timed_message_of(record)
                 if waiting is None:
                     log.error("the message at %d of the commit log names no time; it is left out", record.log_offset)
                     continue
@@ -121,14 +121,14 @@ class TakingIn:
             made, made_at = [], self._state.broker.store.state().max_log_offset
             for record, waiting in past[start : start + PUT_TOGETHER]:
                 if not self._state.delivery.deleted.has(waiting.topic, record.log_offset):
-                    made.append(returned(record, waiting, NEVER_WAITED, now_ms))
+                    made.append(due_message(record, waiting, NEVER_WAITED, now_ms))
                 await slices.item_done()
             await self._state.delivery.put(made, made_at)
 
     def _appended(self, entries: Sequence[NewEntry]) -> None:
         state = self._state
         state.taken += len(entries)
-        state.crowds.taken(entries)
+        state.slot_counts.taken(entries)
         state.last_tick = max(state.last_tick, max(entry.tick for entry in entries))
         if state.next_busy is not None:
             state.next_busy = min(state.next_busy, min(entry.tick for entry in entries))

@@ -15,13 +15,13 @@ from typing import Final, NamedTuple
 from gantrymq.errors import MessageIllegal
 from gantrymq.model.members import whole_number
 
-__all__ = ["ORDERED", "Handle", "read_handle"]
+__all__ = ["ORDERED", "ReceiptHandle", "read_receipt_handle"]
 
 ORDERED: Final = 999  # reviveQueueId of a pop in order, which leaves no checkpoint
 INT64_MAX: Final = 2**63 - 1
 
 
-class Handle(NamedTuple):
+class ReceiptHandle(NamedTuple):
     """A receipt handle, read."""
 
     start_offset: int
@@ -38,7 +38,7 @@ class Handle(NamedTuple):
         return self.pop_time + self.invisible_ms
 
 
-def read_handle(text: str, revive_queues: int) -> Handle:
+def read_receipt_handle(text: str, revive_queues: int) -> ReceiptHandle:
     """Read a handle that this broker could have given.
 
     Raises:
@@ -54,7 +54,7 @@ def read_handle(text: str, revive_queues: int) -> Handle:
         raise _garbled(text, f"its reviveQueueId {revive_queue} is none of 0 to {revive_queues - 1} and {ORDERED}")
     if not (0 <= start <= INT64_MAX and pop_time >= 0 and invisible_ms >= 0 and pop_time + invisible_ms <= INT64_MAX):
         raise _garbled(text, "an offset or a time in it is out of range")
-    return Handle(start, pop_time, invisible_ms, revive_queue, kind, broker_name, queue_id)
+    return ReceiptHandle(start, pop_time, invisible_ms, revive_queue, kind, broker_name, queue_id)
 
 
 def _garbled(text: str, why: str) -> MessageIllegal:

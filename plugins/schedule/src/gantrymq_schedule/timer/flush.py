@@ -1,4 +1,4 @@
-"""Saving how far timers are: log and slots first, and what was delivered, then the checkpoint that tells of it.
+"""Periodic save of the timers: first timer log, slots and delivered messages, then the checkpoint that covers them.
 
 Source: apache/rocketmq store/.../timer/TimerMessageStore.java (TimerFlushService, prepareTimerCheckPoint, start).
 """
@@ -11,39 +11,39 @@ from gantrymq.errors import StoreError
 from gantrymq_schedule.timer.state import TimerState
 from gantrymq_store_files.timer_checkpoint import TimerCheckpoint
 
-__all__ = ["Saving"]
+__all__ = ["TimerFlusher"]
 
 log = logging.getLogger(__name__)
 
 CLEAN_S = 30.0
 IDLE_LOOK_S = 10.0
-IDLE_BYTES = 64 * 1024 * 1024  # of the commit log without a saving, as a start after a kill reads them
+IDLE_BYTES = 64 * 1024 * 1024  # growth of the commit log that forces a save; a start after a kill reads this part
 
 
-class Saving:
-    """Saves one broker's."""
+class TimerFlusher:
+    """Saves the timers of one broker."""
 
     def __init__(self, state: TimerState, interval_s: float) -> None:
-        """*interval_s*: between two savings, while something changes."""
+        """*interval_s*: time between two saves while the state changes."""
         self._state = state
         self._interval_s = interval_s
 
     async def run(self) -> None:
-        """Save now and then, and remove files of the timer log that nobody needs, until cancelled."""
+        """Save periodically, and remove unused files of the timer log, until cancelled."""
         self._look()
         try:
-            await self._save_again_and_again()
+            await self._save_periodically()
         finally:
             self._looking.cancel()
 
     def _look(self) -> None:
-        """Have the progress saved while nothing happens to timed messages, but others are stored."""
+        """Request a save if other messages grew the commit log while the timers were idle."""
         state = self._state
         self._looking = state.broker.world.clock.call_later(IDLE_LOOK_S, self._look)
-        if state.delivered_from - state.progress.checkpoint.delivered_from > IDLE_BYTES:
+        if state.delivered_from - state.checkpoint_files.checkpoint.delivered_from > IDLE_BYTES:
             state.changed.set()
 
-    async def _save_again_and_again(self) -> None:
+    async def _save_periodically(self) -> None:
         state = self._state
         world = state.broker.world
         cleaned = world.clock.monotonic()
@@ -63,16 +63,16 @@ class Saving:
                 state.changed.set()
 
     async def save(self) -> None:
-        """Save once; nothing while wheel and log are made again.
+        """Save once; do nothing during a rebuild.
 
         Raises:
-            OSError: the disk; the checkpoint before stays.
-            StoreError: what was delivered could not be made durable.
+            OSError: the disk cannot be written; the previous checkpoint stays.
+            StoreError: the delivered messages could not be made durable.
         """
         state = self._state
         if state.rebuild is not None:
             return
-        before, clock = state.progress.checkpoint, state.clock
+        before, clock = state.checkpoint_files.checkpoint, state.clock
         read_tick = clock.read_tick
         told = TimerCheckpoint(
             read_tick * clock.precision_ms,
@@ -85,11 +85,11 @@ class Saving:
             state.delivered_from,
             state.in_slots,
         )
-        metrics = state.progress.metrics.encode()
+        metrics = state.checkpoint_files.metrics.encode()
         await state.broker.store.flushed(state.delivery.end)
         run = state.broker.world.workers.run
         await run(state.files.sync)
-        await run(state.progress.save, told, metrics)
+        await run(state.checkpoint_files.save, told, metrics)
         if clock.held:
             state.wake.set()
         clock.saved_tick = read_tick

@@ -28,41 +28,41 @@ from gantrymq.errors import (
 from gantrymq.interfaces import Broker, PutResult, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
-from gantrymq_pop.answering import Answered, Asked, answer_all
-from gantrymq_pop.checkpoints import Acknowledged, Checkpoint, Key
-from gantrymq_pop.handle import ORDERED, Handle
+from gantrymq_pop.ack_responses import AckCallback, WaitingRequest, answer_all
+from gantrymq_pop.checkpoints import Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.order_info import OrderTable
+from gantrymq_pop.receipt_handle import ORDERED, ReceiptHandle
 from gantrymq_pop.revive_log import ReviveLog
 
-__all__ = ["Acking", "Changed"]
+__all__ = ["Acknowledger", "NewInvisibleTime"]
 
 log = logging.getLogger(__name__)
 
 NO_MESSAGE = 208
 GATHER_S = 0.001
 
-Said = tuple[int, Checkpoint | Acknowledged]
-Place = tuple[int, Key]  # a checkpoint, by its revive queue and name
+RoutedEntry = tuple[int, Checkpoint | Acknowledgement]
+CheckpointId = tuple[int, CheckpointKey]  # a checkpoint, by its revive queue and name
 
 
-class Changed(NamedTuple):
+class NewInvisibleTime(NamedTuple):
     """What a changed message's new handle is made of."""
 
     pop_time: int  # ms
     invisible_ms: int
 
 
-class Gathered:
+class AckBatch:
     """Acknowledgements of one checkpoint, to be written."""
 
     __slots__ = ("answers", "offsets")
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
-        self.answers: list[Asked | Answered] = []
+        self.answers: list[WaitingRequest | AckCallback] = []
 
 
-class Acking:
+class Acknowledger:
     """Takes acknowledgements."""
 
     def __init__(
@@ -74,13 +74,15 @@ class Acking:
         self._revive = revive
         self._orders = orders
         self._notify = notify
-        self._gathered: dict[Place, Gathered] = {}
-        self._whole: dict[Place, None] = {}  # of these, pops without a message that is left
-        self._changing: dict[tuple[int, Key, int], asyncio.Task[Changed]] = {}
+        self._gathered: dict[CheckpointId, AckBatch] = {}
+        self._complete: dict[CheckpointId, None] = {}  # of these, pops without a message that is left
+        self._changing: dict[tuple[int, CheckpointKey, int], asyncio.Task[NewInvisibleTime]] = {}
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def acknowledge(self, key: Key, handle: Handle, offsets: Sequence[int], answered: Asked | Answered) -> None:
+    def acknowledge(
+        self, key: CheckpointKey, handle: ReceiptHandle, offsets: Sequence[int], answered: WaitingRequest | AckCallback
+    ) -> None:
         """Messages of a pop need not come back; *answered* is answered, or called, once that is on record.
 
         Raises:
@@ -99,7 +101,7 @@ class Acking:
         if pending is not None:
             new = [offset for offset in offsets if offset in pending.left]
             pending.settling.update(new)
-        elif self._revive.knows_all(handle.revive_queue):
+        elif self._revive.caught_up(handle.revive_queue):
             new = []
             if offsets and handle.due_ms > self._clock.now_ms():
                 self._start(self._late(key, handle, tuple(offsets), answered))
@@ -112,17 +114,19 @@ class Acking:
         place = handle.revive_queue, key
         gathered = self._gathered.get(place)
         if gathered is None:
-            gathered = self._gathered[place] = Gathered()
+            gathered = self._gathered[place] = AckBatch()
         gathered.offsets += new
         gathered.answers.append(answered)
         if pending is None or len(pending.settling) >= len(pending.left):
-            if not self._whole:
-                asyncio.get_running_loop().call_soon(self._flush_whole)
-            self._whole[place] = None
+            if not self._complete:
+                asyncio.get_running_loop().call_soon(self._flush_complete)
+            self._complete[place] = None
         elif self._timer is None:
             self._timer = self._clock.call_later(GATHER_S, self._flush)
 
-    async def change(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
+    async def change(
+        self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int
+    ) -> NewInvisibleTime:
         """Let one message come back *invisible_ms* from now, under a new handle.
 
         While another change of the message under this handle is being stored, its outcome is this one's too.
@@ -136,7 +140,7 @@ class Acking:
             committed = self._broker.committed(key.group, Queue(key.topic, key.queue_id))
             if committed is None or offset >= committed:
                 self._orders.visible_later(place, offset, handle.pop_time, now_ms + invisible_ms)
-            return Changed(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
+            return NewInvisibleTime(handle.pop_time, now_ms + invisible_ms - handle.pop_time)
         message = handle.revive_queue, key, offset
         under_way = self._changing.get(message)
         if under_way is None:
@@ -145,30 +149,34 @@ class Acking:
             under_way.add_done_callback(lambda done: self._changing.pop(message))
         return await asyncio.shield(under_way)
 
-    async def _changed(self, key: Key, handle: Handle, offset: int, invisible_ms: int) -> Changed:
+    async def _changed(
+        self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int
+    ) -> NewInvisibleTime:
         now_ms = self._clock.now_ms()
         pending = self._revive.pending(handle.revive_queue, key)
-        unknown = pending is None and self._revive.knows_all(handle.revive_queue)
+        unknown = pending is None and self._revive.caught_up(handle.revive_queue)
         settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
         if settled or (unknown and handle.due_ms <= now_ms):
-            return Changed(now_ms, invisible_ms)  # done, or on its way back: one more checkpoint would make it two
-        again = Key(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
+            return NewInvisibleTime(
+                now_ms, invisible_ms
+            )  # done, or on its way back: one more checkpoint would make it two
+        again = CheckpointKey(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
         while self._revive.pending(handle.revive_queue, again) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
-        said: list[Said] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
-        old = Acknowledged(key, (offset,))
+        entries: list[RoutedEntry] = [(handle.revive_queue, Checkpoint(again, invisible_ms, (offset,), again=True))]
+        old = Acknowledgement(key, (offset,))
         if not unknown:
-            said.append((handle.revive_queue, old))
+            entries.append((handle.revive_queue, old))
         if pending is not None:
             pending.settling.add(offset)
         try:
-            _raise_refused(await self._revive.write(said))
+            _raise_refused(await self._revive.write(entries))
             if unknown:
                 _raise_refused([await self._revive.write_late(handle.revive_queue, old, handle.due_ms)])
         finally:
             if pending is not None:
                 pending.settling.discard(offset)
-        return Changed(again.pop_time, invisible_ms)
+        return NewInvisibleTime(again.pop_time, invisible_ms)
 
     async def close(self) -> None:
         """Wait for what is being written."""
@@ -177,7 +185,7 @@ class Acking:
         if waiting:
             await asyncio.wait(waiting)
 
-    def _in_order(self, key: Key, pop_time: int, offset: int) -> None:
+    def _in_order(self, key: CheckpointKey, pop_time: int, offset: int) -> None:
         queue = Queue(key.topic, key.queue_id)
         committed = self._broker.committed(key.group, queue)
         if committed is not None and offset < committed:
@@ -195,9 +203,9 @@ class Acking:
             if self._orders.blocked_until_ms(place, None, self._clock.now_ms()) is None:
                 self._notify(key.topic, key.group)
 
-    def _flush_whole(self) -> None:
-        whole, self._whole = self._whole, {}
-        found = [(place, self._gathered.pop(place)) for place in whole if place in self._gathered]
+    def _flush_complete(self) -> None:
+        complete, self._complete = self._complete, {}
+        found = [(place, self._gathered.pop(place)) for place in complete if place in self._gathered]
         if not self._gathered:
             self._stop_timer()
         self._store(found)
@@ -212,35 +220,41 @@ class Acking:
             self._timer.cancel()
             self._timer = None
 
-    def _store(self, gathered: Iterable[tuple[Place, Gathered]]) -> None:
-        said: list[Said] = []
-        answers: list[Asked | Answered] = []
+    def _store(self, gathered: Iterable[tuple[CheckpointId, AckBatch]]) -> None:
+        entries: list[RoutedEntry] = []
+        answers: list[WaitingRequest | AckCallback] = []
         for (revive_queue, key), each in gathered:
-            said.append((revive_queue, Acknowledged(key, tuple(dict.fromkeys(each.offsets)))))
+            entries.append((revive_queue, Acknowledgement(key, tuple(dict.fromkeys(each.offsets)))))
             answers += each.answers
-        if said:
-            self._start(self._write(said, answers))
+        if entries:
+            self._start(self._write(entries, answers))
 
-    async def _write(self, said: list[Said], answers: list[Asked | Answered]) -> None:
+    async def _write(self, entries: list[RoutedEntry], answers: list[WaitingRequest | AckCallback]) -> None:
         problem: GantryError | None = None
         try:
-            _raise_refused(await self._revive.write(said))
+            _raise_refused(await self._revive.write(entries))
         except GantryError as error:
             problem = error
         except Exception:
             log.exception("acknowledgements could not be stored")
             problem = ServerFault()
-        for revive_queue, each in said:
-            pending = self._revive.pending(revive_queue, each.key) if isinstance(each, Acknowledged) else None
+        for revive_queue, each in entries:
+            pending = self._revive.pending(revive_queue, each.key) if isinstance(each, Acknowledgement) else None
             if pending is not None:
                 pending.settling.difference_update(each.offsets)
         answer_all(answers, problem)
 
-    async def _late(self, key: Key, handle: Handle, offsets: tuple[int, ...], answered: Asked | Answered) -> None:
+    async def _late(
+        self,
+        key: CheckpointKey,
+        handle: ReceiptHandle,
+        offsets: tuple[int, ...],
+        answered: WaitingRequest | AckCallback,
+    ) -> None:
         problem: GantryError | None = None
         try:
-            said = Acknowledged(key, offsets)
-            _raise_refused([await self._revive.write_late(handle.revive_queue, said, handle.due_ms)])
+            entry = Acknowledgement(key, offsets)
+            _raise_refused([await self._revive.write_late(handle.revive_queue, entry, handle.due_ms)])
         except GantryError as error:
             problem = error
         except Exception:

@@ -18,13 +18,13 @@ from gantrymq_transaction.half_text import TRANSACTION_ID
 from gantrymq_transaction.messages import asks_for_delay, real_queue
 from gantrymq_transaction.rules import checks_of
 
-__all__ = ["KnownHalf", "KnownHalves"]
+__all__ = ["HalfTextReader", "ParsedHalf"]
 
 KEPT: Final = 1024  # distinct texts
 _IDS: Final = {name.encode() for name in (props.UNIQ_KEY, TRANSACTION_ID)}
 
 
-class KnownHalf(NamedTuple):
+class ParsedHalf(NamedTuple):
     """What a text says."""
 
     own: Mapping[str, str]  # its properties, where it was kept without those two; read-only
@@ -32,20 +32,20 @@ class KnownHalf(NamedTuple):
     checks: int  # how often its producer was asked
 
 
-class KnownHalves:
+class HalfTextReader:
     """Reads them."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, ...], KnownHalf] = {}
+        self._known: dict[tuple[bytes, ...], ParsedHalf] = {}
 
-    def of(self, text: bytes, unique_id: str) -> KnownHalf:
+    def of(self, text: bytes, unique_id: str) -> ParsedHalf:
         """What *text* says. *unique_id* is where it is cut; a wrong one costs time and nothing else."""
         pieces = tuple(text.split(unique_id.encode())) if unique_id.isalnum() else ()
         return self._known.get(pieces) or self._read(text, pieces)
 
-    def _read(self, text: bytes, pieces: tuple[bytes, ...]) -> KnownHalf:
+    def _read(self, text: bytes, pieces: tuple[bytes, ...]) -> ParsedHalf:
         own = props.decode(text)
-        found = KnownHalf(own, real_queue(own), checks_of(own))
+        found = ParsedHalf(own, real_queue(own), checks_of(own))
         if _kept(pieces) and not asks_for_delay(own):  # whose text changes with all of its properties
             if len(self._known) >= KEPT:
                 self._known.clear()

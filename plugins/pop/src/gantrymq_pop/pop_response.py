@@ -14,10 +14,10 @@ from gantrymq.formats.record import encode_record, iter_records
 from gantrymq.interfaces import GetResult
 from gantrymq.model import properties as property_text
 from gantrymq.model.properties import MAX_BYTES, POP_CK
-from gantrymq_pop.order_info import Counts
+from gantrymq_pop.order_info import OrderCounts
 from gantrymq_pop.topics import kind_of
 
-__all__ = ["counts_info", "offsets_info", "renamed", "start_info", "walked"]
+__all__ = ["counts_info", "offsets_info", "rename_records", "split_records", "start_info"]
 
 Buffers = Sequence[bytes | memoryview]
 
@@ -26,7 +26,7 @@ _QUEUE_OFFSET: Final = struct.Struct(">q")
 _QUEUE_OFFSET_AT: Final = 20  # bytes into a record
 
 
-def walked(found: GetResult, end: int | None) -> tuple[list[int], Buffers]:
+def split_records(found: GetResult, end: int | None) -> tuple[list[int], Buffers]:
     """Queue offsets of the records that were found, and their bytes; none from *end* on."""
     offsets: list[int] = []
     buffers: list[bytes | memoryview] = []
@@ -53,21 +53,21 @@ def offsets_info(topic: str, queue_id: int, offsets: Sequence[int]) -> str:
     return f"{kind_of(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
-def counts_info(topic: str, queue_id: int, counts: Counts) -> list[str]:
+def counts_info(topic: str, queue_id: int, counts: OrderCounts) -> list[str]:
     """Pieces of orderCountInfo: of each message that was given out before, and of the queue for old clients."""
     kind = kind_of(topic)
     pieces = [f"{kind} qo{queue_id}%{offset} {times}" for offset, times in counts.of_offset.items()]
     return [*pieces, f"{kind} {queue_id} {counts.least}"]
 
 
-def renamed(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
+def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
     """Records of a retry topic as their group knows them: under *topic*, each with its receipt handle.
 
     One whose properties have no room for the handle stays under its retry topic, as with
     ``popResponseReturnActualRetryTopic``: clients make the handle themselves then.
 
     Args:
-        handle_start: the first five parts of the handle, see `handle`.
+        handle_start: the first five parts of the handle, see `receipt_handle`.
     """
     made = []
     for buffer in buffers:

@@ -1,7 +1,7 @@
-"""What delayed messages show of themselves: on the metrics page, and in the answer to request 28.
+"""Metrics of the delay levels, for the metrics page and the runtime info (request 28).
 
-Names are gantrymq_'s: RocketMQ has none for its delay levels but the histogram rocketmq_delay_message_latency, which
-counts from when a message was born.
+The names begin with gantrymq_: for its delay levels RocketMQ only has the histogram rocketmq_delay_message_latency,
+which measures from the time a message was born.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (buildRunningStats: the rows of request 28).
 """
@@ -13,16 +13,16 @@ from collections.abc import Callable
 from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.levels.delivery import LevelDelivery
 
-__all__ = ["figures_of"]
+__all__ = ["level_metrics"]
 
 
-def figures_of(levels: LevelDelivery, broker: Broker) -> list[Callable[[], MetricFamily]]:
-    """What to hand to `Broker.register_metrics`, for the levels."""
+def level_metrics(levels: LevelDelivery, broker: Broker) -> list[Callable[[], MetricFamily]]:
+    """Return the callbacks to register as the broker's metrics of the delay levels."""
     late, clock = levels.lateness, broker.world.clock
 
     def waiting() -> MetricFamily:
         text = "Messages of a delay level that are not delivered."
-        known = list(levels.progress.levels())
+        known = list(levels.positions.levels())
         values: dict[tuple[str, ...], float] = {(str(level),): end - position for level, position, end, _ in known}
         rows = {f"scheduleMessageOffset_{level}": f"{position},{end}" for level, position, end, _ in known if end}
         return MetricFamily("gantrymq_delayed_waiting", text, ("level",), values, runtime_rows=rows)

@@ -16,10 +16,10 @@ from gantrymq.interfaces import Broker, Connection
 from gantrymq.model.queue import Queue
 from gantrymq.world import Timer
 
-__all__ = ["Place", "Waiting"]
+__all__ = ["LongPolling", "PollingKey"]
 
 
-class Place(NamedTuple):
+class PollingKey(NamedTuple):
     """What is waited for."""
 
     topic: str
@@ -27,34 +27,34 @@ class Place(NamedTuple):
     queue_id: int  # -1: any queue
 
 
-class Waiter:
+class WaitingPop:
     """One that waits."""
 
     __slots__ = ("connection", "place", "timer", "wake")
 
-    def __init__(self, place: Place, connection: Connection, wake: Callable[[], None]) -> None:
+    def __init__(self, place: PollingKey, connection: Connection, wake: Callable[[], None]) -> None:
         self.place = place
         self.connection = connection
         self.wake = wake
         self.timer: Timer | None = None
 
 
-class Waiting:
+class LongPolling:
     """Everybody who waits, by what for."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._clock = broker.world.clock
         self._settings = broker.settings
-        self._by_topic: dict[str, dict[Place, dict[Waiter, None]]] = {}
-        self._of_connection: dict[Connection, dict[Waiter, None]] = {}
+        self._by_topic: dict[str, dict[PollingKey, dict[WaitingPop, None]]] = {}
+        self._of_connection: dict[Connection, dict[WaitingPop, None]] = {}
         self._listening: dict[str, list[Callable[[], None]]] = {}
         self._count = 0
         self._places = 0
         self.closed = False
         broker.on_connection_closed(self._connection_closed)
 
-    def wait(self, place: Place, connection: Connection, seconds: float, wake: Callable[[], None]) -> bool:
+    def wait(self, place: PollingKey, connection: Connection, seconds: float, wake: Callable[[], None]) -> bool:
         """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
 
         Returns:
@@ -73,7 +73,7 @@ class Waiting:
             self._places += 1
         elif len(waiters) >= number("popPollingSize"):
             return False
-        waiter = Waiter(place, connection, wake)
+        waiter = WaitingPop(place, connection, wake)
         waiters[waiter] = None
         self._of_connection.setdefault(connection, {})[waiter] = None
         self._count += 1
@@ -81,7 +81,7 @@ class Waiting:
         self._listen(place.topic)
         return True
 
-    def number(self, place: Place) -> int:
+    def number(self, place: PollingKey) -> int:
         """How many wait for exactly this."""
         return len(self._by_topic.get(place.topic, {}).get(place, ()))
 
@@ -124,16 +124,16 @@ class Waiting:
             if place.queue_id in (-1, queue.queue_id):
                 self._wake_oldest(waiters)
 
-    def _wake_oldest(self, waiters: dict[Waiter, None]) -> None:
+    def _wake_oldest(self, waiters: dict[WaitingPop, None]) -> None:
         for waiter in waiters:
             self._woken(waiter)
             return
 
-    def _woken(self, waiter: Waiter) -> None:
+    def _woken(self, waiter: WaitingPop) -> None:
         self._forget(waiter)
         waiter.wake()
 
-    def _forget(self, waiter: Waiter) -> None:
+    def _forget(self, waiter: WaitingPop) -> None:
         place = waiter.place
         places = self._by_topic[place.topic]
         del places[place][waiter]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["Undecided"]
+__all__ = ["UndecidedStats"]
 
 
 @attrs.frozen
-class Undecided:
+class UndecidedStats:
     """How many transactions nobody has decided, and since when."""
 
     count: int

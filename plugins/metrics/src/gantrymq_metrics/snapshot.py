@@ -19,32 +19,32 @@ from gantrymq.model.names import DLQ_PREFIX
 from gantrymq.model.queue import Queue
 from gantrymq.world import DiskUse
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_metrics.oldest_messages import OldestMessages, Place
+from gantrymq_metrics.oldest_messages import GroupQueue, OldestMessages
 from gantrymq_metrics.send_times import Histogram, SendTimes
 
 QUEUES_TOGETHER = 200  # without a pause
 
 
 @attrs.frozen
-class Progress:
+class ConsumerLag:
     """How far one group is on one topic."""
 
     topic: str
     group: str
     committed: int  # sum of queue offsets
-    behind: int  # messages
+    lag: int  # messages
     in_flight: int  # of these, messages that were pulled
-    behind_ms: int  # since the oldest of them was stored; 0 when there is none or it cannot be read
+    lag_ms: int  # since the oldest of them was stored; 0 when there is none or it cannot be read
 
 
 @attrs.frozen
-class Moment:
+class MetricsSnapshot:
     """What is shown."""
 
     figures: BrokerMetrics
     state: StoreState
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
-    progress: tuple[Progress, ...]
+    lags: tuple[ConsumerLag, ...]
     disk: DiskUse  # of the file system the store lies on
     topics: int  # how many exist
     permission: int  # brokerPermission
@@ -53,7 +53,7 @@ class Moment:
     dead_letters: Mapping[str, int] = attrs.field(factory=dict)  # group to those that are kept
 
 
-async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> Moment:
+async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> MetricsSnapshot:
     """Read everything: about 2 us a queue, and up to READS messages. Others have their turn in between."""
     figures = broker.metrics()
     ends: dict[str, int] = {}
@@ -66,11 +66,11 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
             group = queue.topic.removeprefix(DLQ_PREFIX)
             dead_letters[group] = dead_letters.get(group, 0) + bounds.max_offset - bounds.min_offset
         await slices.item_done()
-    return Moment(
+    return MetricsSnapshot(
         figures=figures,
         state=broker.store.state(),
         ends=ends,
-        progress=await _all_progress(broker, figures, oldest),
+        lags=await _all_lags(broker, figures, oldest),
         disk=broker.world.files.disk_use(broker.root),
         topics=len(broker.topics()),
         permission=broker.settings.number("brokerPermission"),
@@ -80,44 +80,44 @@ async def take_moment(broker: Broker, send_times: SendTimes, oldest: OldestMessa
     )
 
 
-async def _all_progress(broker: Broker, figures: BrokerMetrics, oldest: OldestMessages) -> tuple[Progress, ...]:
+async def _all_lags(broker: Broker, figures: BrokerMetrics, oldest: OldestMessages) -> tuple[ConsumerLag, ...]:
     """Every group and topic that still exists."""
-    behind: dict[tuple[str, str], dict[Place, int]] = {}
+    lag: dict[tuple[str, str], dict[GroupQueue, int]] = {}
     counts: dict[tuple[str, str], tuple[int, int]] = {}
-    wanted: dict[Place, int] = {}
+    wanted: dict[GroupQueue, int] = {}
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     for (topic, group), offsets in figures.committed.items():
         if broker.topic(topic) is not None:
-            places, *more = await _behind(broker, topic, group, offsets, slices)
+            queues, *more = await _lag(broker, topic, group, offsets, slices)
             counts[topic, group] = more[0], more[1]
-            behind[topic, group] = places
-            wanted.update(places)
-    stored, now_ms = await oldest.look(broker, wanted), broker.world.clock.now_ms()
+            lag[topic, group] = queues
+            wanted.update(queues)
+    stored, now_ms = await oldest.store_times(broker, wanted), broker.world.clock.now_ms()
     found = []
-    for (topic, group), places in behind.items():
-        oldest_ms = min((stored[place] for place in places if place in stored), default=now_ms)
+    for (topic, group), queues in lag.items():
+        oldest_ms = min((stored[group_queue] for group_queue in queues if group_queue in stored), default=now_ms)
         committed = sum(figures.committed[topic, group].values())
-        found.append(Progress(topic, group, committed, *counts[topic, group], max(0, now_ms - oldest_ms)))
+        found.append(ConsumerLag(topic, group, committed, *counts[topic, group], max(0, now_ms - oldest_ms)))
         await slices.item_done()
     return tuple(found)
 
 
-async def _behind(
+async def _lag(
     broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
-) -> tuple[dict[Place, int], int, int]:
+) -> tuple[dict[GroupQueue, int], int, int]:
     """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has."""
     config = broker.topic(topic)
-    places: dict[Place, int] = {}
+    queues: dict[GroupQueue, int] = {}
     count = in_flight = 0
     for queue_id in range(0 if config is None else config.read_queues):
         queue = Queue(topic, queue_id)
         bounds = broker.bounds(queue)
         begin = max(offsets.get(queue_id, 0), bounds.min_offset)
         if begin < bounds.max_offset:
-            places[group, queue] = begin
+            queues[group, queue] = begin
             count += bounds.max_offset - begin
             pulled = broker.queue_status(group, queue).last.next_offset
             if queue_id in offsets:
                 in_flight += max(0, min(pulled, bounds.max_offset) - begin)
         await slices.item_done()
-    return places, count, in_flight
+    return queues, count, in_flight

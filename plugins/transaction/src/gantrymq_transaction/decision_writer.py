@@ -30,7 +30,7 @@ from gantrymq_transaction.messages import as_submitted, op_message
 from gantrymq_transaction.rules import SYSTEM_BUSY
 from gantrymq_transaction.settings import OP_BYTES
 
-__all__ = ["Writer"]
+__all__ = ["DecisionWriter"]
 
 Stored = asyncio.Future[Any]
 
@@ -44,7 +44,7 @@ WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
-class _Waiting:
+class _Submission:
     __slots__ = ("answer", "done", "kind", "message", "offsets", "op_bytes", "size")
 
     def __init__(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any, done: Stored) -> None:
@@ -54,27 +54,27 @@ class _Waiting:
         self.op_bytes = sum([len(str(offset)) + 1 for offset in offsets])
 
 
-class Doubt:
+class UncertainAppend:
     """Half messages of which nobody knows whether what decides them was stored: a gate failed behind the append."""
 
     def __init__(self, log_end: int, offsets: list[int]) -> None:
         self.log_end, self.offsets = log_end, offsets
 
 
-class Writer:
+class DecisionWriter:
     """Stores them in the order in which they were submitted."""
 
     def __init__(self, broker: Broker, ledger: Ledger) -> None:
         self._broker = broker
         self._ledger = ledger
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[_Submission] = deque()
         self._count = self._bytes = 0  # of what is not stored yet
         self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
-        self._rode = False  # in this turn of the loop
+        self._flushed_this_turn = False  # in this turn of the loop
         self._loop = asyncio.get_running_loop()
         self._taken: dict[int, Stored] = {}
-        self.doubts: list[Doubt] = []
+        self.uncertain: list[UncertainAppend] = []
 
     def submit(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any = None) -> Stored:
         """Take the open half messages at *offsets*, store *message* in their place, and say so in the op queue.
@@ -94,7 +94,7 @@ class Writer:
                 "the producer is asked about this one later",
             )
         done: Stored = self._loop.create_future()
-        each = _Waiting(offsets, message, answer, done)
+        each = _Submission(offsets, message, answer, done)
         for offset in offsets:
             self._ledger.take(offset)
             self._taken[offset] = done
@@ -126,15 +126,15 @@ class Writer:
         if self._storing:
             await asyncio.wait(list(self._storing))
 
-    def ride(self) -> None:
+    def flush_with_half(self) -> None:
         """A half message has come: once a turn, what waits goes into the same append. Later ones wait for the next."""
-        if self._waiting and not self._rode:
-            self._rode = True
-            self._loop.call_soon(self._turn_over)
+        if self._waiting and not self._flushed_this_turn:
+            self._flushed_this_turn = True
+            self._loop.call_soon(self._end_turn)
             self.store_now()
 
-    def _turn_over(self) -> None:
-        self._rode = False
+    def _end_turn(self) -> None:
+        self._flushed_this_turn = False
 
     def store_now(self) -> None:
         """Store what waits in the append of this turn."""
@@ -149,10 +149,10 @@ class Writer:
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    def _next_group(self) -> list[_Waiting]:
+    def _next_group(self) -> list[_Submission]:
         """As many as fit one append and one op message."""
         most_op_bytes = self._broker.settings.number(OP_BYTES)
-        group: list[_Waiting] = []
+        group: list[_Submission] = []
         kind: bool | None = None
         size = op_bytes = 0
         while self._waiting and len(group) < GROUP_MESSAGES:
@@ -168,7 +168,7 @@ class Writer:
             group.append(self._waiting.popleft())
         return group
 
-    def _append(self, group: list[_Waiting]) -> Awaitable[Sequence[PutResult]] | None:
+    def _append(self, group: list[_Submission]) -> Awaitable[Sequence[PutResult]] | None:
         """Begin one append; None where the messages have to be stored one by one."""
         batch = [as_submitted(each.message) for each in group if each.message is not None]
         batch.append(self._op(group))
@@ -182,7 +182,7 @@ class Writer:
             log.exception("what decides half messages could not be stored together")
             return None
 
-    async def _store(self, group: list[_Waiting], appended: Awaitable[Sequence[PutResult]] | None) -> None:
+    async def _store(self, group: list[_Submission], appended: Awaitable[Sequence[PutResult]] | None) -> None:
         try:
             if appended is None or not self._together(group, await appended):
                 await self._apart(group)
@@ -195,7 +195,7 @@ class Writer:
             self._count -= len(group)
             self._bytes -= sum(each.size for each in group)
 
-    def _together(self, group: list[_Waiting], results: Sequence[PutResult]) -> bool:
+    def _together(self, group: list[_Submission], results: Sequence[PutResult]) -> bool:
         """What one append came to; False when the store took none of it."""
         if any(result.status is not PutStatus.OK for result in results):
             return False
@@ -206,7 +206,7 @@ class Writer:
             self._settled(each, next(found) if each.message is not None else None)
         return True
 
-    async def _apart(self, group: list[_Waiting]) -> None:
+    async def _apart(self, group: list[_Submission]) -> None:
         """Each message by itself, and then its op message."""
         for each in group:
             try:
@@ -233,33 +233,33 @@ class Writer:
             raise RefusedWith(result.status.value, result.problem or result.status.name)
         return result
 
-    def _op(self, group: list[_Waiting]) -> StoreMessage:
+    def _op(self, group: list[_Submission]) -> StoreMessage:
         offsets = [offset for each in group for offset in each.offsets]
         return op_message(offsets, self._broker.world.clock.now_ms(), self._broker.store_host)
 
-    def _noted(self, group: list[_Waiting], op: PutResult) -> None:
+    def _noted(self, group: list[_Submission], op: PutResult) -> None:
         self._ledger.op_stored(op.queue_offset, [offset for each in group for offset in each.offsets])
 
-    def _settled(self, each: _Waiting, result: PutResult | None) -> None:
+    def _settled(self, each: _Submission, result: PutResult | None) -> None:
         for offset in each.offsets:
             self._ledger.settle(offset)
             self._taken.pop(offset, None)
         if not each.done.done():
             each.done.set_result(result if each.answer is None else each.answer)
 
-    def _failed(self, group: list[_Waiting], error: Exception) -> None:
+    def _failed(self, group: list[_Submission], error: Exception) -> None:
         """Open again where the store refused; in doubt where it may have stored and could not confirm."""
-        in_doubt = not isinstance(error, RequestError)
+        uncertain = not isinstance(error, RequestError)
         offsets = [offset for each in group if not each.done.done() for offset in each.offsets]
-        if in_doubt:
-            self.doubts.append(Doubt(self._broker.store.state().max_log_offset, offsets))
+        if uncertain:
+            self.uncertain.append(UncertainAppend(self._broker.store.state().max_log_offset, offsets))
         else:
             for offset in offsets:
                 self._ledger.release(offset)
         for each in group:
             self._end_with(each, error)
 
-    def _end_with(self, each: _Waiting, error: Exception) -> None:
+    def _end_with(self, each: _Submission, error: Exception) -> None:
         for offset in each.offsets:
             self._taken.pop(offset, None)
         if not each.done.done():

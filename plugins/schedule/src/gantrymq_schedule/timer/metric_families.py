@@ -1,4 +1,4 @@
-"""What timers show of themselves: on the metrics page, and in the answer to request 28.
+"""Metrics of timed messages, for the metrics page and the runtime info (request 28).
 
 Source: apache/rocketmq store/.../metrics/DefaultStoreMetricsConstant.java (names of the metrics),
 broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo).
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from gantrymq.interfaces import Broker, MetricFamily
 from gantrymq_schedule.timer.timers import Timers
 
-__all__ = ["timer_figures"]
+__all__ = ["timer_metrics"]
 
 
-def timer_figures(timers: Timers, broker: Broker) -> list[Callable[[], MetricFamily]]:
-    """What to hand to `Broker.register_metrics`."""
+def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFamily]]:
+    """Return the callbacks to register as the broker's metrics of timed messages."""
     late, clock = timers.lateness, broker.world.clock
 
     def gauge(name: str, text: str, figure: str, key: str = "") -> Callable[[], MetricFamily]:

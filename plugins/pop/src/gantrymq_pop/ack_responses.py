@@ -11,32 +11,32 @@ from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, response_to
 from gantrymq.remoting.frame import PREFIX
 
-__all__ = ["Answered", "Asked", "answer_all"]
+__all__ = ["AckCallback", "WaitingRequest", "answer_all"]
 
-Asked = tuple[Command, Connection]  # a request, and where its answer goes
-Answered = Callable[[GantryError | None], None]
+WaitingRequest = tuple[Command, Connection]  # a request, and where its answer goes
+AckCallback = Callable[[GantryError | None], None]
 
 _DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
 
 
-def answer_all(answers: Iterable[Asked | Answered], problem: GantryError | None) -> None:
+def answer_all(answers: Iterable[WaitingRequest | AckCallback], problem: GantryError | None) -> None:
     """Answer requests, and tell others who wait, that it is done, or what the *problem* was."""
     frames: dict[Connection, list[bytes]] = {}
     for each in answers:
         if not isinstance(each, tuple):
             each(problem)
             continue
-        asked, connection = each
-        if not asked.flag & FLAG_ONEWAY:
-            frames.setdefault(connection, []).append(_frame(asked, problem))
+        request, connection = each
+        if not request.flag & FLAG_ONEWAY:
+            frames.setdefault(connection, []).append(_frame(request, problem))
     for connection, written in frames.items():
         connection.reply_parts((b"".join(written),))
 
 
-def _frame(asked: Command, problem: GantryError | None) -> bytes:
+def _frame(request: Command, problem: GantryError | None) -> bytes:
     if problem is not None:
-        return encode(response_to(asked, problem.response_code, str(problem)))
-    if asked.serialize != SERIALIZE_JSON:
-        return encode(response_to(asked))
-    header = _DONE % asked.opaque
+        return encode(response_to(request, problem.response_code, str(problem)))
+    if request.serialize != SERIALIZE_JSON:
+        return encode(response_to(request))
+    header = _DONE % request.opaque
     return PREFIX.pack(4 + len(header), len(header)) + header

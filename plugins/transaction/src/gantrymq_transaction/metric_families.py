@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gantrymq.interfaces import Broker, MetricFamily
-from gantrymq_transaction.undecided import Undecided
+from gantrymq_transaction.undecided_stats import UndecidedStats
 
-__all__ = ["show_figures"]
+__all__ = ["register_transaction_metrics"]
 
 
-def show_figures(broker: Broker, undecided: Callable[[], Undecided]) -> None:
+def register_transaction_metrics(broker: Broker, undecided: Callable[[], UndecidedStats]) -> None:
     """Have them among the broker's own."""
 
     def count() -> MetricFamily:

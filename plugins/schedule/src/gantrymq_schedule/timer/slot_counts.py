@@ -1,6 +1,6 @@
-"""How many messages wait in each slot, in memory while ``timerCongestNumEachSlot`` sets a limit: four bytes a slot.
+"""In-memory message counts of the slots, kept only while ``timerCongestNumEachSlot`` sets a limit: four bytes a slot.
 
-Without a limit nothing is kept. One that is set while the broker runs counts from the next turn of the timers on.
+A limit that is set while the broker runs applies from the next turn of the timers.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from gantrymq_schedule.timer.wheel_files import NewEntry, WheelFiles
 from gantrymq_store_files.timer_log import DELETE
 from gantrymq_store_files.timer_wheel import SLOTS
 
-__all__ = ["Crowds"]
+__all__ = ["SlotCounts"]
 
 _HIGHEST = 2**31 - 1
 
 
-class Crowds:
-    """One wheel's counts; between two calls of `follow` they change with `taken` and `emptied`."""
+class SlotCounts:
+    """Message counts of one wheel; between two calls of `apply_limit` they change by `taken` and `cleared`."""
 
     def __init__(self, broker: Broker, files: WheelFiles) -> None:
-        """Nothing is counted yet."""
+        """Create it without counts."""
         self._broker = broker
         self._files = files
         self._counts: array[int] | None = None
 
-    async def follow(self, read_tick: int) -> None:
-        """Begin to count where there is a limit now, and end it where there is none. Nothing may be appended meanwhile.
+    async def apply_limit(self, read_tick: int) -> None:
+        """Start counting if a limit is set now, stop if none is. No entry may be appended meanwhile.
 
         Raises:
             OSError: the wheel cannot be read.
@@ -41,25 +41,25 @@ class Crowds:
             self._counts = None
 
     def count(self, tick: int, read_tick: int) -> int:
-        """Messages in the slot of *tick*; 0 for one that is not within a turn of the wheel, or not known."""
+        """Return the number of messages in the slot of *tick*; 0 if beyond one turn of the wheel or not counted."""
         within = self._counts is not None and read_tick <= tick < read_tick + SLOTS
         return self._counts[tick % SLOTS] if within and self._counts is not None else 0
 
     def taken(self, entries: Sequence[NewEntry]) -> None:
-        """*entries* are in their slots."""
+        """Count *entries*, which were appended to their slots."""
         counts = self._counts
         if counts is not None:
             for entry in entries:
                 counts[entry.tick % SLOTS] += -1 if entry.magic & DELETE else 1
 
-    def emptied(self, tick: int) -> None:
-        """Nothing is in the slot of *tick* any more."""
+    def cleared(self, tick: int) -> None:
+        """Reset the count of the slot of *tick*, which was emptied."""
         if self._counts is not None:
             self._counts[tick % SLOTS] = 0
 
 
 def _counted(files: WheelFiles, read_tick: int) -> array[int]:
-    """For a thread."""
+    """Count the messages of all slots. Runs in a worker."""
     counts = array("i", bytes(4 * SLOTS))
     for slot in files.busy(read_tick, read_tick + SLOTS):
         counts[slot.tick % SLOTS] = min(slot.count, _HIGHEST)

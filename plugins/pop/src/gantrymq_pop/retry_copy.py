@@ -18,13 +18,13 @@ from gantrymq.model.property_order import java_map_order, ordered_text
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 
-__all__ = ["make_retry_topic", "retried"]
+__all__ = ["make_retry_topic", "retry_copy"]
 
 FIRST_POP_TIME: Final = "1ST_POP_TIME"
 _TAGGED_BUCKETS: Final = 16
 
 
-def retried(record: RecordView, topic: str, pop_time: int, store_host: bytes) -> StoreMessage:
+def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes) -> StoreMessage:
     """The copy of *record* for the retry topic *topic*."""
     found = dict(record.properties)
     first = [TAGS] if TAGS in found else []

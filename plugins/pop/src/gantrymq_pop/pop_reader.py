@@ -20,16 +20,16 @@ from gantrymq.errors import GantryError, RequestError, ServiceNotAvailable
 from gantrymq.interfaces import Broker, GetLimit, GetResult, GetStatus, MessageFilter, PutStatus
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
-from gantrymq_pop.answers import counts_info, offsets_info, renamed, start_info, walked
-from gantrymq_pop.checkpoints import MOST, Acknowledged, Checkpoint, Key
-from gantrymq_pop.handle import ORDERED
+from gantrymq_pop.checkpoints import MOST, Acknowledgement, Checkpoint, CheckpointKey
 from gantrymq_pop.headers import PopRequest
 from gantrymq_pop.order_info import OrderTable
-from gantrymq_pop.pop_queue import PopQueue, Take
+from gantrymq_pop.pop_queue import PopQueue, PopRange
+from gantrymq_pop.pop_response import counts_info, offsets_info, rename_records, split_records, start_info
+from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import kind_of, retry_topic
 
-__all__ = ["MOST", "Popped", "Popping"]
+__all__ = ["MOST", "PopReader", "PopResult"]
 
 log = logging.getLogger(__name__)
 
@@ -41,18 +41,18 @@ _MISPLACED: Final = frozenset(
 _NOT_THERE: Final = frozenset({GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSAGE_IN_QUEUE})
 
 
-class Part(NamedTuple):
+class QueueBatch(NamedTuple):
     """What a pop read of one queue."""
 
     queue: Queue
     start: int
     offsets: list[int]
     buffers: Sequence[bytes | memoryview]
-    take: Take | None  # None in order
+    take: PopRange | None  # None in order
     state: PopQueue
 
 
-class Popped(NamedTuple):
+class PopResult(NamedTuple):
     """What a pop is told."""
 
     pop_time: int  # ms
@@ -67,7 +67,7 @@ class Popped(NamedTuple):
     free_at_ms: int | None  # when the first blocked queue can be read in order
 
 
-class Popping:
+class PopReader:
     """Reads for groups that pop."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Popping:
         self._cold = set[tuple[str, Queue]]()  # a cold read is under way, and nobody else may read
         self._turn = 0
 
-    async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> Popped:
+    async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> PopResult:
         """Look once.
 
         Raises:
@@ -103,10 +103,10 @@ class Popping:
             revive_queue = self._turn % self._revive.written_queues
             self._turn += 1
         pop_time = self._clock.now_ms()
-        parts: list[Part] = []
+        parts: list[QueueBatch] = []
         counted: list[str] = []  # in order
         left, rest, busy, free_at = request.max_msg_nums, 0, False, None
-        for queue in self._places(request, topic, chance):
+        for queue in self._queues_to_read(request, topic, chance):
             state = self._state(request.consumer_group, queue, request.init_mode)
             if (request.consumer_group, queue) in self._cold:
                 rest += 0 if request.order else self._broker.bounds(queue).max_offset - state.next
@@ -122,11 +122,11 @@ class Popping:
                 rest += max(0, self._broker.bounds(queue).max_offset - state.next)
                 continue
             try:
-                part, behind = await self._read(request, queue, state, left, match)
+                part, remaining = await self._read(request, queue, state, left, match)
             except BaseException:
                 self._failed(request.consumer_group, parts)
                 raise
-            rest += behind
+            rest += remaining
             if part is not None:
                 parts.append(part)
                 left -= len(part.offsets)
@@ -144,24 +144,24 @@ class Popping:
         now_ms = self._clock.now_ms()
         for queue in self._queues_of(topic.name, topic, queue_id, 0):
             blocked = order and self._orders.blocked_until_ms((topic.name, group, queue.queue_id), attempt_id, now_ms)
-            if not blocked and self._behind(group, queue) > 0:
+            if not blocked and self._lag(group, queue) > 0:
                 return True
-        return any(self._behind(group, queue) > 0 for queue in self._retry_queues(topic.name, group, both=True))
+        return any(self._lag(group, queue) > 0 for queue in self._retry_queues(topic.name, group, both=True))
 
     async def peek(self, group: str, topic: TopicConfig, queue_id: int, most: int) -> tuple[list[GetResult], int]:
         """Messages that a pop would get, which stay where they are, and how many there are in all."""
         found: list[GetResult] = []
         rest = 0
         chance = self._random.randrange(100)
-        places = [
+        queues = [
             *self._queues_of(topic.name, topic, queue_id, chance),
             *self._retry_queues(topic.name, group, both=True),
         ]
-        for queue in places:
-            behind = self._behind(group, queue)
-            rest += max(0, behind)
-            if behind > 0 and most > 0:
-                begin = self._broker.bounds(queue).max_offset - behind
+        for queue in queues:
+            remaining = self._lag(group, queue)
+            rest += max(0, remaining)
+            if remaining > 0 and most > 0:
+                begin = self._broker.bounds(queue).max_offset - remaining
                 result = await self._broker.get(queue, begin, GetLimit(most))
                 found.append(result)
                 most -= result.count
@@ -175,12 +175,12 @@ class Popping:
 
     # --- which queues -----------------------------------------------------------------------------------------------
 
-    def _places(self, request: PopRequest, topic: TopicConfig, chance: int) -> list[Queue]:
-        places = self._queues_of(request.topic, topic, request.queue_id, chance)
+    def _queues_to_read(self, request: PopRequest, topic: TopicConfig, chance: int) -> list[Queue]:
+        queues = self._queues_of(request.topic, topic, request.queue_id, chance)
         if request.order:
-            return places
+            return queues
         retries = self._retry_queues(request.topic, request.consumer_group, first_form=chance % 2 == 0)
-        return [*retries, *places] if chance < self._settings.number("popFromRetryProbability") else [*places, *retries]
+        return [*retries, *queues] if chance < self._settings.number("popFromRetryProbability") else [*queues, *retries]
 
     def _queues_of(self, name: str, topic: TopicConfig, queue_id: int, begin: int) -> list[Queue]:
         if queue_id >= 0:
@@ -197,7 +197,7 @@ class Popping:
                 names = names[:1]
             elif not both:
                 one, other = names[:: -1 if first_form else 1]
-                names = [one] if self._behind(group, Queue(one, 0)) > 0 else [other]
+                names = [one] if self._lag(group, Queue(one, 0)) > 0 else [other]
         found: list[Queue] = []
         for name in names:
             config = self._broker.topic(name)
@@ -235,7 +235,7 @@ class Popping:
                 head.close()
         return max(bounds.max_offset - 1, 0)
 
-    def _behind(self, group: str, queue: Queue) -> int:
+    def _lag(self, group: str, queue: Queue) -> int:
         """Messages that the group did not pop yet."""
         bounds = self._broker.bounds(queue)
         state = self._queues.get((group, queue))
@@ -261,7 +261,7 @@ class Popping:
 
     async def _read(
         self, request: PopRequest, queue: Queue, state: PopQueue, most: int, match: MessageFilter
-    ) -> tuple[Part | None, int]:
+    ) -> tuple[QueueBatch | None, int]:
         """What a queue has for the group, and how much is left behind that."""
         group = request.consumer_group
         start, end = (state.committed, None) if request.order else state.ahead()
@@ -274,15 +274,15 @@ class Popping:
             found = await self._got(group, queue, state, start, most, match)
         if self._queues.get((group, queue)) is not state:
             return None, max(0, found.max_offset - found.min_offset)  # reset while it was read: look again
-        behind = max(0, found.max_offset - found.next_offset)
+        remaining = max(0, found.max_offset - found.next_offset)
         next_offset = found.next_offset if end is None else min(found.next_offset, end)
-        offsets, buffers = walked(found, end)
+        offsets, buffers = split_records(found, end)
         if not offsets:
             if found.status not in _NOT_THERE and next_offset > start:
                 self._skip(request, queue, state, start, next_offset)
-            return None, behind
+            return None, remaining
         take = None if request.order else state.took(start, next_offset)
-        return Part(queue, start, offsets, buffers, take, state), behind
+        return QueueBatch(queue, start, offsets, buffers, take, state), remaining
 
     async def _got(
         self, group: str, queue: Queue, state: PopQueue, start: int, most: int, match: MessageFilter
@@ -307,21 +307,23 @@ class Popping:
 
     # --- on record ----------------------------------------------------------------------------------------------------
 
-    async def _recorded(self, request: PopRequest, parts: list[Part], pop_time: int, revive_queue: int) -> list[Part]:
+    async def _recorded(
+        self, request: PopRequest, parts: list[QueueBatch], pop_time: int, revive_queue: int
+    ) -> list[QueueBatch]:
         """Store the checkpoints; the parts whose messages may be given out.
 
         Raises:
             RequestError: none may.
         """
         group = request.consumer_group
-        said: list[tuple[int, Checkpoint | Acknowledged]] = [
+        entries: list[tuple[int, Checkpoint | Acknowledgement]] = [
             (revive_queue, Checkpoint(self._key(group, part, pop_time), request.invisible_time, tuple(part.offsets)))
             for part in parts
         ]
         problem = "the store refused its checkpoint"
-        good: list[Part] = []
+        good: list[QueueBatch] = []
         try:
-            results = await self._revive.write(said)
+            results = await self._revive.write(entries)
             good = [part for part, result in zip(parts, results, strict=True) if result.status is PutStatus.OK]
             problem = next((each.problem for each in results if each.problem), problem)
         except GantryError as error:
@@ -336,17 +338,17 @@ class Popping:
             raise ServiceNotAvailable(f"a pop of {request.topic} gives nothing out: {problem}; pop again in a moment")
         return good
 
-    def _failed(self, group: str, parts: Sequence[Part]) -> None:
+    def _failed(self, group: str, parts: Sequence[QueueBatch]) -> None:
         """What was read of these is given to nobody, and the next pop reads it again."""
         for part in parts:
             if part.take is not None:
                 part.state.failed(part.take)
                 self._commit(group, part.queue, part.state)
 
-    def _key(self, group: str, part: Part, pop_time: int) -> Key:
-        return Key(part.queue.topic, group, part.queue.queue_id, part.start, pop_time, self._broker_name)
+    def _key(self, group: str, part: QueueBatch, pop_time: int) -> CheckpointKey:
+        return CheckpointKey(part.queue.topic, group, part.queue.queue_id, part.start, pop_time, self._broker_name)
 
-    def _in_order(self, request: PopRequest, part: Part, pop_time: int) -> list[str]:
+    def _in_order(self, request: PopRequest, part: QueueBatch, pop_time: int) -> list[str]:
         """Block the queue until what was read is acknowledged; how often its messages were given out before."""
         topic, queue_id = part.queue
         key = (topic, request.consumer_group, queue_id)
@@ -356,14 +358,14 @@ class Popping:
     def _popped(
         self,
         request: PopRequest,
-        parts: list[Part],
+        parts: list[QueueBatch],
         pop_time: int,
         revive_queue: int,
         rest: int,
         order_counts: str | None,
         busy: bool,
         free_at: int | None,
-    ) -> Popped:
+    ) -> PopResult:
         buffers: list[bytes | memoryview] = []
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
@@ -374,8 +376,8 @@ class Popping:
                 buffers += part.buffers
             else:
                 handle_start = f"{part.start} {pop_time} {request.invisible_time} {revive_queue} {kind}"
-                buffers += renamed(part.buffers, request.topic, handle_start, self._broker_name)
-        return Popped(
+                buffers += rename_records(part.buffers, request.topic, handle_start, self._broker_name)
+        return PopResult(
             pop_time,
             revive_queue,
             rest,

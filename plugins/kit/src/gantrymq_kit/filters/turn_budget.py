@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from gantrymq.errors import FilterTurnOver
 
-__all__ = ["Turn"]
+__all__ = ["TurnBudget"]
 
 
-class Turn:
+class TurnBudget:
     """One for a broker. `running` and `began` are read by another thread, nothing else is."""
 
     __slots__ = ("_at_next_turn", "_budget_s", "_fresh", "_spent_s", "began", "running")

@@ -1,4 +1,4 @@
-"""What takes the place of a record whose time has come, for both kinds of delay."""
+"""The message stored in place of a waiting record when it is due, for both kinds of delay."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import StoreMessage
 from gantrymq.model import properties as props
 
-__all__ = ["in_place_of"]
+__all__ = ["copy_to_queue"]
 
 
-def in_place_of(record: RecordView, topic: str, queue_id: int, properties: bytes) -> StoreMessage:
-    """*record* for another queue, with the stored text *properties*; it shares the record's memory.
+def copy_to_queue(record: RecordView, topic: str, queue_id: int, properties: bytes) -> StoreMessage:
+    """Copy *record* to another queue with the encoded *properties*; the copy shares the record's memory.
 
-    Body, tag, flags, times, hosts and tries are the record's. No gate is waited for.
+    Body, tag, flags, timestamps, hosts and reconsume times are kept. The copy does not wait for the store's gates.
     """
     return StoreMessage(
         topic,

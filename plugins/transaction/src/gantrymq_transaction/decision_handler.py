@@ -19,30 +19,30 @@ from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
 from gantrymq_transaction.copies import Identity, committed_message, given_up, half_messages, identity_of
-from gantrymq_transaction.known_halves import KnownHalves
+from gantrymq_transaction.decision_writer import DecisionWriter
+from gantrymq_transaction.half_text_reader import HalfTextReader
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import committed, real_queue
 from gantrymq_transaction.rules import ILLEGAL_OPERATION, SYSTEM_ERROR, Decision, judge_decision
 from gantrymq_transaction.settings import TIMEOUT
-from gantrymq_transaction.writer import Writer
 
-__all__ = ["Deciding"]
+__all__ = ["DecisionHandler"]
 
 log = logging.getLogger(__name__)
 
 _OUTCOMES: Mapping[int, Outcome] = {Decision.COMMIT: Outcome.COMMITTED, Decision.ROLLBACK: Outcome.ROLLED_BACK}
 
 
-class Deciding:
+class DecisionHandler:
     """Ends transactions."""
 
-    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, begin: int) -> None:
+    def __init__(self, broker: Broker, ledger: Ledger, writer: DecisionWriter, begin: int) -> None:
         """*begin*: half messages before this queue offset were stored in an earlier life, perhaps by a Java broker."""
         self._broker = broker
         self._ledger = ledger
         self._writer = writer
         self._begin = begin
-        self._known = KnownHalves()
+        self._known = HalfTextReader()
         self._busy: dict[Identity, asyncio.Future[None]] = {}
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
@@ -81,14 +81,14 @@ class Deciding:
                 SYSTEM_ERROR, f"the half message at {half.log_offset} does not say which topic and queue it is for"
             )
         decision = Decision(request.decision)
-        who = identity_of(own)
-        while who in self._busy:
-            await self._busy[who]
-        self._busy[who] = done = asyncio.get_running_loop().create_future()
+        identity = identity_of(own)
+        while identity in self._busy:
+            await self._busy[identity]
+        self._busy[identity] = done = asyncio.get_running_loop().create_future()
         try:
-            return await self._end_any_copy(half, who, queue, decision)
+            return await self._end_any_copy(half, identity, queue, decision)
         finally:
-            del self._busy[who]
+            del self._busy[identity]
             if not done.done():  # a broker that stops cancels
                 done.set_result(None)
 
@@ -119,15 +119,15 @@ class Deciding:
         return half
 
     async def _end_any_copy(
-        self, half: RecordView, who: Identity, queue: tuple[str, int], decision: Decision
+        self, half: RecordView, identity: Identity, queue: tuple[str, int], decision: Decision
     ) -> Outcome:
         """Decide a transaction of which there may be several half messages, or that may be decided already."""
         ledger = self._ledger
         while True:
-            copies = await half_messages(self._broker, who)
+            copies = await half_messages(self._broker, identity)
             offsets = sorted({half.queue_offset, *(copy.queue_offset for copy in copies)})
             before = [offset for offset in offsets if ledger.is_open(offset)]
-            known = await committed_message(self._broker, who)
+            known = await committed_message(self._broker, identity)
             taken = [offset for offset in offsets if ledger.is_taken(offset)]
             undecided = [offset for offset in offsets if ledger.is_open(offset)]
             if taken:
@@ -143,7 +143,7 @@ class Deciding:
                 ILLEGAL_OPERATION,
                 f"the transaction of the half message at {half.log_offset} was committed; it cannot be rolled back",
             )
-        if not undecided and not await self._given_up(who, copies[-1] if copies else half):
+        if not undecided and not await self._given_up(identity, copies[-1] if copies else half):
             if decision is Decision.ROLLBACK:
                 return Outcome.ROLLED_BACK
             raise RefusedWith(
@@ -156,6 +156,6 @@ class Deciding:
         await self._writer.submit(undecided or [half.queue_offset], message)
         return _OUTCOMES[decision]
 
-    async def _given_up(self, who: Identity, last: RecordView) -> bool:
+    async def _given_up(self, identity: Identity, last: RecordView) -> bool:
         """Whether the last copy of a half message was given up."""
-        return any(record.log_offset > last.log_offset for record in await given_up(self._broker, who))
+        return any(record.log_offset > last.log_offset for record in await given_up(self._broker, identity))

@@ -27,14 +27,14 @@ from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_transaction.copies import committed_message, identity_of
+from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.ledger import Ledger
-from gantrymq_transaction.messages import check_request, given_up, named_by, real_queue, renewed
+from gantrymq_transaction.messages import check_request, given_up, offsets_in_op, real_queue, renewed
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from, read_these
 from gantrymq_transaction.rules import CHECK_TIMES, CheckRules, Verdict, checks_of, judge_check
 from gantrymq_transaction.settings import CHECK_MAX, TIMEOUT
-from gantrymq_transaction.writer import Writer
 
-__all__ = ["GROUP", "Checking", "Unsure", "kept_hours", "unsure_after"]
+__all__ = ["GROUP", "HalfChecker", "UncertainChecks", "retention_hours", "uncertain_checks"]
 
 log = logging.getLogger(__name__)
 
@@ -44,12 +44,12 @@ GROUP: Final = "CID_RMQ_SYS_TRANS"
 ROUND_S: Final = 60.0
 ROUND_MESSAGES: Final = 50_000
 SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
-MOST_TOLD: Final = 10  # messages that a round names in the log because something failed
+MOST_LOGGED: Final = 10  # messages that a round names in the log because something failed
 CARRY_SHARE: Final = 4  # so many times the undecided ones
 UNSURE_MS: Final = 5_000  # a check is sent at most so long after its half message was written (syncFlushTimeout)
 
 
-class _Progress(NamedTuple):
+class _CheckPositions(NamedTuple):
     """Both positions, and where the log ended when they were there."""
 
     half_offset: int
@@ -57,36 +57,38 @@ class _Progress(NamedTuple):
     log_end: int
 
 
-class Unsure(NamedTuple):
+class UncertainChecks(NamedTuple):
     """Half messages whose last check may not have been sent: they are counted before, and the broker was killed."""
 
     end: int  # queue offset behind the last one
     stored_from_ms: float
 
 
-async def unsure_after(broker: Broker) -> Unsure:
+async def uncertain_checks(broker: Broker) -> UncertainChecks:
     """Those that were written shortly before the newest one; none after a normal stop."""
     end = broker.bounds(HALF_QUEUE).max_offset
     if not broker.clean_start:
         async for newest in read_from(broker, HALF_QUEUE, end - 1, end, TimeSlices(broker.world.clock, SLICE)):
-            return Unsure(end, newest.store_timestamp - UNSURE_MS)
-    return Unsure(0, math.inf)
+            return UncertainChecks(end, newest.store_timestamp - UNSURE_MS)
+    return UncertainChecks(0, math.inf)
 
 
-class Checking:
+class HalfChecker:
     """Looks after what nobody decides."""
 
-    def __init__(self, broker: Broker, ledger: Ledger, writer: Writer, broker_name: str, unsure: Unsure) -> None:
-        """*unsure*: see `unsure_after`."""
+    def __init__(
+        self, broker: Broker, ledger: Ledger, writer: DecisionWriter, broker_name: str, uncertain: UncertainChecks
+    ) -> None:
+        """*unsure*: see `uncertain_checks`."""
         self._broker = broker
         self._ledger = ledger
         self._writer = writer
         self._broker_name = broker_name
         self._next = 0  # where the last round ended for want of time
         self._turn = 0  # whose turn it is among several producers
-        self._moved: _Progress | None = None
-        self._left_alone = 0  # in this round, because something failed
-        self._unsure = unsure
+        self._moved: _CheckPositions | None = None
+        self._postponed = 0  # in this round, because something failed
+        self._uncertain = uncertain
         self._uncounted: dict[int, int] = {}  # half offset to the checks that its record does not count; -1: one less
         self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
 
@@ -95,18 +97,18 @@ class Checking:
         broker, ledger = self._broker, self._ledger
         bounds = broker.bounds(HALF_QUEUE)
         ledger.settle_before(bounds.min_offset)
-        await self._settle_doubts()
-        self.keep_progress()
+        await self._resolve_uncertain()
+        self.save_positions()
         rules = CheckRules(
             broker.settings.number(TIMEOUT),
             broker.settings.number(CHECK_MAX),
-            kept_hours(broker) * 3600_000,
+            retention_hours(broker) * 3600_000,
         )
         end = bounds.max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
         until = broker.world.clock.monotonic() + ROUND_S
         oldest: list[int] = []
-        self._left_alone = 0
+        self._postponed = 0
         left = ROUND_MESSAGES
         start = begin = self._next
         while True:
@@ -115,7 +117,7 @@ class Checking:
                 self._next = 0
                 break
             start = offsets[-1] + 1
-            stopped = await self._look_at(offsets, now_ms, rules, slices, oldest)
+            stopped = await self._check_slice(offsets, now_ms, rules, slices, oldest)
             left -= len(offsets)
             if stopped:
                 self._next = 0
@@ -123,26 +125,26 @@ class Checking:
             if left <= 0 or broker.world.clock.monotonic() > until:
                 self._next = start
                 break
-        if self._left_alone > MOST_TOLD:
-            log.error("%d more undecided messages stay until the next round", self._left_alone - MOST_TOLD)
+        if self._postponed > MOST_LOGGED:
+            log.error("%d more undecided messages stay until the next round", self._postponed - MOST_LOGGED)
         if begin and self.oldest_born_ms is not None:  # the rounds before looked at older ones
             oldest.append(self.oldest_born_ms)
         self.oldest_born_ms = min(oldest, default=None)
-        self.keep_progress()
+        self.save_positions()
 
-    def keep_progress(self) -> None:
+    def save_positions(self) -> None:
         """Move both positions, and tell the table of offsets once the disk has what they stand for."""
         broker, ledger = self._broker, self._ledger
         ledger.advance(broker.bounds(HALF_QUEUE).max_offset)
         state = broker.store.state()
         if self._moved is None or self._moved.log_end <= state.flushed_offset:
-            self._told(self._moved)
-            self._moved = _Progress(ledger.half_offset, ledger.op_offset, state.max_log_offset)
+            self._commit(self._moved)
+            self._moved = _CheckPositions(ledger.half_offset, ledger.op_offset, state.max_log_offset)
         if self._moved.log_end <= state.flushed_offset:
-            self._told(self._moved)
+            self._commit(self._moved)
         self._uncounted = {at: count for at, count in self._uncounted.items() if at >= ledger.half_offset}
 
-    def _told(self, progress: _Progress | None) -> None:
+    def _commit(self, progress: _CheckPositions | None) -> None:
         """A group that has committed nothing stands where the queue begins, as in a Java broker."""
         broker = self._broker
         if progress is not None:
@@ -153,7 +155,7 @@ class Checking:
 
     # ----------------------------------------------------------------------------------------------------------------
 
-    async def _look_at(
+    async def _check_slice(
         self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
     ) -> bool:
         """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
@@ -170,7 +172,7 @@ class Checking:
                 try:
                     done = await self._act(half, verdict, rules, oldest)
                 except GantryError as error:
-                    self._left(half.queue_offset, error)
+                    self._postpone(half.queue_offset, error)
                 else:
                     moved += [] if done is None else [done]
         if moved:
@@ -193,11 +195,11 @@ class Checking:
                     async for half in read_these(self._broker, HALF_QUEUE, [offset], slices):
                         yield half
                 except GantryError as error:
-                    self._left(offset, error)
+                    self._postpone(offset, error)
 
-    def _left(self, offset: int, error: BaseException) -> None:
-        self._left_alone += 1
-        if self._left_alone <= MOST_TOLD:
+    def _postpone(self, offset: int, error: BaseException) -> None:
+        self._postponed += 1
+        if self._postponed <= MOST_LOGGED:
             log.error("the undecided message at queue offset %d stays until the next round: %s", offset, error)
 
     def _judge(self, half: RecordView, now_ms: int, rules: CheckRules) -> Verdict:
@@ -216,8 +218,8 @@ class Checking:
 
     def _checks(self, half: RecordView) -> int:
         checks, offset = checks_of(half.properties), half.queue_offset
-        unsure = offset < self._unsure.end and half.store_timestamp >= self._unsure.stored_from_ms
-        return checks + self._uncounted.get(offset, -1 if unsure and checks else 0)
+        uncertain = offset < self._uncertain.end and half.store_timestamp >= self._uncertain.stored_from_ms
+        return checks + self._uncounted.get(offset, -1 if uncertain and checks else 0)
 
     async def _act(
         self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
@@ -267,7 +269,7 @@ class Checking:
         def stored(done: asyncio.Future[PutResult | None]) -> None:
             error = done.exception()
             if error is not None:
-                self._left(half.queue_offset, error)
+                self._postpone(half.queue_offset, error)
             elif (copy := done.result()) is not None:
                 missing = uncounted - (ask and not self._ask(half, own, copy))
                 if missing:
@@ -302,26 +304,26 @@ class Checking:
                 return connection
         return None
 
-    async def _settle_doubts(self) -> None:
+    async def _resolve_uncertain(self) -> None:
         """Learn from the op queue what became of appends that nobody confirmed."""
         broker, ledger = self._broker, self._ledger
         published = broker.store.state().published_offset
-        clear = [doubt for doubt in self._writer.doubts if doubt.log_end <= published]
+        clear = [append for append in self._writer.uncertain if append.log_end <= published]
         end = broker.bounds(OP_QUEUE).max_offset
         slices = TimeSlices(broker.world.clock, SLICE)
         for start, stop in [*((each, each + 1) for each in ledger.unread_ops(SLICE)), (ledger.ops_seen, end)]:
             async for op in read_from(broker, OP_QUEUE, start, stop, slices):
-                named = named_by(op)
+                named = offsets_in_op(op)
                 ledger.op_stored(op.queue_offset, named)
                 for offset in named:
                     ledger.settle(offset)
-        for doubt in clear:
-            self._writer.doubts.remove(doubt)
-            for offset in doubt.offsets:
+        for append in clear:
+            self._writer.uncertain.remove(append)
+            for offset in append.offsets:
                 if ledger.is_taken(offset):
                     ledger.release(offset)
 
 
-def kept_hours(broker: Broker) -> int:
+def retention_hours(broker: Broker) -> int:
     """How long the store keeps the log; one that keeps it for ever is given RocketMQ's three days."""
     return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS

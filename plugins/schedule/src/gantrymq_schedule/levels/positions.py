@@ -1,0 +1,120 @@
+"""Positions of the delay levels: decides which level to deliver next, and when. No I/O; time is an argument.
+
+Each level is a queue in which messages are due in the order in which they were stored. Per level it keeps the queue
+offset of the next message, the end of the queue, and the due time of the next message (None: not read yet):
+
+    add_level --> [position, end)  -- arrived: the end moves
+                    |  ready: position < end, and the next message is due, or has to be read
+                    v
+                  the reader delivers due messages and calls `advance`
+
+No other message needs memory, however many wait. Time is wall time: a message due further ahead than its level's delay
+was stored before the clock was set back, and counts as due. A message that is not due is checked again after at most
+one second, so that a clock set forward is noticed.
+
+Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (correctDeliverTimestamp).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+__all__ = ["APART_MS", "LOOK_AGAIN_MS", "LevelPositions", "due_at"]
+
+LOOK_AGAIN_MS: Final = 1000
+APART_MS: Final = 50  # messages of different levels due within this time of each other may be delivered in any order
+
+
+def due_at(time_ms: int, now_ms: int, delay_ms: int | None) -> int:
+    """Return when a message with the time *time_ms* in its queue entry is due.
+
+    Args:
+        now_ms: taken after the entry was read.
+        delay_ms: delay of its level; None for a level that is not configured any more.
+    """
+    return now_ms if delay_ms is not None and time_ms > now_ms + delay_ms else time_ms
+
+
+@attrs.define
+class _Level:
+    delay_ms: int | None
+    position: int
+    end: int
+    time_ms: int | None = None  # from the queue entry of the next message; None: not read yet
+    order_ms: int = 0  # sort key among due levels while the next message is not read
+
+    def due_at(self, now_ms: int) -> int:
+        return min(self.order_ms, now_ms) if self.time_ms is None else due_at(self.time_ms, now_ms, self.delay_ms)
+
+
+class LevelPositions:
+    """Positions of all levels of one broker."""
+
+    def __init__(self) -> None:
+        """Create it without levels."""
+        self._levels: dict[int, _Level] = {}
+
+    def add_level(self, level: int, delay_ms: int | None, position: int, end: int) -> None:
+        """Add *level* at *position* of a queue that ends at *end*; *delay_ms* is None if it is not configured."""
+        self._levels[level] = _Level(delay_ms, position, end)
+
+    def arrived(self, level: int, end: int) -> bool:
+        """Set the end of the queue of *level* to *end*. Return whether the level was empty before."""
+        known = self._levels[level]
+        was_empty = known.position >= known.end
+        known.end = max(known.end, end)
+        return was_empty
+
+    def advance(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
+        """Move *level* to *position*: everything before it is finished.
+
+        Args:
+            time_ms: from the queue entry at *position*; None if it was not read.
+            before_ms: from the queue entry before it.
+        """
+        known = self._levels[level]
+        known.position, known.time_ms, known.order_ms = position, time_ms, before_ms
+        known.end = max(known.end, position)
+
+    def ended(self, level: int, position: int) -> None:
+        """Set position and end of *level* to *position*: its topic was deleted."""
+        known = self._levels[level]
+        known.position = known.end = position
+
+    def position(self, level: int) -> int:
+        """Return the queue offset of the next message."""
+        return self._levels[level].position
+
+    def delay_ms(self, level: int) -> int | None:
+        """Return the delay of *level*."""
+        return self._levels[level].delay_ms
+
+    def levels(self) -> Iterator[tuple[int, int, int, int | None]]:
+        """Yield for each level its number, position, the queue's end, and the time of the next message if known."""
+        for level, known in self._levels.items():
+            yield level, known.position, known.end, known.time_ms
+
+    def ready(self, now_ms: int) -> tuple[int, int] | None:
+        """Return the level to deliver now, and up to which due time; None if no level has a due or unread message.
+
+        Of several levels, the one with the earliest due time is chosen; it runs at most `APART_MS` ahead of the next.
+        """
+        first, first_due, second_due = None, now_ms + 1, now_ms
+        for level, known in self._levels.items():
+            if known.position >= known.end:
+                continue
+            due = known.due_at(now_ms)
+            if due < first_due:
+                second_due = now_ms if first is None else first_due
+                first, first_due = level, due
+            else:
+                second_due = min(second_due, due)
+        return None if first is None else (first, min(now_ms, second_due + APART_MS))
+
+    def wait_ms(self, now_ms: int) -> int | None:
+        """Return how long to wait before the next `ready`; None means until a message arrives."""
+        times = [known.due_at(now_ms) for known in self._levels.values() if known.position < known.end]
+        return max(0, min(min(times) - now_ms, LOOK_AGAIN_MS)) if times else None
