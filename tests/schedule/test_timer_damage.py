@@ -204,7 +204,7 @@ def test_each_message_comes_once_whatever_was_damaged(caplog, damage, how):
         await rig.start()
         await rig.clock.sleep(1)
         waiting = sum(not each.recalled for each in rig.promises.values()) - len(rig.delivered())
-        assert rig.timers.topics()["A"].count == rig.timers.figures()["waiting"] == waiting
+        assert rig.timers.topics()["A"].count == rig.timers.stats()["waiting"] == waiting
         await rig.clock.sleep(3)
         await rig.restart("kill")
         await rig.clock.sleep(4 * 24 * 3600)

@@ -163,7 +163,12 @@ def _groups(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     make, state, disk, figures = MetricBuilder(snapshot), snapshot.state, snapshot.disk, snapshot.figures
     used = 1 - disk.free / (disk.total or 1)
-    put, put_at_midnight, got, got_at_midnight = figures.put, figures.put_at_midnight, figures.got, figures.got_at_midnight
+    put, put_at_midnight, got, got_at_midnight = (
+        figures.put,
+        figures.put_at_midnight,
+        figures.got,
+        figures.got_at_midnight,
+    )
     system_put = sum(flow.messages for topic, flow in figures.puts.items() if snapshot.is_own_topic(topic))
     system_got = sum(flow.messages for (topic, _), flow in figures.gets.items() if snapshot.is_own_topic(topic))
     runtime = "rocketmq_brokeruntime_"

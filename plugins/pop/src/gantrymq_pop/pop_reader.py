@@ -29,7 +29,7 @@ from gantrymq_pop.receipt_handle import ORDERED
 from gantrymq_pop.revive_log import ReviveLog
 from gantrymq_pop.topics import kind_of, retry_topic
 
-__all__ = ["MOST", "PopReader", "PopResult"]
+__all__ = ["MOST", "PopOutcome", "PopReader"]
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class QueueBatch(NamedTuple):
     state: PopQueue
 
 
-class PopResult(NamedTuple):
+class PopOutcome(NamedTuple):
     """What a pop is told."""
 
     pop_time: int  # ms
@@ -91,7 +91,7 @@ class PopReader:
         self._cold = set[tuple[str, Queue]]()  # a cold read is under way, and nobody else may read
         self._turn = 0
 
-    async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> PopResult:
+    async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> PopOutcome:
         """Look once.
 
         Raises:
@@ -365,7 +365,7 @@ class PopReader:
         order_counts: str | None,
         busy: bool,
         free_at: int | None,
-    ) -> PopResult:
+    ) -> PopOutcome:
         buffers: list[bytes | memoryview] = []
         as_they_are = self._settings.flag("popResponseReturnActualRetryTopic")
         for part in parts:
@@ -377,7 +377,7 @@ class PopReader:
             else:
                 handle_start = f"{part.start} {pop_time} {request.invisible_time} {revive_queue} {kind}"
                 buffers += rename_records(part.buffers, request.topic, handle_start, self._broker_name)
-        return PopResult(
+        return PopOutcome(
             pop_time,
             revive_queue,
             rest,

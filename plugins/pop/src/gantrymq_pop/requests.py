@@ -27,7 +27,7 @@ from gantrymq_pop.headers import (
     PopRequest,
 )
 from gantrymq_pop.long_polling import LongPolling, PollingKey
-from gantrymq_pop.pop_reader import MOST, PopReader, PopResult
+from gantrymq_pop.pop_reader import MOST, PopOutcome, PopReader
 
 __all__ = ["PopRequests"]
 
@@ -146,7 +146,7 @@ class PopRequests:
         return response_to(request, code, remark, _ext(popped, header))
 
     def _hold(
-        self, request: Command, connection: Connection, header: PopRequest, popped: PopResult, wake: Callable[[], None]
+        self, request: Command, connection: Connection, header: PopRequest, popped: PopOutcome, wake: Callable[[], None]
     ) -> int | None:
         """Wait for messages; the code to answer with where that cannot be."""
         now_ms = self._clock.now_ms()
@@ -223,7 +223,7 @@ class PopRequests:
             await asyncio.wait(list(self._tasks))
 
 
-def _ext(popped: PopResult, header: PopRequest) -> dict[str, str]:
+def _ext(popped: PopOutcome, header: PopRequest) -> dict[str, str]:
     ext = {
         "popTime": str(popped.pop_time),
         "invisibleTime": str(header.invisible_time),

@@ -49,4 +49,6 @@ async def resume_check(admin: Admin, offset_id: str) -> str:
 
 
 async def _query(admin: Admin, address: str, code: int, wanted: dict[str, Any]) -> dict[str, Any]:
-    return await admin.request_json(address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions")
+    return await admin.request_json(
+        address, cast(RequestCode, code), None, loose_json.dumps(wanted), what="transactions"
+    )

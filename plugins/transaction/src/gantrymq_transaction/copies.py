@@ -24,14 +24,22 @@ from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_transaction.messages import asks_for_delay
 from gantrymq_transaction.rules import SYSTEM_BUSY
 
-__all__ = ["WAITING", "Identity", "by_unique_id", "committed_message", "given_up", "half_messages", "identity_of"]
+__all__ = [
+    "WAITING",
+    "TransactionIdentity",
+    "by_unique_id",
+    "committed_message",
+    "given_up",
+    "half_messages",
+    "identity_of",
+]
 
 WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # where delayed messages wait
 _MOST: Final = 64  # records with one key that are looked at
 _EVER_MS: Final = 1 << 60
 
 
-class Identity(NamedTuple):
+class TransactionIdentity(NamedTuple):
     """What all copies of a half message have in common."""
 
     group: str
@@ -40,15 +48,15 @@ class Identity(NamedTuple):
     delayed: bool
 
 
-def identity_of(own: Mapping[str, str]) -> Identity:
+def identity_of(own: Mapping[str, str]) -> TransactionIdentity:
     """The identity of a half message with these properties."""
     delayed = asks_for_delay(own)
-    return Identity(
+    return TransactionIdentity(
         own.get(props.PRODUCER_GROUP, ""), own.get(props.REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed
     )
 
 
-async def committed_message(broker: Broker, identity: Identity) -> RecordView | None:
+async def committed_message(broker: Broker, identity: TransactionIdentity) -> RecordView | None:
     """The message that consumers see of a transaction, or will see when its delay is over; None while there is none."""
     for topic in (identity.topic, *(WAITING if identity.delayed else ())):
         if found := await _with_key(broker, identity, topic, committed=True):
@@ -56,12 +64,12 @@ async def committed_message(broker: Broker, identity: Identity) -> RecordView | 
     return None
 
 
-async def half_messages(broker: Broker, identity: Identity) -> list[RecordView]:
+async def half_messages(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
     """The copies of a half message, in the order of their queue."""
     return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
 
 
-async def given_up(broker: Broker, identity: Identity) -> list[RecordView]:
+async def given_up(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
     """What TRANS_CHECK_MAX_TIME_TOPIC has of a transaction."""
     return await _with_key(broker, identity, CHECK_MAX_TIME_TOPIC)
 
@@ -90,7 +98,9 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
     ]
 
 
-async def _with_key(broker: Broker, identity: Identity, topic: str, *, committed: bool = False) -> list[RecordView]:
+async def _with_key(
+    broker: Broker, identity: TransactionIdentity, topic: str, *, committed: bool = False
+) -> list[RecordView]:
     if not identity.unique_id:
         return []
     found = await by_unique_id(broker, identity.unique_id, topic, committed=committed)

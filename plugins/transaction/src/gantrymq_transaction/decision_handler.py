@@ -18,7 +18,7 @@ from gantrymq.errors import RefusedWith
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
-from gantrymq_transaction.copies import Identity, committed_message, given_up, half_messages, identity_of
+from gantrymq_transaction.copies import TransactionIdentity, committed_message, given_up, half_messages, identity_of
 from gantrymq_transaction.decision_writer import DecisionWriter
 from gantrymq_transaction.half_text_reader import HalfTextReader
 from gantrymq_transaction.ledger import Ledger
@@ -43,7 +43,7 @@ class DecisionHandler:
         self._writer = writer
         self._begin = begin
         self._known = HalfTextReader()
-        self._busy: dict[Identity, asyncio.Future[None]] = {}
+        self._busy: dict[TransactionIdentity, asyncio.Future[None]] = {}
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
         """Commit or roll back; done when that is durable.
@@ -119,7 +119,7 @@ class DecisionHandler:
         return half
 
     async def _end_any_copy(
-        self, half: RecordView, identity: Identity, queue: tuple[str, int], decision: Decision
+        self, half: RecordView, identity: TransactionIdentity, queue: tuple[str, int], decision: Decision
     ) -> Outcome:
         """Decide a transaction of which there may be several half messages, or that may be decided already."""
         ledger = self._ledger
@@ -156,6 +156,6 @@ class DecisionHandler:
         await self._writer.submit(undecided or [half.queue_offset], message)
         return _OUTCOMES[decision]
 
-    async def _given_up(self, identity: Identity, last: RecordView) -> bool:
+    async def _given_up(self, identity: TransactionIdentity, last: RecordView) -> bool:
         """Whether the last copy of a half message was given up."""
         return any(record.log_offset > last.log_offset for record in await given_up(self._broker, identity))

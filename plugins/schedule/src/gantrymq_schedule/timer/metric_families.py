@@ -18,11 +18,11 @@ def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFam
     """Return the callbacks to register as the broker's metrics of timed messages."""
     late, clock = timers.lateness, broker.world.clock
 
-    def gauge(name: str, text: str, figure: str, key: str = "") -> Callable[[], MetricFamily]:
-        return lambda: MetricFamily(name, text, (), {(): timers.figures()[figure]}, runtime_key=key)
+    def gauge(name: str, text: str, stat: str, key: str = "") -> Callable[[], MetricFamily]:
+        return lambda: MetricFamily(name, text, (), {(): timers.stats()[stat]}, runtime_key=key)
 
-    def count(name: str, text: str, figure: str) -> Callable[[], MetricFamily]:
-        return lambda: MetricFamily(name, text, (), {(): timers.figures()[figure]}, counter=True)
+    def count(name: str, text: str, stat: str) -> Callable[[], MetricFamily]:
+        return lambda: MetricFamily(name, text, (), {(): timers.stats()[stat]}, counter=True)
 
     def by_topic() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(topic,): each.count for topic, each in timers.topics().items()}

@@ -33,7 +33,7 @@ class PendingTimers:
     def waiting(self) -> Mapping[str, Any]:
         """Return how many messages wait, in total and by topic."""
         topics = {name: each.count for name, each in self._timers.topics().items() if each.count}
-        return {"waiting": self._timers.figures()["waiting"], "topics": topics}
+        return {"waiting": self._timers.stats()["waiting"], "topics": topics}
 
     async def page(self, place: str, topic: str | None, until_ms: int | None, most: int) -> PendingPage:
         """Return the waiting messages from *place* on, earliest slot first.

@@ -265,7 +265,7 @@ class Timers:
         entries = await self._state.broker.world.workers.run(self._state.files.back_from, tick, at, most)
         return list(zip(entries, await self._state.records(entries), strict=True))
 
-    def figures(self) -> dict[str, int]:
+    def stats(self) -> dict[str, int]:
         """Return waiting messages, delay in seconds, messages not enqueued yet, and counters."""
         if not self._running:
             return dict.fromkeys(("waiting", "behind_s", "queue_behind", "taken", "delivered", "given_up"), 0)
