@@ -22,8 +22,8 @@ from gantrymq.interfaces import BrokerMetrics, OnlineGroup, PutResult, PutStatus
 from gantrymq.world import DiskUse
 from gantrymq.world.real import real_world
 from gantrymq_metrics.exposition import families, render
-from gantrymq_metrics.snapshot import MetricsSnapshot, ConsumerLag
 from gantrymq_metrics.send_times import SendTimes
+from gantrymq_metrics.snapshot import ConsumerLag, MetricsSnapshot
 
 
 class NothingStore:
