@@ -256,7 +256,7 @@ def test_cancelled_while_it_begins_it_holds_nothing(tmp_path):
 
 
 def test_a_file_is_needed_and_a_name_of_a_table(tmp_path):
-    with pytest.raises(InvalidParameter, match="need a file"):
+    with pytest.raises(InvalidParameter, match="must outlive the process"):
         SqliteRecords(":memory:")
     with pytest.raises(InvalidParameter, match="'a; b' is not a valid table name"):
         SqliteRecords(tmp_path / "shop.db", table="a; b")
