@@ -1,4 +1,4 @@
-"""Messages are gathered and acknowledged once they are written together."""
+"""Collect messages, write them together, and acknowledge them then."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Twenty orders at a time; one whose service is away comes again in 10 seconds, a wrong one is a dead letter."""
+"""Handle twenty orders at a time: retry in 10 seconds if a service is away, and dead-letter an invalid order."""
 
 import asyncio
 import contextlib
