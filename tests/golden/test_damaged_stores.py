@@ -118,7 +118,7 @@ def test_a_missing_middle_file_refuses_the_start_and_zeros_in_its_place_are_step
         (b"", "has 0 bytes where 4096 belong"),
         (b"\x7f" * 39, "has 39 bytes where 4096 belong"),
         (bytes(CHECKPOINT_BYTES), None),
-        (encode_checkpoint(Checkpoint(2**62, 2**62)), "it is not believed"),
+        (encode_checkpoint(Checkpoint(2**62, 2**62)), "it is ignored and rewritten"),
         (None, None),
     ],
     ids=["empty", "truncated", "zero", "future", "missing"],

@@ -53,7 +53,7 @@ def test_joined_messages_of_a_batch_queue_lie_in_one_file(rig):
         results = await bench.add(*[alone(b"y" * 900, same_file_as_previous=n > 0) for n in range(3)])
         assert [result.log_offset // 8192 for result in results] == [1, 1, 1]
         (refused,) = bench.store.put([alone(b"z" * 9000)])
-        assert (refused.status, "have to lie in one commit log file" in refused.problem) == (ILLEGAL, True)
+        assert (refused.status, "must fit one commit log file" in refused.problem) == (ILLEGAL, True)
         assert bodies([bench.store.read(result.log_offset) for result in results]) == [b"y" * 900] * 3
         (after,) = await bench.add(alone())
         assert after.queue_offset == 3

@@ -52,7 +52,7 @@ def test_a_disk_without_room_for_the_next_file_refuses_and_resumes_within_a_seco
             assert bench.store.put([BIG])[0].status is PutStatus.OK
         assert bench.store.state().refusal is None
         await bench.world.clock.sleep(20)
-        assert bench.said[-2:] == [f"writes are refused: {second.problem}", "there is room again, writes are taken"]
+        assert bench.said[-2:] == [f"writes are refused: {second.problem}", "there is room again, writes are accepted"]
 
     run(case, capacity=40 * 4096, diskSpaceWarningLevelRatio=100, cleanFileForciblyEnable=False)
 
@@ -66,7 +66,7 @@ def test_the_disk_ratio_refuses_at_the_next_look_and_resumes_within_a_second():
         await bench.world.clock.sleep(10.1)
         refused = bench.store.put([BIG])[0]
         assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
-        assert "percent full, diskSpaceWarningLevelRatio=90 is the most" in refused.problem
+        assert "percent full, diskSpaceWarningLevelRatio=90 is the limit" in refused.problem
         assert bench.store.state().refusal_cause == "disk_ratio"
         bench.world.files.capacity = full
         assert await resumed_after(bench) <= 1

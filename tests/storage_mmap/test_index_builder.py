@@ -162,7 +162,7 @@ def test_an_index_that_is_missing_is_built_in_the_background(rig, monkeypatch):
 
     async def later(bench):
         monkeypatch.setattr(builder, "QUERY_WAIT_S", 0)
-        assert "being caught up; ask again" in (await bench.query("k4"))[1]
+        assert "being caught up; try again" in (await bench.query("k4"))[1]
         monkeypatch.undo()
         await caught_up(bench)
         assert bodies((await bench.query("k4"))[0]) == [b"4"]
@@ -310,7 +310,7 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
         await send(bench, 2, 2)
         await bench.query("k1")
         await rig.checkpoint(bench)
-        assert "2 index files could not be made durable; what was in them is built again from the log" in rig.said
+        assert "2 index files could not be made durable; the content of them is rebuilt from the log" in rig.said
         rig.faults.failing = {}
         await until(lambda: not bench.store._index.lag)
         assert list(rig.index()) > before  # another file, written anew
@@ -338,7 +338,7 @@ def test_syncs_that_go_on_failing_are_told_once_and_asked_for_no_more(rig, monke
         for _ in range(3):
             await rig.checkpoint(bench)
             await until(lambda: not bench.store._index.lag)
-        assert len([said for said in rig.said if "built again from the log" in said]) == 1
+        assert len([said for said in rig.said if "rebuilt from the log" in said]) == 1
         assert bodies((await bench.query("k6"))[0]) == [b"6"]
         rig.faults.failing = {}
 

@@ -190,7 +190,7 @@ def test_without_a_checkpoint_everything_is_built_again(rig, read_from):
     assert min(read_from) == 0
     assert sentences(rig) == [
         f"index file {before[0]} was being written when the broker ended; it and {len(before) - 1} behind it are "
-        "removed and built again from the log"
+        "removed and rebuilt from the log"
     ]
 
 
@@ -222,7 +222,7 @@ def test_a_file_is_never_named_like_one_that_a_checkpoint_may_still_name(rig):
         ({"offset": 1 << 62}, None),  # the log lost its end: that place is not believed, the file is
         ({"header": [0] * 6}, ""),
         ({"header": [1, 2, 3]}, ""),
-        ({"header": [0, 0, 0, 1 << 62, 1, 5]}, "knows a message at"),
+        ({"header": [0, 0, 0, 1 << 62, 1, 5]}, "refers to a message at"),
         ({"header": "x"}, ""),
         ({"file": "20990101000000000"}, "is not full, where the checkpoint knows 20990101000000000 behind it"),
         ({"file": 7}, ""),
@@ -251,9 +251,9 @@ def test_a_note_that_cannot_be_right_costs_a_file_at_most(rig, fields, says, cra
     ("fields", "says"),
     [
         ({"index_count": 9}, "says it holds 8 entries where 7 fit"),
-        ({"end_offset": 1 << 40}, "knows a message at"),
-        ({"begin_offset": 1 << 39}, "begins behind its own end"),
-        ({"begin_timestamp": 1 << 60}, "begins behind its own end"),
+        ({"end_offset": 1 << 40}, "refers to a message at"),
+        ({"begin_offset": 1 << 39}, "begins after its own end"),
+        ({"begin_timestamp": 1 << 60}, "begins after its own end"),
         ({"begin_offset": 0}, "before the end of the file before it"),
     ],
 )
@@ -266,7 +266,7 @@ def test_a_file_whose_header_cannot_be_right_is_built_again_with_those_behind_it
     (said,) = sentences(rig)
     assert said.startswith(f"index file {before[1]} ")
     assert says in said
-    assert said.endswith(f"it and {len(before) - 2} behind it are removed and built again from the log")
+    assert said.endswith(f"it and {len(before) - 2} newer files are removed and rebuilt from the log")
 
 
 def test_what_follows_a_file_that_is_not_full_is_built_again(rig):
@@ -317,7 +317,7 @@ def test_strangers_in_the_folder_are_left_alone_and_told(rig):
     (rig.root / "index" / "20260101000000000").mkdir()
     rig.run(everything, **SMALL)
     assert (rig.root / "index" / "notes.txt").read_text() == "mine"
-    assert len([said for said in rig.said if "is no index file and is left alone" in said]) == 2
+    assert len([said for said in rig.said if "is ignored: names of index files have 17 digits" in said]) == 2
 
 
 @pytest.mark.parametrize("note", [None, [], {}, {"offset": 1e400}, 7])

@@ -50,7 +50,7 @@ def test_a_full_disk_is_an_error_at_allocation_and_leaves_no_file(rig):
         assert refused.status is PutStatus.CREATE_FILE_FAILED
         assert "No space left" in refused.problem
         assert not rig.log(8192).exists()
-        assert any("could not be made beforehand" in sentence for sentence in rig.said)
+        assert any("could not be preallocated" in sentence for sentence in rig.said)
         asked = rig.faults.calls["allocate"]
         bench.store.put([message(body=b"small")])
         assert rig.faults.calls["allocate"] == asked  # not tried again for every message

@@ -205,7 +205,7 @@ def test_messages_that_the_log_has_lost_too_are_told_and_passed(rig):
 
     rig.run(then)
     assert [sentence for sentence in rig.said if "T/0" in sentence] == [
-        "files of consume queues were missing or wrong (T/0): 19 entries were made again from the log; 1 message is "
+        "files of consume queues were missing or wrong (T/0): 19 entries were rebuilt from the log; 1 message is "
         "not in the log"
     ]
 

@@ -25,7 +25,7 @@ def test_expired_files_go_at_the_hour_and_the_newest_stays():
         assert logs(bench) == [3]
         assert bench.store.state().min_log_offset == 3 * FILE
         assert bench.said == [
-            "3 commit log files were deleted because it is 4 o'clock (deleteWhen); the log begins at 24576 now"
+            "3 commit log files were deleted because it is 4 o'clock (deleteWhen); the log now begins at 24576"
         ]
         assert bench.store.bounds(T0) == Bounds(6, 7)
         assert (await bench.get(T0, 0)).status is GetStatus.OFFSET_TOO_SMALL

@@ -94,7 +94,7 @@ def test_senders_hear_why_a_full_disk_refuses_and_are_served_again_within_a_seco
         whole, use = files.capacity, files.disk_use(cluster.root)
         files.capacity = (use.total - use.free) * 100 // 95
         await clock.sleep(10.1)
-        with pytest.raises(SendFailed, match="diskSpaceWarningLevelRatio=90 is the most; free space") as refused:
+        with pytest.raises(SendFailed, match="diskSpaceWarningLevelRatio=90 is the limit; free space") as refused:
             await cluster.send("T", BODY)
         assert refused.value.__cause__.response_code == 14
         async with cluster.consumer() as consumer:  # readers notice nothing

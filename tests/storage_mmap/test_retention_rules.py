@@ -123,28 +123,28 @@ CAUSES = [
         {},
         disks(91),
         "disk_ratio",
-        "the disk of /log is 91.0 percent full, diskSpaceWarningLevelRatio=90 is the most; free space, keep less with "
+        "the disk of /log is 91.0 percent full, diskSpaceWarningLevelRatio=90 is the limit; free space, keep less with "
         "fileReservedTime, or raise the ratio; writes resume by themselves once there is room",
     ),
     (
         {},
         disks(20, queues=95),
         "queue_disk_ratio",
-        "the disk of /store is 95.0 percent full, diskSpaceWarningLevelRatio=90 is the most; free space, keep less "
+        "the disk of /store is 95.0 percent full, diskSpaceWarningLevelRatio=90 is the limit; free space, keep less "
         "with fileReservedTime, or raise the ratio; writes resume by themselves once there is room",
     ),
     (
         {"min_free_bytes": 600 * MIB},
         disks(50),
         "free_bytes",
-        "the disk of /log has 524288000 bytes free, minFreeDiskBytes=629145600 is the least; free space, keep less "
+        "the disk of /log has 524288000 bytes free, minFreeDiskBytes=629145600 is the minimum; free space, keep less "
         "with fileReservedTime, or lower minFreeDiskBytes; writes resume by themselves once there is room",
     ),
     (
         {"quota_bytes": 5 * MIB},
         disks(store_bytes=5 * MIB + 1),
         "store_quota",
-        "the store /store takes 5242881 bytes, storeQuotaBytes=5242880 is the most; keep less with fileReservedTime, "
+        "the store /store takes 5242881 bytes, storeQuotaBytes=5242880 is the limit; keep less with fileReservedTime, "
         "or raise storeQuotaBytes; writes resume by themselves once there is room",
     ),
 ]

@@ -91,7 +91,7 @@ def test_a_file_that_is_broken_is_told_and_not_used(tmp_path, spoil):
     assert found is None
     assert len(said) == 1
     assert said[0].startswith(f"{path} cannot be used (")
-    assert said[0].endswith("; the ends of the queues are searched for")
+    assert said[0].endswith("; searching for the ends of the queues")
 
 
 def test_every_flipped_bit_is_noticed(tmp_path):

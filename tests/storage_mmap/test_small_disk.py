@@ -103,7 +103,7 @@ def test_a_disk_above_the_ratio_then_below_it(small_disk):
         assert refused.problem.startswith(f"the disk of {small_disk}/store/commitlog is 8")
         ballast.unlink()
         assert await resumed_s(store) <= 1
-        assert said[-1] == "there is room again, writes are taken"
+        assert said[-1] == "there is room again, writes are accepted"
 
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(8 * MIB))

@@ -55,7 +55,7 @@ def test_a_disk_that_fails_while_the_file_is_warmed_is_told_and_the_file_made_ag
         await bench.add(message())
         rig.faults.failing, rig.faults.only = {"pwrite": errno.EIO}, f"{FILE_BYTES:020d}"
         await bench.add(HALF_OF_LARGE)
-        assert ["could not be made beforehand" in sentence for sentence in rig.said] == [True]
+        assert ["could not be preallocated" in sentence for sentence in rig.said] == [True]
         assert not rig.log(FILE_BYTES).exists()
         rig.faults.failing = {}
         (result,) = await bench.add(HALF_OF_LARGE)

@@ -1,1 +1,1 @@
-"""GantryMQ's store on memory-mapped files, in Apache RocketMQ's own formats."""
+"""GantryMQ's store on disk, in Apache RocketMQ's file formats."""

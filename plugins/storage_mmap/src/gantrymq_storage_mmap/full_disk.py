@@ -1,4 +1,4 @@
-"""A disk that takes no more: how it shows, and what is said of it."""
+"""Error sentences for a full disk."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ RESUME = "; writes resume by themselves once there is room"
 
 
 def no_room(folder: Path, what: str, error: OSError) -> str:
-    """The sentence for a disk that took no more."""
+    """Return the error sentence for a write that failed because the disk is full."""
     return f"{what} finds no room on the disk of {folder} ({error.strerror or error}); free space{RESUME}"

@@ -1,4 +1,4 @@
-"""The settings that this store obeys, read once and typed. Those that may change meanwhile are read where they act."""
+"""Typed settings of the store that are read once at startup. Runtime settings are read where they are used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
 __all__ = ["Options"]
 
-_PAGE_BYTES = 4096  # what RocketMQ calls a page, on every platform
-_ASSUMED_MEMORY_BYTES = 4 * 1024**3  # where the system does not say how much it has
+_PAGE_BYTES = 4096  # RocketMQ's page size, on every platform
+_ASSUMED_MEMORY_BYTES = 4 * 1024**3  # if the system does not report its memory
 
 
 class Options:
@@ -25,7 +25,7 @@ class Options:
         """Read the settings; *root* is the store's folder.
 
         Raises:
-            ConfigError: they contradict each other.
+            ConfigError: the settings contradict each other.
         """
         number, flag = settings.number, settings.flag
         if flag("enableMultiDispatch") and not flag("enableLmq"):
@@ -40,21 +40,23 @@ class Options:
         self.batch_file_bytes = number("mapperFileSizeBatchConsumeQueue")
         self.ext_file_bytes = number("mappedFileSizeConsumeQueueExt")
         self.ext_units = flag("enableConsumeQueueExt")  # new messages get units in ext files
-        self.light_queues = flag("enableLmq") and flag("enableMultiDispatch")  # messages may name light queues
+        self.light_queues = flag("enableLmq") and flag(
+            "enableMultiDispatch"
+        )  # messages may be dispatched to light queues
         self.max_light_queues = number("maxLmqConsumeQueueNum")
         self.queue_flush_interval_ms = number("flushIntervalConsumeQueue")
         self.queue_flush_thorough_ms = number("flushConsumeQueueThoroughInterval")
         self.scan_bytes = number("maxFilterMessageSize")  # queue bytes one get may examine
-        # most bytes and messages of one get, by where the data lies
+        # limits of one get, for recent data (in memory) and old data (on disk)
         self.memory_limit_bytes = number("maxTransferBytesOnMessageInMemory")
         self.memory_limit_count = number("maxTransferCountOnMessageInMemory")
         self.disk_limit_bytes = number("maxTransferBytesOnMessageInDisk")
         self.disk_limit_count = number("maxTransferCountOnMessageInDisk")
-        # from the log's end; further back counts as on disk
+        # distance from the log's end; older data counts as on disk
         self.memory_window_bytes = _memory_bytes() * number("accessMessageInMemoryMaxRatio") // 100
-        self.hot_window_bytes = number("hotReadWindow")  # from the log's end; further back is read in a thread
+        self.hot_window_bytes = number("hotReadWindow")  # distance from the log's end; older data is read in a thread
         self.max_open_queue_files = number("maxOpenQueueFiles")
-        # of a new log file between syncs while it is warmed, 0 for no warming
+        # bytes between syncs while a new log file is warmed, 0 for no warming
         self.warm_sync_bytes = (
             number("flushLeastPagesWhenWarmMapedFile") * _PAGE_BYTES if flag("warmMapedFileEnable") else 0
         )

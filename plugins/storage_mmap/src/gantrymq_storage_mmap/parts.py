@@ -1,4 +1,4 @@
-"""The parts of a store, put together over the files of its log."""
+"""Construction of a store's parts over its log files."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from gantrymq_storage_mmap.store_locks import StoreLocks
 
 __all__ = ["StoreParts"]
 
-COLD_READS = 2  # at once: the other threads are for the sync that senders wait for, and for log files
-_MAX_BODY_BYTES = 4 * 1024**2  # where no setting maxMessageSize is declared
+COLD_READS = 2  # concurrent; the other threads are for syncs that senders wait for and for creating log files
+_MAX_BODY_BYTES = 4 * 1024**2  # if no setting maxMessageSize is declared
 
 
 class StoreParts:
-    """What a store is made of; each part has to do with some of the others only."""
+    """The parts of a store and their connections."""
 
     def __init__(self, context: StoreContext) -> None:
-        """Read the settings and build the parts over no files; nothing is touched.
+        """Read the settings and build the parts without files; nothing on disk is touched.
 
         Raises:
-            ConfigError: they contradict each other.
+            ConfigError: the settings contradict each other.
         """
         self._context = context
         world = context.world
@@ -126,7 +126,7 @@ class StoreParts:
 
     def _max_body_bytes(self) -> int:
         if self._max_body[0] != self._settings.revision:
-            known = "maxMessageSize" in self._settings.schema  # it is the broker's
+            known = "maxMessageSize" in self._settings.schema  # declared by the broker
             bytes_ = self._settings.number("maxMessageSize") if known else _MAX_BODY_BYTES
             self._max_body = (self._settings.revision, bytes_)
         return self._max_body[1]

@@ -10,12 +10,12 @@ from gantrymq_storage_mmap.store import MmapStore
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare the store's keys."""
+    """Declare the store's settings."""
     for setting in SCHEMA:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_stores(registry: StoreRegistry) -> None:
-    """Offer the store under the name ``mmap``, the default of ``store``."""
+    """Register the store ``mmap``, the default of the setting ``store``."""
     registry.add("mmap", MmapStore)

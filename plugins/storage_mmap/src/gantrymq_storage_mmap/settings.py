@@ -1,7 +1,7 @@
-"""What an operator may set of this store, under RocketMQ's key names and with its defaults.
+"""Settings of this store, under RocketMQ's key names and with its defaults.
 
-Three keys that this store obeys belong to the broker, which declares them: ``maxMessageSize``, ``flushDiskType`` and
-``storePathRootDir``. Keys of parts that are not built are declared so that asking for the part stops the start.
+Three further keys are declared by the broker: ``maxMessageSize``, ``flushDiskType`` and ``storePathRootDir``. Keys of
+features that are not implemented are declared so that enabling them is rejected at startup.
 
 Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 """

@@ -1,4 +1,4 @@
-"""The store: its parts started, stopped, and asked.
+"""The message store: start, stop, writes and reads.
 
 Source of the order of start and stop: apache/rocketmq store/.../DefaultMessageStore.java (start, shutdown).
 """
@@ -46,10 +46,10 @@ class MmapStore(StoreOpening):
     """`gantrymq.interfaces.MessageStore` over RocketMQ's files."""
 
     def __init__(self, context: StoreContext) -> None:
-        """Read the settings. Nothing is touched before `start`.
+        """Read the settings. Nothing on disk is touched before `start`.
 
         Raises:
-            ConfigError: they contradict each other.
+            ConfigError: the settings contradict each other.
         """
         super().__init__(context)
         self._unreadable = f"the store {self._root} cannot be read"
@@ -58,13 +58,13 @@ class MmapStore(StoreOpening):
     # --- start and stop ---------------------------------------------------------------------------------------------
 
     async def start(self) -> RecoveryReport:
-        """Lock, load, recover; the report says what was found and done.
+        """Lock, load and recover the store; return a report of what was found and done.
 
         Raises:
             StoreLocked: another process holds the store.
-            StoreReadOnly: its folder cannot be written.
-            StoreLayoutError: it holds something this store does not understand; says what and what to do.
-            StoreDamaged: what it holds contradicts itself.
+            StoreReadOnly: the folder is not writable.
+            StoreLayoutError: the folder has contents that this store does not understand; the message says what to do.
+            StoreDamaged: the contents contradict each other.
         """
         await self._locks.take()
         try:
@@ -91,9 +91,9 @@ class MmapStore(StoreOpening):
         return report
 
     async def stop(self) -> None:
-        """Make everything durable and visible, write the checkpoint, leave no ``abort``. A second call does nothing.
+        """Make everything durable and visible, write the checkpoint and remove ``abort``. Further calls do nothing.
 
-        When the disk fails on the way, ``abort`` stays and the next start recovers; that is told, not raised.
+        If the disk fails meanwhile, ``abort`` stays and the next start recovers; the error is logged, not raised.
         """
         if not self._running:
             return
@@ -119,11 +119,11 @@ class MmapStore(StoreOpening):
             self._retention.halt()
             self._entry_writer.halt()
             self._checkpointer.halt()
-            await self._workers.run(self._close_files)  # a log file's pages are given back, a gigabyte of them
+            await self._workers.run(self._close_files)  # closing a log file frees up to a gigabyte of pages
             self._locks.release()
 
     def _busy(self) -> bool:
-        """Whether a thread is at work."""
+        """Whether a thread is working."""
         return bool(self._cold.readers or self._cold.busy or self._log.ahead.busy or self._dropper.busy)
 
     def _leave_clean(self) -> None:
@@ -155,15 +155,15 @@ class MmapStore(StoreOpening):
         return self._flusher.flushed(log_offset)
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
-        """Make visible what ends at or before *up_to*; see `Publisher.publish`."""
+        """Make records that end at or before *up_to* visible; see `Publisher.publish`."""
         entries = self._publisher.publish(up_to)
-        if self._options.light_queues and entries:  # a record's entry in a light queue follows that of its own queue
+        if self._options.light_queues and entries:  # entries in light queues follow the entry of the record's own queue
             entries = [e for n, e in enumerate(entries) if not n or e.log_offset != entries[n - 1].log_offset]
         self._index.add(entries, self._publisher.published_offset)
         return entries
 
     def refusal(self) -> str | None:
-        """Why writes are refused, None while they are taken."""
+        """Why writes are refused; None if they are accepted."""
         refused = self._refused()
         return refused.sentence if refused is not None else None
 
@@ -185,7 +185,7 @@ class MmapStore(StoreOpening):
     def get(
         self, queue: Queue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
-        """Read from *queue_offset*; see `QueueReader.get`. An awaitable when the entries or the records are cold."""
+        """Read from *queue_offset*; see `QueueReader.get`. Returns an awaitable if entries or records are cold."""
         try:
             found = self._queues.get(queue)
             if isinstance(found, BatchQueue):
@@ -195,26 +195,26 @@ class MmapStore(StoreOpening):
             raise StoreError(f"{self._unreadable}: {error}") from error
 
     def read(self, log_offset: int) -> RecordView | None:
-        """The record at *log_offset*, published or not; None where no record starts. May wait for the disk."""
+        """Return the record at *log_offset*, published or not; None if no record starts there. May block."""
         with self._cold.reading(self._unreadable):
             return read_cold(self._log, log_offset, DiskReads())
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
-        """Every published record of ``[start, end)``, in log order; see `entries_between`."""
+        """Iterate over the published records of ``[start, end)`` in log order; see `entries_between`."""
         end = min(end, self._publisher.published_offset)
         return entries_between(self._log, start, end, self._options.delay_levels_ms)
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Offsets of a queue; (0, 0) for one that never got a message."""
+        """Return the offsets of a queue; (0, 0) if it never got a message."""
         found = self._queues.get(queue)
         return Bounds(found.min_offset, found.max_offset) if found is not None else Bounds(0, 0)
 
     def queues(self) -> Sequence[Queue]:
-        """Every queue that has or had a message, sorted."""
+        """Return every queue that has or had a message, sorted."""
         return self._queues.names()
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
-        """Queue offset by store time, clamped to the bounds; 0 for a queue that never got a message."""
+        """Return the queue offset for a store time, clamped to the bounds; 0 if the queue never got a message."""
         found = self._queues.get(queue)
         if found is None:
             return 0
@@ -224,11 +224,11 @@ class MmapStore(StoreOpening):
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
     ) -> QueryResult | Awaitable[QueryResult]:
-        """By the index; see `IndexReader.query`."""
+        """Query by key through the index; see `IndexReader.query`."""
         return self._index_reader.query(topic, key, begin_ms, end_ms, limit)
 
     def view(self, log_offset: int) -> RecordView | Awaitable[RecordView | None] | None:
-        """As `read`; an awaitable when the record is not in memory."""
+        """Like `read`, but return an awaitable if the record is not in memory."""
         if log_offset >= self._log.hot_offset:
             try:
                 return read_cold(self._log, log_offset, _HOT)
@@ -248,7 +248,7 @@ class MmapStore(StoreOpening):
         """Forget the queues of *topic*, whose records stay in the log; see `QueueDropper.drop`.
 
         Raises:
-            StoreError: the queues' folder cannot be moved, or, when awaited, that cannot be noted.
+            StoreError: the queues' folder cannot be moved; or, when awaited, the deletion cannot be noted.
         """
         try:
             dropped = self._dropper.drop(topic, self._log.end, self._log.min_offset)
@@ -259,7 +259,7 @@ class MmapStore(StoreOpening):
             raise StoreError(f"the queues of topic {topic} cannot be removed: {error}") from error
 
     def dropped_at(self, topic: str) -> int:
-        """End of the log when *topic* was last dropped; 0 if it never was, or if no record before that is left."""
+        """Return the log's end when *topic* was last dropped; 0 if never, or if no record before that is left."""
         return self._dropped.before(topic)
 
     async def clean(self, what: Cleaning) -> CleanReport:
@@ -276,7 +276,7 @@ class MmapStore(StoreOpening):
             raise StoreError(f"the store {self._root} cannot be cleaned: {error}") from error
 
     def state(self) -> StoreState:
-        """Watermarks and refusals; details under RocketMQ's names."""
+        """Return positions and refusals, with details under RocketMQ's names."""
         log, (cause, refusal) = self._log, self._refused() or ("", None)
         return StoreState(
             min_log_offset=log.min_offset,

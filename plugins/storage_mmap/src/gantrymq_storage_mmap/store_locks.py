@@ -1,4 +1,4 @@
-"""What keeps a second broker out of a store: the lock of its folder, and that of the log's, which may lie elsewhere."""
+"""Locks that keep a second broker out of a store: one on its folder, one on the commit log's folder."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class StoreLocks:
         self._locks: list[Lock] = []
 
     async def take(self) -> None:
-        """Make the folders and lock them.
+        """Create the folders and lock them.
 
         Raises:
             StoreLocked: another process holds one of them.
-            StoreReadOnly: the store's folder cannot be written.
+            StoreReadOnly: the store's folder is not writable.
         """
         try:
             await self._workers.run(self._make_folders)
@@ -45,9 +45,9 @@ class StoreLocks:
                 "own with storePathRootDir"
             )
         self._locks = [lock]
-        try:  # two stores may share a folder of the log by mistake, and a stray file may not lie in it
+        try:  # lock the folder itself: two stores may be configured with it by mistake, and it may hold log files only
             folder = self._files.lock_folder(self._log_folder)
-        except OSError:  # a file system without such locks
+        except OSError:  # the file system does not support folder locks
             return
         if folder is None:
             self.release()
@@ -58,7 +58,7 @@ class StoreLocks:
         self._locks.append(folder)
 
     def release(self) -> None:
-        """Let others have the store."""
+        """Release the locks."""
         for lock in self._locks:
             lock.release()
         self._locks = []
@@ -67,4 +67,4 @@ class StoreLocks:
         """Runs in a thread. Raises OSError."""
         make_durable_dirs(self._files, self._root)
         make_durable_dirs(self._files, self._log_folder)
-        self._files.sync_dir(self._root)  # names in it that a killed process made
+        self._files.sync_dir(self._root)  # names that a killed process created

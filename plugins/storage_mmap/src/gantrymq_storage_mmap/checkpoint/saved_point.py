@@ -1,4 +1,4 @@
-"""Our part of the checkpoint: the log offset up to which everything is durable, and how far each queue was then.
+"""GantryMQ's own checkpoint file: the log offset up to which everything is durable, and the ends of all queues.
 
     <store>/checkpoint.json
     {"offset": <log offset>, "newest": [<place>, <size>, <store time>], "logMin": <log offset>,
@@ -7,15 +7,15 @@
      "ext": {"<topic>": {"<queue id>": <end>}},
      "crc": <CRC-32 of all before `, "crc"`>}
 
-It is one JSON document, with each topic in a line of its own: it is read and written line by line, as one large text
-would keep the interpreter from the event loop for as long as it takes.
+It is one JSON document with one line per topic, read and written line by line: parsing one large text would block the
+event loop, because the interpreter's lock is held meanwhile.
 
-Every record before *offset* is durable, and so is every queue entry, ext unit and index entry of one. After a crash the
-log is read from there. Queues that are not touched by what is read there end where this file says, and need not be
-searched; so queue offsets are not given out again either when a queue's files are lost.
+Every record before *offset* is durable, and so is every queue entry, ext unit and index entry of these records. After a
+crash the log is read from there. Queues without records after *offset* end where this file says and need not be
+searched; so queue offsets are not reused even if the files of a queue are lost.
 
-RocketMQ ignores the file. Where a Java broker had the store since, it has moved the times in ``checkpoint``, and this
-file is not believed: queues are then searched for their ends, and recovery begins where RocketMQ's would.
+RocketMQ ignores the file. If a Java broker used the store since, it has changed the times in ``checkpoint``, and this
+file is not used: the ends of queues are searched for, and recovery begins where RocketMQ's would.
 """
 
 from __future__ import annotations
@@ -41,26 +41,28 @@ SavedQueues = dict[str, dict[str, Any]]  # by topic and queue id
 
 @attrs.frozen
 class SavedPoint:
-    """What the file says."""
+    """Contents of the file."""
 
     offset: int
-    newest: tuple[int, int, int]  # place, size and store time, ms, of the last record before it; (-1, 0, 0) for none
-    log_min: int  # where the log began
-    log_timestamp: int  # of RocketMQ's checkpoint, which is saved with it, ms
+    newest: tuple[
+        int, int, int
+    ]  # log offset, size and store time (ms) of the last record before *offset*; (-1, 0, 0) for none
+    log_min: int  # start of the log
+    log_timestamp: int  # of RocketMQ's checkpoint saved at the same time, ms
     queue_timestamp: int
-    file_bytes: tuple[int, int, int]  # of queues, batch queues, ext files
+    file_bytes: tuple[int, int, int]  # file sizes of queues, batch queues, ext files
     index: dict[str, Any]
     queues: SavedQueues  # [minimum, end], queue offsets
     batch_queues: SavedQueues  # [first, end], numbers of entries
-    ext: SavedQueues  # position behind the last unit
+    ext: SavedQueues  # position after the last unit
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
-        """Whether nobody else had the store since: RocketMQ's *checkpoint* is this one's, or the one before."""
+        """Whether no other broker used the store since: RocketMQ's *checkpoint* is not newer than this one."""
         return checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
 
 
 def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> SavedPoint | None:
-    """Read the file below *root*; None where there is none, or none that can be used, which *tell* hears."""
+    """Read the file below *root*; None if it is missing or not usable. *tell* receives the reason."""
     path = root / FILE_NAME
     if files.stat(path) is None:
         return None
@@ -83,12 +85,12 @@ def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> Saved
             found["ext"],
         )
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        tell(f"{path} cannot be used ({problem}); the ends of the queues are searched for")
+        tell(f"{path} cannot be used ({problem}); searching for the ends of the queues")
         return None
 
 
 def _parsed(text: bytes) -> dict[str, Any]:
-    """The document, but for its check sum."""
+    """Parse the document without its check sum."""
     head, *lines = text.split(b"\n")
     found: dict[str, Any] = json.loads(head.removesuffix(b",") + b"}")
     table: SavedQueues = {}

@@ -1,1 +1,1 @@
-"""The index: from a key to places of the log."""
+"""The index: log offsets by message key."""

@@ -1,23 +1,24 @@
-"""Filling the index, off the way of a send: what was published is indexed a moment later, many messages at a time.
+"""Building the index in the background: published messages are indexed a few milliseconds later, many at a time.
 
     publish --> waiting --(5 ms later, in steps)--> entries and header of the newest file (`index.files`)
-                                  a full file asks for a checkpoint, which also comes by itself
+                                  a full file requests a checkpoint; checkpoints also run periodically
 
-The index is up to date, or it lags behind: after a start that found it short, after a write or a checkpoint that
-failed, or when too much was waiting. Then nothing waits in memory; the log is read again from the place that was
-reached, in a thread, and indexed in steps that leave the event loop to others, until nothing is left to read.
+The index is either up to date or lagging: after a start that found it incomplete, after a failed write or checkpoint,
+or when too many messages were waiting. While it lags, nothing waits in memory; a thread reads the log from the position
+reached, and its records are indexed in short steps, until the end of the log.
 
-The slots of a file that a start found are read, in a thread, when its first entry is to be added: they take 20 MB of
-memory, which a broker that is only read from does not need.
+The slots of an existing file are loaded, in a thread, when the first entry is added to it: they take 20 MB of memory,
+which a broker that only serves reads does not need.
 
-An index that cannot be written stops nobody: it is told once, tried again every second, and queries say so.
+An index that cannot be written does not block sends; the failure is logged once, the write is retried every second, and
+queries report it.
 
-A checkpoint stops the steps while it writes slots, some 0.1 s for 20 MB: copying them instead would hold up the event
-loop for as long.
+Steps pause while a checkpoint writes slots, about 0.1 s for 20 MB: copying the slots instead would block the event loop
+for the same time.
 
-A stop indexes what was published and leaves the rest to the last checkpoint. A query that comes while keys wait in
-memory has them indexed first; while the index lags behind the log it waits `QUERY_WAIT_S` at most, and an answer that
-may lack something says so (`QueryResult.complete`).
+A stop indexes what was published and leaves the rest to the last checkpoint. A query that arrives while keys wait in
+memory first has them indexed; if the index lags behind the log, the query waits at most `QUERY_WAIT_S`, and its answer
+says if it may be incomplete (`QueryResult.complete`).
 
 Source: apache/rocketmq store/.../index/IndexService.java (buildIndex).
 """
@@ -43,49 +44,51 @@ from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["IndexBuilder"]
 
-CALM_S = 1.0  # after a start, which has enough to do
-PAUSE_S = 0.005  # what was published meanwhile is indexed together
+CALM_S = 1.0  # delay after a start, which is busy enough
+PAUSE_S = 0.005  # messages published meanwhile are indexed together
 RETRY_S = 1.0
-STEP_MESSAGES = 256  # of one turn of the event loop: under a millisecond
-MOST_WAITING = 100_000  # messages; more are left to be read from the log
-CATCH_UP_S = 10.0  # that a stop waits for an index that lags behind
-QUERY_STEPS = 32  # that a query does at once, to see what was sent a moment ago
-QUERY_WAIT_S = 2.0  # that a query waits for an index that lags behind: some 200 MB of log
+STEP_MESSAGES = 256  # per turn of the event loop: under 1 ms
+MOST_WAITING = 100_000  # messages; if there are more, they are read from the log later
+CATCH_UP_S = 10.0  # maximum wait of a stop for a lagging index
+QUERY_STEPS = 32  # steps that a query runs at once, to find recently sent messages
+QUERY_WAIT_S = 2.0  # maximum wait of a query for a lagging index: about 200 MB of log
 
 
 @attrs.define(eq=False)
 class IndexBuilder:
-    """What is on its way into the index. All methods belong to the event loop; nothing is written before `start`."""
+    """Adds messages to the index. All methods belong to the event loop; nothing is written before `start`."""
 
-    held: IndexFiles  # the files, for whoever has to do with them only
-    _log: CommitLog  # where messages are read that are not indexed yet
+    held: IndexFiles  # the index files
+    _log: CommitLog  # source of messages that are not indexed yet
     _workers: Workers
     _clock: Clock
-    _tell: Callable[[str], object]  # is told of failures
-    _hasten: Callable[[], object]  # asks for a checkpoint soon; it may begin one at once
-    enabled: bool  # ``messageIndexEnable``; false leaves the files as they are
+    _tell: Callable[[str], object]  # called with a sentence about each failure
+    _hasten: Callable[[], object]  # requests a checkpoint; may start one at once
+    enabled: bool  # ``messageIndexEnable``; False leaves the files unchanged
     failure: str = attrs.field(default="", init=False)  # why the index cannot be written
-    busy: int = attrs.field(default=0, init=False)  # threads at work
+    busy: int = attrs.field(default=0, init=False)  # number of working threads
     _published: int = attrs.field(default=0, init=False)  # log offset up to which records may be indexed
     _waiting: list[DispatchEntry] = attrs.field(factory=list, init=False)  # published and not indexed, in log order
-    _behind: bool = attrs.field(default=False, init=False)  # the log has to be read
-    _walk: LogEntries | None = attrs.field(default=None, init=False)  # that reads it
-    _begun_at: int = attrs.field(default=0, init=False)  # the walk
-    # what it finds
+    _behind: bool = attrs.field(default=False, init=False)  # the index lags: the log has to be read
+    _walk: LogEntries | None = attrs.field(default=None, init=False)  # the walk that reads the log
+    _begun_at: int = attrs.field(default=0, init=False)  # log offset at which the walk began
+    # results of the walk
     _batches: Iterator[list[DispatchEntry] | LogDamage] = attrs.field(factory=lambda: iter(()), init=False)
-    _read: list[DispatchEntry] = attrs.field(factory=list, init=False)  # and what is not indexed of that
-    _reading: bool = attrs.field(default=False, init=False)  # a thread takes the next batch
+    _read: list[DispatchEntry] = attrs.field(
+        factory=list, init=False
+    )  # entries of the last batch that are not indexed yet
+    _reading: bool = attrs.field(default=False, init=False)  # a thread reads the next batch
     _loading: bool = attrs.field(default=False, init=False)
     _marking: bool = attrs.field(default=False, init=False)  # a thread writes slots for a checkpoint
     _undurable: bool = attrs.field(default=False, init=False)  # the last checkpoint failed
-    _woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)  # queries wait for it, see `_wake`
+    _woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)  # wakes waiting queries, see `_wake`
     _timer: Timer | None = attrs.field(default=None, init=False)
     _running: bool = attrs.field(default=False, init=False)
 
     # --- start and stop ---------------------------------------------------------------------------------------------
 
     def start(self, loaded: LoadedIndex, published: int) -> None:
-        """Go on from what was *loaded*; records before *published* may be indexed."""
+        """Continue from the *loaded* index; records before *published* may be indexed."""
         self.held.hold(loaded)
         self._published = published
         self._running = self.enabled
@@ -96,9 +99,9 @@ class IndexBuilder:
             self._ready()
 
     async def stop(self) -> None:
-        """Index what is published; a checkpoint makes it durable.
+        """Index everything published; a checkpoint then makes it durable.
 
-        Where that takes longer than `CATCH_UP_S`, the next start reads the log on.
+        If that takes longer than `CATCH_UP_S`, the next start continues.
         """
         if self._running:
             self._go_on()
@@ -112,7 +115,7 @@ class IndexBuilder:
         await self.quiet()
 
     async def _catch_up_for(self, seconds: float) -> None:
-        """Wait until the log is read to its end, or cannot be, but no longer than that."""
+        """Wait until the log is read to its end or cannot be read, at most *seconds*."""
         until = self._clock.monotonic() + seconds
         limit = self._clock.call_later(seconds, self._wake)
         while self._running and self._behind and not self.failure and self._clock.monotonic() < until:
@@ -120,12 +123,12 @@ class IndexBuilder:
         limit.cancel()
 
     async def quiet(self) -> None:
-        """Wait until no thread is at work for the index."""
+        """Wait until no thread works on the index."""
         while self.busy or self.held.busy or self.held.readers:
             await self._clock.sleep(0.001)
 
     def halt(self) -> None:
-        """End the background work and leave everything as it is."""
+        """Stop the background work without finishing it."""
         self._running = False
         self._disarm()
         self._wake()
@@ -133,7 +136,7 @@ class IndexBuilder:
     # --- what is published ------------------------------------------------------------------------------------------
 
     def add(self, entries: Sequence[DispatchEntry], published: int) -> None:
-        """Take over what was published, up to log offset *published*."""
+        """Add *entries* that were published, up to log offset *published*."""
         self._published = published
         if self._behind or not self._running or not entries:
             return
@@ -145,23 +148,23 @@ class IndexBuilder:
 
     @property
     def lag(self) -> int:
-        """Bytes of published log that are not indexed, and not about to be."""
+        """Bytes of published log that are neither indexed nor waiting in memory."""
         return self._published - self.held.place.log_offset if self._behind else 0
 
     @property
     def up_to_date(self) -> bool:
-        """Whether a query sees everything without `catch_up`."""
+        """Whether a query finds everything without `catch_up`."""
         return not self._behind and not self._waiting and not self._unsure
 
     @property
     def _unsure(self) -> bool:
-        """Whether slots on the disk may lead astray."""
+        """Whether slots on the disk may be wrong."""
         return self.held.newest is not None and self.held.newest.unsure
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """Somebody waits: do not wait for the start of the broker to be over."""
+        """Continue at once, without the delay after a start, because a caller waits."""
         if self._unsure:
             self._ready()
         if self._behind and not self.failure and self._timer is not None:
@@ -180,7 +183,7 @@ class IndexBuilder:
     def _step(self) -> None:
         self._timer = None
         if self._behind:
-            if self._ready():  # one thread at a time: two would keep the event loop from its turn
+            if self._ready():  # one thread at a time: two would starve the event loop of the interpreter's lock
                 self._index_log()
         elif self._waiting and self._ready():
             self._index_waiting()
@@ -188,7 +191,7 @@ class IndexBuilder:
                 self._arm(0.0)
 
     def _ready(self) -> bool:
-        """Whether the newest file takes entries; else its slots are on their way into memory, or to the disk."""
+        """Whether the newest file accepts entries; if not, its slots are being loaded or written."""
         if self._marking:
             return False
         newest = self.held.newest
@@ -210,14 +213,14 @@ class IndexBuilder:
             self._arm(0.0)
 
     def _index_waiting(self) -> None:
-        """One step over what waits in memory."""
+        """Index one step of the messages waiting in memory."""
         part = self._waiting[:STEP_MESSAGES]
         del self._waiting[:STEP_MESSAGES]
         self._index(part)
         self._ask()
 
     def _index_log(self) -> None:
-        """One step over what was read of the log, or the start of reading on."""
+        """Index one step of the records read from the log, or start reading the next batch."""
         if self._reading:
             return
         part = self._read[:STEP_MESSAGES]
@@ -252,11 +255,11 @@ class IndexBuilder:
                 self._failed(f"the log cannot be read: {error}")
                 return
             if isinstance(found, LogDamage):
-                self._tell(f"the index leaves out {found.size} bytes of the log at {found.log_offset}: {found.problem}")
+                self._tell(f"the index skips {found.size} bytes of the log at {found.log_offset}: {found.problem}")
                 self.held.place = IndexPosition(found.log_offset + found.size)
             elif found is not None:
                 self._read = found
-            else:  # that was all, or a file was deleted under its feet
+            else:  # the end was reached, or a log file was deleted meanwhile
                 self._walk = None
                 if walk.position == self._begun_at >= self._log.min_offset:
                     self._failed(f"the log has nothing at {self._begun_at}")
@@ -265,7 +268,7 @@ class IndexBuilder:
         self._arm(0.0)
 
     def _index(self, messages: Sequence[DispatchEntry]) -> bool:
-        """Add every key of *messages*; False when that failed and the index has fallen behind, or has to wait there."""
+        """Add every key of *messages*; False if that failed (the index then lags) or must wait for slots."""
         keys = self.held.keys_of(messages)
         if keys.start < len(keys.hashes):
             if self._behind and not self._ready():
@@ -280,36 +283,38 @@ class IndexBuilder:
         return True
 
     def _ask(self) -> None:
-        """At the end of a step: a full file asks for a checkpoint, but not one after the other that fail."""
+        """Request a checkpoint for a full file at the end of a step, unless the last checkpoint failed."""
         if self.held.filled and not self._undurable:
             self.held.filled = False
             self._hasten()
 
     def _failed(self, failure: str) -> None:
         if not self.failure:
-            self._tell(f"{failure}; messages are stored all the same, and found by key once it is well again")
+            self._tell(f"{failure}; messages are still stored, and can be found by key once the index works again")
         self.failure = failure
         self._fall_behind()
         self._wake()
         self._arm(RETRY_S)
 
     def _wake(self) -> None:
-        """Tell queries that the log is read to its end, or cannot be."""
+        """Wake queries, because the log is read to its end, or cannot be read."""
         self._woken.set()
         self._woken.clear()
 
     def _fall_behind(self) -> None:
-        """Forget what waits; the log is read from the place that was reached."""
+        """Drop what waits in memory; the log is read from the position reached."""
         self._behind = True
         self._waiting, self._walk, self._read = [], None, []
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
     async def mark(self) -> IndexCheckpoint:
-        """What is not durable, with its slots written; it has to be synced, and its end told.
+        """Write the slots of everything that is not durable, and return it, to be synced by the caller.
+
+        The caller reports the result with `checkpointed` or `checkpoint_failed`.
 
         Raises:
-            OSError: slots cannot be written. Nothing was synced in vain, the next mark has it all.
+            OSError: slots cannot be written; the next call includes everything again.
         """
         mark = self.held.begin_checkpoint()
         self._marking = True
@@ -328,17 +333,17 @@ class IndexBuilder:
         return mark
 
     def checkpointed(self, mark: IndexCheckpoint) -> None:
-        """All of *mark* was synced."""
+        """Record that all of *mark* was synced."""
         self._undurable = self._undurable and not mark.parts
         self.held.checkpointed(mark)
 
     def checkpoint_failed(self, mark: IndexCheckpoint) -> None:
-        """*mark* could not be made durable: what it holds, and what came since, is made again from the log."""
+        """Drop *mark*, which could not be made durable, and everything since; it is rebuilt from the log."""
         count = self.held.drop(mark)
         if count:
             if not self._undurable:
                 files, them = ("1 index file", "it") if count == 1 else (f"{count} index files", "them")
-                self._tell(f"{files} could not be made durable; what was in {them} is built again from the log")
+                self._tell(f"{files} could not be made durable; the content of {them} is rebuilt from the log")
             self._undurable = True
             self._fall_behind()
             self._arm(RETRY_S)
@@ -346,7 +351,7 @@ class IndexBuilder:
     # --- queries ----------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> bool:
-        """Index what waits in memory, and wait a moment for a log that is read; True if a query now sees everything."""
+        """Index waiting messages, and wait briefly for a lagging index; True if a query now finds everything."""
         self._go_on()
         await self._catch_up_for(QUERY_WAIT_S)
         await self._until_ready()
@@ -357,7 +362,7 @@ class IndexBuilder:
         return self.up_to_date
 
     async def _until_ready(self) -> None:
-        """Wait until what waits can be added, or is left to be read from the log, and no slot leads astray."""
+        """Wait until waiting messages can be added or are left to be read from the log, and no slot may be wrong."""
         while self._running and self._waiting and not self._ready():
             await self._woken.wait()
         while self._loading and self._unsure:

@@ -1,18 +1,18 @@
-"""What a checkpoint makes durable of the index: the files that are not, as they are between two steps.
+"""The index's part of a checkpoint: the files that are not durable, in their state between two steps.
 
-    event loop: the mark, no step --> thread: slots written --> steps go on --> thread: files synced
-        --> event loop: durable up to the mark, or not
+    event loop: snapshot, steps pause --> thread: slots written --> steps resume --> thread: files synced
+        --> event loop: durable up to the snapshot, or failed
 
-Slots are written so and not otherwise. So the slots on disk are those of the last durable entries, and
-one that a broken off checkpoint wrote shows by naming an entry that those did not have yet (`IndexFile.load`).
+Slots are written only in this way. So the slots on disk are those of the last durable entries, and a slot that an
+interrupted checkpoint wrote is recognized because it refers to an entry that did not exist then (`IndexFile.load`).
 
-And the note that it leaves: how far the log is indexed, and how much of the newest file that is.
+The state saved in the checkpoint tells how far the log is indexed, and the header of the newest file at that point:
 
     {"offset": <log offset>, "keys": <count>, "file": "<name>", "header": [<its six numbers>], "unsure": false}
 
-Everything before *offset* is indexed, and so many keys of the message that starts there. *file* is empty where there is
-none. Whatever the disk has beyond, entries or files, was not durable then and does not count. *unsure*: the slots of
-the file may be further than its header.
+Everything before *offset* is indexed, and *keys* keys of the message that starts there. *file* is empty if there is
+none. Further entries or files on the disk were not durable then and do not count. *unsure*: the slots of the file may
+be newer than its header.
 """
 
 from __future__ import annotations
@@ -29,36 +29,37 @@ from gantrymq_store_files.index_table import SlotRun
 
 __all__ = ["FileCheckpoint", "IndexCheckpoint", "SavedIndexState", "index_state", "parse_index_state"]
 
-_WRITE_SLOTS = 128 * 1024  # in one write, long enough for the event loop to get the interpreter's lock meanwhile
-_BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # of a header's numbers
+_WRITE_SLOTS = 128 * 1024  # per write, so that the event loop gets the interpreter's lock during each
+_BOUNDS = (2**63, 2**63, 2**63, 2**63, 2**31, 2**31)  # exclusive upper bounds of a header's numbers
 
 
 class FileCheckpoint(NamedTuple):
-    """One file as it was; what it writes from then on belongs to the next mark."""
+    """State of one file; later writes belong to the next checkpoint."""
 
     file: IndexFile
     header: IndexHeader
-    runs: list[SlotRun]  # slots that the disk does not have
+    runs: list[SlotRun]  # slots that are not on the disk
 
 
 @attrs.define
 class IndexCheckpoint:
     """All files that were not durable."""
 
-    note: dict[str, Any]  # JSON: the place, and the newest file with its header; see `index_state`
-    full_timestamp: int  # ms, end of the newest full file that becomes durable; 0 without one
-    folders: tuple[Path, ...]  # whose names have to be synced as well, in this order
+    note: dict[str, Any]  # JSON: position, and the newest file with its header; see `index_state`
+    full_timestamp: int  # ms, end time of the newest full file that becomes durable; 0 without one
+    folders: tuple[Path, ...]  # folders to sync as well, in this order
     parts: list[FileCheckpoint]
 
     @property
     def files(self) -> list[File]:
-        """What has to be synced once `write` is through."""
+        """The files to sync after `write`."""
         return [part.file.file for part in self.parts]
 
     def write(self) -> None:
-        """Write the slots; header and entries are written as they come.
+        """Write the slots; header and entries were written when they were added.
 
-        Runs in a thread, while nothing is added: slots lead to no entry that the header does not count. Raises OSError.
+        Runs in a thread while nothing is added, so that no slot refers to an entry that the header does not count.
+        Raises OSError.
         """
         for file, _, runs in self.parts:
             for first, length in runs:
@@ -67,7 +68,7 @@ class IndexCheckpoint:
 
 
 class SavedIndexState(NamedTuple):
-    """A note that can be understood."""
+    """A valid state read from a checkpoint."""
 
     place: IndexPosition
     file: str
@@ -76,7 +77,7 @@ class SavedIndexState(NamedTuple):
 
 
 def index_state(place: IndexPosition, newest: IndexFile | None) -> dict[str, Any]:
-    """The note for *place* and the newest file, as they are now."""
+    """Return the present state as JSON: *place*, and the newest file with its header."""
     return {
         "offset": place.log_offset,
         "keys": place.keys,
@@ -87,7 +88,7 @@ def index_state(place: IndexPosition, newest: IndexFile | None) -> dict[str, Any
 
 
 def parse_index_state(note: Any) -> SavedIndexState | None:
-    """Understand a note; None where it is none, whatever it is instead."""
+    """Parse a state; None if it is not valid."""
     try:
         place, name, numbers = (note["offset"], note["keys"]), note["file"], tuple(note["header"])
     except (TypeError, KeyError):

@@ -1,10 +1,10 @@
-"""The files of the index in use: keys taken into the newest one, old ones removed, checkpoints.
+"""The index files in use: adding keys to the newest, removing old ones, checkpoints.
 
-Whoever adds keys learns here how far they got (`IndexFiles.place`), also when a write fails in the middle of a message.
-A file that is full is followed by another at once; it keeps its slots in memory until a checkpoint has made it durable.
+`IndexFiles.place` tells how far keys were added, also when a write fails in the middle of a message. A full file is
+followed by another at once; it keeps its slots in memory until a checkpoint has made it durable.
 
-A checkpoint that failed takes with it every file that was not durable, in whole or part: the system tells the error of
-a sync once and counts the pages as written, so nothing says which of them are.
+If a checkpoint fails, every file that was not durable, in whole or part, is dropped: the system reports the error of a
+sync once and then counts the pages as written, so it is unknown which of them are.
 
 Source: apache/rocketmq store/.../index/IndexService.java (buildIndex, getAndCreateLastIndexFile, flush).
 """
@@ -33,37 +33,37 @@ class Keys(NamedTuple):
     """Keys of messages, in order; columns of equal length."""
 
     hashes: Sequence[int]
-    offsets: Sequence[int]  # where each key's message starts in the log
+    offsets: Sequence[int]  # log offset of each key's message
     timestamps: Sequence[int]  # ms
-    start: int  # those before it are in the index
+    start: int  # number of keys that are already in the index
 
 
 @attrs.define(eq=False)
 class IndexFiles:
-    """Oldest first. All methods belong to the event loop. Nothing is there before `hold`."""
+    """The files, oldest first. All methods belong to the event loop. Empty before `hold`."""
 
     _files: Files
     _workers: Workers
     _clock: Clock
-    _folder: Path  # the index's, in that of the store
-    _layout: IndexLayout  # of every file
+    _folder: Path  # the index folder
+    _layout: IndexLayout  # layout of every file
     _tell: Callable[[str], object]
     all: list[IndexFile] = attrs.field(factory=list, init=False)
-    place: IndexPosition = attrs.field(default=IndexPosition(0), init=False)  # behind the newest key
-    busy: int = attrs.field(default=0, init=False)  # threads that remove files
-    readers: int = attrs.field(default=0, init=False)  # threads that read files
-    filled: bool = attrs.field(default=False, init=False)  # a file was, since somebody asked
+    place: IndexPosition = attrs.field(default=IndexPosition(0), init=False)  # position after the newest key
+    busy: int = attrs.field(default=0, init=False)  # number of threads that remove files
+    readers: int = attrs.field(default=0, init=False)  # number of threads that read files
+    filled: bool = attrs.field(default=False, init=False)  # a file became full since the last check
     _newest_name: str = attrs.field(default="", init=False)
     _new_names: list[Path] = attrs.field(factory=list, init=False)  # folders with names that are not durable
     _removing: list[IndexFile] = attrs.field(factory=list, init=False)
 
     def hold(self, loaded: LoadedIndex) -> None:
-        """Own what was *loaded*."""
+        """Take ownership of the *loaded* files."""
         self.all, self.place, self._newest_name = loaded.files, loaded.place, loaded.newest_name
 
     @property
     def newest(self) -> IndexFile | None:
-        """The one that takes keys, or that the next one follows."""
+        """The file that receives keys; the next file is created when it is full."""
         return self.all[-1] if self.all else None
 
     def close(self) -> None:
@@ -75,9 +75,9 @@ class IndexFiles:
     # --- keys -------------------------------------------------------------------------------------------------------
 
     def keys_of(self, messages: Sequence[DispatchEntry]) -> Keys:
-        """All keys of *messages*, and which of them are not in yet.
+        """Return all keys of *messages*, and the number of them that are already in the index.
 
-        A Java broker of 5.5 may have made more of the message at `place` than we do: it indexes the tag as well.
+        A Java broker of 5.5 may have added more keys for the message at `place` than we do: it indexes the tag as well.
         """
         hashes, offsets, timestamps = hash_entries(messages)
         place = self.place
@@ -89,7 +89,7 @@ class IndexFiles:
         """Add *keys*.
 
         Raises:
-            OSError: some could not be written; `place` is behind those that were.
+            OSError: some keys could not be written; `place` is after the last written one.
         """
         hashes, offsets, timestamps, done = keys
         while done < len(hashes):
@@ -108,10 +108,10 @@ class IndexFiles:
                 file.end, self.filled = self.place, True
 
     def _writable(self) -> IndexFile:
-        """The newest file, or the next one where it is full.
+        """Return the newest file, or a new one if it is full.
 
         Raises:
-            OSError: it cannot be made.
+            OSError: the file cannot be created.
         """
         newest = self.newest
         if newest is not None and not newest.full:
@@ -121,7 +121,7 @@ class IndexFiles:
             self._names_changed(self._folder.parent)
         now = self._clock.now_ms()
         name = index_file_name(now, self._clock.utc_offset_ms(now))
-        if name <= self._newest_name:  # also of files that are gone: a checkpoint may still name them
+        if name <= self._newest_name:  # also names of removed files: a checkpoint may still refer to them
             name = str(int(self._newest_name) + 1).zfill(len(name))
         header = newest.header.following() if newest is not None else IndexHeader()
         made = IndexFile.create(self._files, self._folder / name, self._layout, header)
@@ -141,7 +141,10 @@ class IndexFiles:
         return not all(file.durable for file in self.all)
 
     def begin_checkpoint(self) -> IndexCheckpoint:
-        """What is not durable, as it is now; entries may be added again once a thread has written it. One at a time."""
+        """Return everything that is not durable, in its present state. One checkpoint at a time.
+
+        No entry may be added until a thread has written the slots.
+        """
         parts = [
             FileCheckpoint(file, file.header, file.table.take_dirty() if file.table is not None else [])
             for file in self.all
@@ -152,20 +155,20 @@ class IndexFiles:
         return IndexCheckpoint(index_state(self.place, self.newest), full, folders, parts)
 
     def checkpointed(self, mark: IndexCheckpoint) -> None:
-        """All of *mark* is durable."""
+        """Record that all of *mark* is durable."""
         for file, header, _ in mark.parts:
             file.synced = header
             file.release()
 
     def give_back(self, mark: IndexCheckpoint) -> None:
-        """*mark* was not written: it belongs to the next one."""
+        """Leave *mark*, which was not written, to the next checkpoint."""
         for part in mark.parts:
             if part.file.table is not None:
                 part.file.table.give_back(part.runs)
         self._names_changed(*mark.folders)
 
     def drop(self, mark: IndexCheckpoint) -> int:
-        """Remove what is not durable in whole or part; returns how many files."""
+        """Remove every file that is not fully durable; return how many."""
         first = next((number for number, file in enumerate(self.all) if not file.durable), len(self.all))
         gone, self.all = self.all[first:], self.all[:first]
         self._names_changed(*mark.folders)
@@ -178,14 +181,14 @@ class IndexFiles:
     # --- room -------------------------------------------------------------------------------------------------------
 
     def taken_bytes(self) -> int:
-        """What the files take of the disk, at most."""
+        """Return an upper estimate of the disk space of all files."""
         return sum(file.taken_bytes for file in self.all)
 
     def delete_before(self, log_offset: int) -> int:
-        """Remove files that know no message at or behind *log_offset*, in a thread; never the newest one.
+        """Remove files without messages at or after *log_offset*, in a thread; never the newest one.
 
         Returns:
-            How many are no longer part of the index.
+            The number of files that are no longer part of the index.
         """
         count = 0
         while count < len(self.all) - 1 and self.all[count].durable:
@@ -197,7 +200,7 @@ class IndexFiles:
         return count
 
     def reading(self, more: int) -> None:
-        """A thread begins (1) or ends (-1) to read files; removed ones are closed when none does."""
+        """Count a thread that starts (1) or ends (-1) reading; removed files are closed when there is none."""
         self.readers += more
         self._remove([])
 
@@ -213,7 +216,7 @@ class IndexFiles:
         def done(_: None, error: BaseException | None) -> None:
             self.busy -= 1
             if error is not None:
-                self._tell(f"index files could not be removed: {error}; the next start finds them again")
+                self._tell(f"index files could not be removed: {error}; the next start removes them")
 
         self._workers.submit(_remove_files, self._files, [file.path for file in gone], done=done)
 

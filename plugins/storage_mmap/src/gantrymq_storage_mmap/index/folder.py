@@ -1,12 +1,13 @@
-"""The folder of the index: which of its files are used, and from where on the log has to be read again.
+"""Loading the index folder: which files to use, and from which log offset on the log has to be indexed again.
 
-The checkpoint's note (`index.mark`) says how far the index was durable: the file it names is cut there, newer ones are
-removed, and older ones are full. Without a note that is believed (a Java broker stopped here) and after a crash, only
-full files count that ended before RocketMQ's checkpoint says; RocketMQ removes what ended later.
+The checkpoint's index state (`index.checkpoint`) tells how far the index was durable: the file it names is cut there,
+newer files are removed, and older files must be full. Without a valid state (a Java broker used the store) and after a
+crash, only full files are used that ended before the time in RocketMQ's checkpoint; RocketMQ removes files that ended
+later.
 
-Either way files are taken oldest first. From the first one on that cannot be right, all are removed and told, and the
-background makes them again from the log: one of another length than the settings give, one whose header contradicts
-itself or the file before, one that knows messages behind the log's end.
+In both cases files are checked oldest first. From the first invalid file on, all are removed, which is logged, and
+rebuilt from the log in the background. A file is invalid if its length differs from the settings, if its header
+contradicts itself or the file before, or if it refers to messages after the log's end.
 
 Source: apache/rocketmq store/.../index/IndexService.java (load).
 """
@@ -29,33 +30,33 @@ __all__ = ["IndexLoader", "LoadedIndex"]
 
 @attrs.frozen
 class LoadedIndex:
-    """What a folder gave."""
+    """Result of loading a folder."""
 
-    files: list[IndexFile]  # open, oldest first; none has its slots in memory
+    files: list[IndexFile]  # open, oldest first; without slots in memory
     place: IndexPosition
-    full_timestamp: int  # ms, end of the newest full file; 0 without one
-    newest_name: str  # a new file has to be named behind it, whether or not it is still there
+    full_timestamp: int  # ms, end time of the newest full file; 0 without one
+    newest_name: str  # names of new files must sort after it, even if the file is gone
 
 
 @attrs.define(eq=False)
 class IndexLoader:
-    """One pass over the folder, which may be missing. Blocks; what raises is OSError."""
+    """One pass over the folder, which may be missing. Blocks; raises OSError."""
 
     _files: Files
     _folder: Path
-    _layout: IndexLayout  # what the settings give
+    _layout: IndexLayout  # from the settings
     _log_min: int  # the log's first offset
     _log_end: int
-    # what the last checkpoint says of the index, None where that is not believed
+    # index state of the last checkpoint, None if not valid
     _note: SavedIndexState | None = attrs.field(converter=parse_index_state)
-    # after a crash RocketMQ's checkpoint's time of the index; None after a clean stop
+    # after a crash: the index time of RocketMQ's checkpoint; None after a clean stop
     _after_crash_ms: int | None
-    _tell: Callable[[str], object]  # is told of each file that is not used
+    _tell: Callable[[str], object]  # called with a sentence about each unused file
     _found: list[IndexFile] = attrs.field(factory=list, init=False)
     _newest_name: str = attrs.field(default="", init=False)
 
     def load(self) -> LoadedIndex:
-        """Open what is right, remove the rest."""
+        """Open the valid files and remove the others."""
         try:
             self._look_through()
             full = [file for file in self._found if file.full]
@@ -71,13 +72,13 @@ class IndexLoader:
 
     def _look_through(self) -> None:
         self._newest_name = self._note.file if self._note is not None else ""
-        unused, problem = [], ""  # files that go, beginning with the one that has the problem
-        newer = []  # the checkpoint does not know them
+        unused, problem = [], ""  # files to remove, starting with the one that has the problem
+        newer = []  # files newer than the checkpoint
         for name in self._files.list(self._folder):
             path = self._folder / name
             stat = self._files.stat(path)
             if not is_index_file_name(name) or stat is None or stat.is_dir:
-                self._tell(f"{path} is no index file and is left alone; those are named by 17 digits")
+                self._tell(f"{path} is ignored: names of index files have 17 digits")
                 continue
             self._newest_name = max(self._newest_name, name)
             if self._note is not None and name > self._note.file:
@@ -86,16 +87,16 @@ class IndexLoader:
             problem = problem or self._open(path, stat.size)
             if problem:
                 unused.append(path)
-        for path in reversed(unused + newer):  # a run that is broken off leaves no gap
+        for path in reversed(unused + newer):  # newest first: an interrupted run leaves no gap
             self._files.remove(path)
         if unused or newer:
             self._files.sync_dir(self._folder)
         if unused:
-            gone = "it is" if len(unused) == 1 else f"it and {len(unused) - 1} behind it are"
-            self._tell(f"index file {unused[0].name} {problem}; {gone} removed and built again from the log")
+            gone = "it is" if len(unused) == 1 else f"it and {len(unused) - 1} newer files are"
+            self._tell(f"index file {unused[0].name} {problem}; {gone} removed and rebuilt from the log")
 
     def _open(self, path: Path, size: int) -> str:
-        """Take a file; or why it cannot be used."""
+        """Open and check a file; return why it cannot be used, or an empty text."""
         layout, note = self._layout, self._note
         if size != layout.file_bytes:
             return (
@@ -122,20 +123,20 @@ class IndexLoader:
         return problem
 
     def _problem(self, header: IndexHeader) -> str:
-        """Why a file cannot be used; empty when it can."""
+        """Return why a file cannot be used; empty if it can."""
         entries, trusted_ms = self._layout.entries, self._after_crash_ms
         before = self._found[-1].header if self._found else None
         if self._note is None and trusted_ms is not None and header.index_count > 1:
-            # The checkpoint's time may be that of the file before, when both end in the same millisecond.
+            # The checkpoint's time may be that of the previous file, if both end in the same millisecond.
             ambiguous = before is not None and before.end_timestamp == header.end_timestamp
             if header.end_timestamp > trusted_ms or header.index_count < entries or ambiguous:
                 return "was being written when the broker ended"
         if header.index_count > entries:
             return f"says it holds {header.index_count - 1} entries where {entries - 1} fit"
         if header.index_count > 1 and header.end_offset >= self._log_end:
-            return f"knows a message at {header.end_offset}, where the log ends at {self._log_end}"
+            return f"refers to a message at {header.end_offset}, but the log ends at {self._log_end}"
         if header.begin_offset > header.end_offset or header.begin_timestamp > header.end_timestamp:
-            return "begins behind its own end"
+            return "begins after its own end"
         if before is not None and before.index_count < entries:
             return "follows a file that is not full"
         if before is not None and header.begin_offset < before.end_offset:
@@ -143,7 +144,7 @@ class IndexLoader:
         return ""
 
     def _place(self) -> IndexPosition:
-        """From where on the log has to be read."""
+        """Return the position from which the log has to be indexed."""
         note, newest = self._note, self._found[-1].path.name if self._found else ""
         noted = note is not None and note.file == newest and note.place.log_offset <= self._log_end
         place = note.place if note is not None and noted else _end(self._found)
@@ -151,18 +152,18 @@ class IndexLoader:
 
 
 def _unlike(file: IndexFile, note: SavedIndexState) -> str:
-    """Why *file* cannot be what the checkpoint says of it, or of the one behind it; empty when it can."""
+    """Return why *file* contradicts the state in the checkpoint; empty if it does not."""
     if file.path.name != note.file:
-        return "" if file.full else f"is not full, where the checkpoint knows {note.file} behind it"
+        return "" if file.full else f"is not full, but the checkpoint refers to a newer file {note.file}"
     number, end = note.header.index_count - 1, note.header.end_offset
     at = file.entry(number, DiskReads().index).log_offset if number else end
     if at == end <= note.place.log_offset:
         return ""
-    return f"ends at {at} where the checkpoint says {min(end, note.place.log_offset)}"
+    return f"ends at {at}, but the checkpoint says {min(end, note.place.log_offset)}"
 
 
 def _end(found: list[IndexFile]) -> IndexPosition:
-    """Behind the newest entry of *found*: its message may have more keys than there are entries of it."""
+    """Return the position after the newest entry of *found*, counting the entries of its message."""
     newest, keys, read = -1, 0, DiskReads().index
     for file in reversed(found):
         number = file.header.index_count - 1

@@ -1,9 +1,9 @@
-"""Looking a key up: which files may know it, the chain of its hash, and the records that really carry it.
+"""Lookup of messages by key: the files that may hold the key, the chain of its hash, and the records that contain it.
 
-A query sees every message that was published before it. Files and their newest entries are taken on the event loop,
-where entries are added; chains and records are read there too if they are few and in memory, else in a thread. Newest
-messages are taken first, up to the limit, and given oldest first. RocketMQ gives whatever the hash finds and leaves the
-rest to the client; here a message of another key or topic is left out, and does not count towards the limit.
+A query finds every message that was published before it. Files and their newest entries are collected on the event
+loop, where entries are added; chains and records are read there too if they are few and in memory, else in a thread.
+The newest messages up to the limit are returned, oldest first. RocketMQ returns whatever matches the hash and lets the
+client filter; here messages of another key or topic are left out and do not count towards the limit.
 
 Source: apache/rocketmq store/.../index/IndexService.java (queryOffset), DefaultMessageStore.java (queryMessage).
 """
@@ -28,34 +28,36 @@ from gantrymq_store_files.index_hash import index_hash, index_keys
 
 __all__ = ["IndexReader"]
 
-MAX_ANSWER_BYTES = 8 * 1024 * 1024  # of one query's records, unless the first is larger: a frame carries twice that
-MOST_OTHERS = 10_000  # entries of one hash that turn out to be of other keys; then the query ends
+MAX_ANSWER_BYTES = (
+    8 * 1024 * 1024
+)  # of the records of one query, unless the first is larger: a frame may hold twice that
+MOST_OTHERS = 10_000  # limit of entries with the same hash but another key; then the query ends
 
 
 class _IndexQuery(NamedTuple):
-    """What a query is after."""
+    """One query."""
 
     topic: str
     key: str
     key_hash: int
     window_ms: tuple[int, int]  # first and last store time
-    wanted: int  # messages at most
+    wanted: int  # maximum number of messages
 
 
 class _FileSearch(NamedTuple):
-    """What a thread needs of one file."""
+    """One file to search in a thread."""
 
     file: IndexFile
-    header: IndexHeader  # when the query began
-    newest: int | None  # entry in the slot, None when the file has to say
+    header: IndexHeader  # at the start of the query
+    newest: int | None  # entry in the slot, None if it must be read from the file
 
 
 class _SearchResult(NamedTuple):
-    """What a search brought."""
+    """Result of a search."""
 
     records: list[bytes]  # newest first
-    others: int  # entries whose record has another key or topic
-    gone: int  # entries whose record is not in the log
+    others: int  # number of entries whose record has another key or topic
+    gone: int  # number of entries whose record is not in the log
 
 
 @attrs.frozen(eq=False)
@@ -65,12 +67,12 @@ class IndexReader:
     _log: CommitLog
     _workers: BoundedWorkers
     _builder: IndexBuilder
-    _most: int  # messages of one answer (``maxMsgsNumBatch``)
+    _most: int  # maximum number of messages per answer (``maxMsgsNumBatch``)
 
     def query(
         self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int
     ) -> QueryResult | Awaitable[QueryResult]:
-        """Records of *topic* with *key*, stored in ``[begin_ms, end_ms]`` by the seconds of the index.
+        """Return records of *topic* with *key* stored in ``[begin_ms, end_ms]``; the index has a resolution of 1 s.
 
         Raises:
             StoreError: the disk cannot be read.
@@ -86,7 +88,7 @@ class IndexReader:
         return found if isinstance(found, QueryResult) else await found
 
     def _look_up(self, asked: _IndexQuery, *, complete: bool) -> QueryResult | Awaitable[QueryResult]:
-        """At once where all is in memory."""
+        """Search at once if everything is in memory."""
         begin_ms, end_ms = asked.window_ms
         searched: list[_FileSearch] = []
         for file in reversed(self._builder.held.all):
@@ -130,14 +132,14 @@ class IndexReader:
         return QueryResult(found.records[::-1], last.end_timestamp, last.end_offset, problem, complete)
 
     def _search(self, source: DiskReads, searched: list[_FileSearch], asked: _IndexQuery) -> _SearchResult:
-        """Runs in a thread where *source* may block."""
+        """Runs in a thread if *source* may block."""
         topic, key, key_hash, window_ms, wanted = asked
         records: list[bytes] = []
         size = others = gone = 0
         text = key.encode("utf-8", "surrogatepass")
         before = -1
         for log_offset in _offsets(source, searched, key_hash, window_ms):
-            if log_offset == before:  # a message whose keys were added again after a crash
+            if log_offset == before:  # keys of this message were added twice, after a crash
                 continue
             before = log_offset
             record = read_cold(self._log, log_offset, source)
@@ -155,16 +157,16 @@ class IndexReader:
         return _SearchResult(records, others, gone)
 
     def _why(self, topic: str, key: str, searched: list[_FileSearch], found: _SearchResult, complete: bool) -> str:
-        """Why nothing was found."""
+        """Return why nothing was found."""
         builder = self._builder
         files = builder.held.all
         about = f"no message of topic {topic} with key {key} was found"
         if not complete:
-            return f"{about}, and it may be stored: {self._lag()}"
+            return f"{about}, but it may be stored: {self._lag()}"
         if found.others:
             return f"{about}: {found.others} with the same hash have another key"
         if found.gone:
-            return f"{about}: {found.gone} that the index knows are no longer in the log"
+            return f"{about}: {found.gone} messages in the index are no longer in the log"
         if not builder.enabled:
             return f"{about}: messages are not indexed, messageIndexEnable is false"
         if not files:
@@ -177,11 +179,11 @@ class IndexReader:
         return f"{about} in that time"
 
     def _lag(self) -> str:
-        """Why the index does not know all that is stored."""
+        """Return why the index is incomplete."""
         builder = self._builder
         if builder.failure:
             return f"{builder.failure}; it ends at log offset {builder.held.place.log_offset}"
-        return f"the index lags {builder.lag} bytes behind the log and is being caught up; ask again"
+        return f"the index lags {builder.lag} bytes behind the log and is being caught up; try again"
 
 
 def _unreadable(error: OSError) -> StoreError:
@@ -191,7 +193,7 @@ def _unreadable(error: OSError) -> StoreError:
 def _offsets(
     source: DiskReads, searched: list[_FileSearch], key_hash: int, window_ms: tuple[int, int]
 ) -> Iterator[int]:
-    """Log offsets under *key_hash*, newest first."""
+    """Iterate over the log offsets under *key_hash*, newest first."""
     read = source.index
     for file, header, newest in searched:
         first = file.slot(key_hash, read) if newest is None else newest

@@ -1,1 +1,1 @@
-"""The commit log: its files, appends, syncs."""
+"""The commit log: its files, appends and syncs."""

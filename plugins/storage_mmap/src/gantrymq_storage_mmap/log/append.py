@@ -1,4 +1,4 @@
-"""The append: messages become records at the end of the log, one write for all that fit the current file.
+"""Appending messages as records at the end of the log, with one write for all records that fit the current file.
 
 A message and the messages `joined` to it are a group: they are stored in one file, as RocketMQ stores a client batch,
 or not at all. A group with a message that cannot be stored is refused; the other groups of the call are stored.
@@ -36,8 +36,8 @@ _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _FIXED_BYTES = HEAD_V4.size + PROPERTIES_LENGTH.size
 _OK = PutStatus.OK
 _pack_head, _pack_length, _pack_entry = HEAD_V4.pack, PROPERTIES_LENGTH.pack, ENTRY.pack
-_new = tuple.__new__  # a third of the time of calling the named tuple
-_PARTS = 5  # of one record
+_new = tuple.__new__  # takes a third of the time of calling the named tuple
+_PARTS = 5  # items of `parts` per record
 _ODD_FLAGS = _HOST_BITS | INNER_BATCH | TRANSACTION_PREPARED
 
 encode_records = (
@@ -46,18 +46,19 @@ encode_records = (
     else speedups.compiled.RecordEncoder(
         *(StoreMessage, ConsumeQueue, DispatchEntry, PutResult, _OK, crc32, MAX_PROPERTIES_BYTES, _ODD_FLAGS)
     )
-)  # does what the loop of `Appender._append` does for messages that fit the file and have nothing unusual
+)  # replaces the loop of `Appender._append_batch` for plain messages that fit the file
 
 
 class Appender(PlacedAppender):
-    """Writes records and hands their entries to the publisher."""
+    """Writes records and passes their entries to the publisher."""
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store *messages* in order, one result each.
+        """Store *messages* in order; return one result each.
 
-        Budget: 4 us for a message of 1 KB in a batch, compiled 1.5 (`bench_store.py`).
+        Budget: 4 us for a message of 1 KB in a batch, 1.5 us compiled (`bench_store.py`).
 
-        Whatever is raised leaves every queue's next offset as it was, but for messages that were stored before.
+        If an exception is raised, the next offset of every queue is unchanged, except for messages that were stored
+        before.
         """
         results = self._append(messages)
         while (done := len(results)) < len(messages):
@@ -72,7 +73,7 @@ class Appender(PlacedAppender):
         return results
 
     def _append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store the messages before the first group that needs `append_placed`, one result each."""
+        """Store the messages before the first group that needs `append_placed`; return one result each."""
         batch = _Batch()
         try:
             return self._append_batch(messages, batch)
@@ -88,11 +89,11 @@ class Appender(PlacedAppender):
         known = self._queues.by_name
         max_body = self._max_body()
         file = log.current
-        offset = segment = log.end  # where the next record, and the first unwritten one, belong
+        offset = segment = log.end  # positions of the next record and of the first unwritten record
         limit = file.end - BLANK_BYTES if file is not None else -1
         results: list[PutResult] = []
         parts, entries, targets, packed = batch.parts, batch.entries, batch.targets, batch.packed
-        first = together = 0  # the group under way: its first message, and the first one after it
+        first = together = 0  # the current group: its first message, and the first message after it
         obstacle: PutResult | None = None  # why the group is refused
         while (index := len(results)) < len(messages):
             if encode_records is not None and index >= together:
@@ -205,7 +206,7 @@ class Appender(PlacedAppender):
                     ),
                 )
             )
-            if sys_flag & TRANSACTION_PREPARED:  # prepared and rolled back: in the log, in no queue
+            if sys_flag & TRANSACTION_PREPARED:  # prepared and rolled back messages are in the log only
                 targets.append(None)
             else:
                 targets.append(queue)
@@ -217,7 +218,7 @@ class Appender(PlacedAppender):
         return results
 
     def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> str | None:
-        """Write the records of *batch* to ``[start, end)``; a sentence when that failed and nothing changed."""
+        """Write the records of *batch* to ``[start, end)``; return a sentence if that failed and nothing changed."""
         assert file is not None
         data = b"".join(batch.parts)
         failure = self._writes.write(file, start, data)
@@ -234,10 +235,10 @@ class Appender(PlacedAppender):
     def _refuse(
         results: list[PutResult], first: int, end: int, batch: _Batch, offset: int, problem: str
     ) -> tuple[PutResult, int]:
-        """Refuse the group ``[first, end)`` because of the message that is next.
+        """Refuse the group ``[first, end)`` because of its next message.
 
         Returns:
-            The result of each of its messages, and the log offset at which the next group begins.
+            The result of each message of the group, and the log offset of the next group.
         """
         stored = len(results) - first
         offset = batch.undo(stored, offset)
@@ -247,7 +248,7 @@ class Appender(PlacedAppender):
         return result, offset
 
     def _record_bytes(self, message: StoreMessage) -> int:
-        """Size of the record that *message* becomes; an upper bound for one that will be refused."""
+        """Return the size of the record of *message*; an upper bound if it will be refused."""
         queue = self._queues.make(message.topic, message.queue_id)
         if isinstance(queue, str):
             return 0
@@ -256,7 +257,7 @@ class Appender(PlacedAppender):
 
 
 class _Batch:
-    """Records of one call that go into one file, and are not written yet."""
+    """Records of one call that go into one file and are not written yet."""
 
     __slots__ = ("entries", "first_result", "packed", "parts", "targets")
 
@@ -264,7 +265,7 @@ class _Batch:
         self.begin(0)
 
     def begin(self, first_result: int) -> None:
-        """Nothing waits; *first_result*: index of the first result that depends on the next write."""
+        """Start empty; *first_result*: index of the first result that depends on the next write."""
         self.first_result = first_result
         self.parts: list[bytes | memoryview] = []
         self.entries: list[DispatchEntry] = []
@@ -272,11 +273,12 @@ class _Batch:
         self.packed: list[bytes] = []
 
     def undo(self, count: int | None = None, offset: int = 0) -> int:
-        """Give the queue offsets of the last *count* records back, by default of all, and forget these records.
+        """Remove the last *count* records, by default all, and take back their queue offsets.
 
-        Those that are counted were not made by the compiled function.
+        With a *count*, the records must not come from the compiled function.
 
         Args:
+            count: number of records.
             offset: log offset after the last record.
 
         Returns:
@@ -307,5 +309,5 @@ def _is_placed(message: StoreMessage) -> bool:
 
 
 def _failed(results: list[PutResult], first: int, count: int, problem: str) -> list[PutResult]:
-    """*count* results: those before *first* as they are, the others failed."""
+    """Return *count* results: those before *first* unchanged, the others failed."""
     return results[:first] + [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * (count - first)

@@ -1,14 +1,14 @@
-"""The append of records that are more, or other, than one entry of one ordinary queue (`StoreMessage.queue_targets`).
+"""Appending records that have other entries than one in an ordinary queue (`StoreMessage.queue_targets`).
 
 - A record of a topic with ``queue.type=BatchCQ`` gets an entry in a batch queue. An inner batch, which is one record
-  with several messages, moves the queue's next offset by that many and holds its base offset in INNER_BASE.
-- A record that names light queues is listed in its own queue and in each of those; INNER_MULTI_QUEUE_OFFSET holds its
-  queue offsets there, and the publisher sees one entry for each queue.
+  with several messages, advances the queue's next offset by that number and holds its base offset in INNER_BASE.
+- A record that names light queues gets entries in its own queue and in each of those; INNER_MULTI_QUEUE_OFFSET holds
+  its queue offsets there, and the publisher sees one entry per queue.
 
-A group of joined messages comes here as a whole if one of them is such a record.
+A group of joined messages is appended here as a whole if it contains such a record.
 
-Both properties depend on queue offsets, so the text is written here, in the order of Java's HashMap, and the record is
-encoded in one piece: such messages are few, and `Appender` has its hot loop for all others.
+Both properties depend on queue offsets, so the property text is built here, in the order of Java's HashMap, and each
+record is encoded separately: such messages are rare, and `Appender` has a fast loop for all others.
 
 Source: apache/rocketmq store/.../queue/BatchConsumeQueue.java (assignQueueOffset), LmqDispatch.java (wrapLmqDispatch,
 updateLmqOffsets), DefaultMessageStore.java (checkLmqMessage).
@@ -43,19 +43,19 @@ from gantrymq_store_files.queue_entry import ENTRY
 
 __all__ = ["NO_INNER_BATCH", "PlacedAppender", "problem_in_group", "refused", "tags_code_of"]
 
-NO_INNER_BATCH = "an inner batch belongs into a topic with queue.type=BatchCQ"
+NO_INNER_BATCH = "an inner batch requires a topic with queue.type=BatchCQ"
 _ORDINARY = QueueTargets()
-MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the entry
+MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the queue entry
 
 
 class _Placed(NamedTuple):
-    """One message with the queues it goes to."""
+    """One message with its target queues."""
 
     message: StoreMessage
-    properties: bytes  # with the offsets written in
+    properties: bytes  # including the assigned offsets
     queue_offset: int
     queue: BatchQueue | ConsumeQueue
-    light: tuple[tuple[ConsumeQueue, int], ...]  # light queues, and the queue offset in each
+    light: tuple[tuple[ConsumeQueue, int], ...]  # light queues with the queue offset in each
 
     def encode(self, log_offset: int, now: int) -> bytes:
         message = self.message
@@ -77,13 +77,13 @@ class _Placed(NamedTuple):
         )
 
     def take(self, messages: int) -> None:
-        """Move the next offsets of its queues past it."""
+        """Advance the next offsets of the target queues."""
         self.queue.next_offset = self.queue_offset + messages
         for queue, queue_offset in self.light:
             queue.next_offset = queue_offset + 1
 
     def undo(self) -> None:
-        """Give the queue offsets back."""
+        """Restore the next offsets of the target queues."""
         self.queue.next_offset = self.queue_offset
         for queue, queue_offset in self.light:
             queue.next_offset = queue_offset
@@ -91,18 +91,18 @@ class _Placed(NamedTuple):
 
 @attrs.define(eq=False)
 class PlacedAppender:
-    """The half of `Appender` that appends such records, and what both halves ask."""
+    """The part of `Appender` for such records, and helpers for both parts."""
 
     _log: CommitLog
     _queues: QueueTable
     _publisher: Publisher
     _writes: LogWriter
     _now_ms: Callable[[], int]
-    _max_body: Callable[[], int]  # ``maxMessageSize`` as it is now; it is asked once a batch
+    _max_body: Callable[[], int]  # returns the current ``maxMessageSize``; called once per batch
     _options: Options
 
     def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store a message and those joined to it in one file, or none of them; one result each."""
+        """Store a message and those joined to it in one file, or none of them; return one result each."""
         now = max(self._now_ms(), self._log.last_timestamp)
         placed: list[_Placed] = []
         stored: list[PutResult] | PutResult
@@ -116,7 +116,7 @@ class PlacedAppender:
             else:
                 stored = self._write_group(placed, now)
         except BaseException:
-            if self._writes.refusal is None:  # nothing of it was written
+            if self._writes.refusal is None:  # nothing was written
                 _undo(placed)
             raise
         if isinstance(stored, PutResult):
@@ -127,7 +127,7 @@ class PlacedAppender:
     # --- places -----------------------------------------------------------------------------------------------------
 
     def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult:
-        """Take the queue offsets of *message*; its result when it cannot be stored."""
+        """Assign the queue offsets of *message*; return a result if it cannot be stored."""
         targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
         place: _Placed | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
@@ -149,7 +149,7 @@ class PlacedAppender:
         return refused(PutStatus.MESSAGE_ILLEGAL, place) if isinstance(place, str) else place
 
     def illegal(self, message: StoreMessage, barred: int, why: str) -> str | None:
-        """Why *message* cannot be stored, which is *why* where it has the flag *barred*; None when it can."""
+        """Return why *message* cannot be stored, *why* if it has the flag *barred*; None if it can."""
         if len(message.body) > (longest := self._max_body()):
             return f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"
         if len(message.properties) > MAX_PROPERTIES_BYTES:
@@ -173,7 +173,7 @@ class PlacedAppender:
         return _Placed(message, properties, queue_offset, queue, ())
 
     def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _Placed | PutResult | str:
-        """The place of *message* in its own queue and in the light queues *names*, if any."""
+        """Assign offsets in the own queue of *message* and in the light queues *names*, if any."""
         queue = self._queues.make(message.topic, message.queue_id)
         if isinstance(queue, str):
             return queue
@@ -182,7 +182,7 @@ class PlacedAppender:
         if not names:
             return _Placed(message, message.properties, queue.next_offset, queue, ())
         if not self._options.light_queues:
-            return "light queues are off; set enableLmq=true and enableMultiDispatch=true to have messages listed there"
+            return "light queues are off; set enableLmq=true and enableMultiDispatch=true to dispatch messages to them"
         missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
         if self._queues.light_count + len(missing) > self._options.max_light_queues:
             return refused(
@@ -204,7 +204,7 @@ class PlacedAppender:
     # --- records ----------------------------------------------------------------------------------------------------
 
     def _write_group(self, placed: list[_Placed], now: int) -> list[PutResult] | PutResult:
-        """Write the records into one file; one result when that was not possible, and nothing changed."""
+        """Write the records into one file; return a single result if that failed and nothing changed."""
         log, file = self._log, self._log.current
         size = sum(len(place.encode(0, now)) for place in placed)
         if size + BLANK_BYTES > log.file_bytes:
@@ -232,15 +232,15 @@ class PlacedAppender:
         return results
 
     def too_long(self, needed: int) -> PutResult:
-        """The result of messages that have to lie together and fit no file."""
+        """Return the result of a group that does not fit into one file."""
         return refused(
             PutStatus.MESSAGE_ILLEGAL,
-            f"{needed} bytes have to lie in one commit log file, which holds {self._log.file_bytes - BLANK_BYTES} "
+            f"{needed} bytes must fit one commit log file, which holds {self._log.file_bytes - BLANK_BYTES} "
             f"(mappedFileSizeCommitLog={self._log.file_bytes})",
         )
 
     def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
-        """Let the record's entries wait for its gates."""
+        """Pass the entries of the record to the publisher."""
         message = place.message
         code = tags_code_of(message, now)
         entry = DispatchEntry(
@@ -274,18 +274,18 @@ def _undo(placed: Sequence[_Placed]) -> None:
 
 
 def tags_code_of(message: StoreMessage, now: int) -> int:
-    """The tags code of the queue entry of *message*, stored at *now*."""
+    """Return the tags code of the queue entry of *message*, stored at *now*."""
     targets = message.queue_targets
     return message.tags_code if targets is None or targets.due_in_ms is None else now + targets.due_in_ms
 
 
 def problem_in_group(number: int, count: int, problem: str) -> str:
-    """Why *count* messages that are stored together cannot be stored: the *problem* of the one with *number*."""
+    """Return why *count* messages of a group cannot be stored: the *problem* of message *number*."""
     if count == 1:
         return problem
     return f"message {number + 1} of {count}, which are stored together or not at all: {problem}"
 
 
 def refused(status: PutStatus, problem: str) -> PutResult:
-    """The result of a message that is not stored."""
+    """Return the result of a message that is not stored."""
     return PutResult(status, -1, -1, 0, 0, problem)

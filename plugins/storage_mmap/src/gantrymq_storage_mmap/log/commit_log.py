@@ -1,10 +1,10 @@
-"""The commit log: its files, its end, and the way from a log offset to bytes.
+"""The commit log: its files, its end, and reads by log offset.
 
-    |-- file 0 --|-- file 1 --|-- file 2 (current) ----|   (next, made ahead, not part of the log yet)
+    |-- file 0 --|-- file 1 --|-- file 2 (current) ----|   (next, preallocated, not part of the log yet)
     min_offset        cold | hot_offset ....... end
 
-Only the current file is written. What lies before ``hot_offset`` may be on the disk only and is read in a thread; what
-lies behind it was written or read by this process a moment ago.
+Only the current file is written. Data before ``hot_offset`` may be on the disk only and is read in a thread; data after
+it was written or read by this process recently.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ from gantrymq_store_files.blank import encode_blank
 
 __all__ = ["CommitLog"]
 
-NEAR = 3  # runs are read at once while what lies between them is not more than twice what is wanted
+NEAR = 3  # runs are read together if the gaps are at most twice the wanted bytes
 
 
 class CommitLog:
-    """Files and positions; `Appender` writes, everybody else reads."""
+    """Files and positions of the log; `Appender` writes, all others only read."""
 
     def __init__(self, loaded: list[LogFile], file_bytes: int, hot_window_bytes: int, ahead: Preallocation) -> None:
-        """Take ownership of the *loaded* files. Positions are those of an empty log until `recovered` sets them."""
+        """Take ownership of the *loaded* files. Positions are those of an empty log until `recovered` is called."""
         self.file_bytes = file_bytes
         self.files = loaded
-        self.end = loaded[0].start if loaded else 0  # log offset behind the newest record
+        self.end = loaded[0].start if loaded else 0  # log offset after the newest record
         self.last_timestamp = 0  # ms, store time of the newest record; new ones never get an earlier one
-        self.current: LogFile | None = None  # the file that takes the next record, None before the first
+        self.current: LogFile | None = None  # the file for the next record, None before the first
         self._starts = [file.start for file in loaded]
-        self._table = (self._starts, self.files)  # for `find`, which threads use: replaced as one
+        self._table = (self._starts, self.files)  # for `find`, which threads call: replaced atomically
         self._hot_window_bytes = hot_window_bytes
         self._hot_floor = 0
         self.ahead = ahead
 
     @property
     def min_offset(self) -> int:
-        """Where the oldest file starts."""
+        """Start of the oldest file."""
         return self._starts[0] if self._starts else self.end
 
     @property
     def hot_offset(self) -> int:
-        """From here on the log may be read on the event loop."""
+        """Log offset from which the log may be read on the event loop."""
         return max(self._hot_floor, self.end - self._hot_window_bytes)
 
     def recovered(self, end: int, last_timestamp: int, hot_floor: int) -> None:
-        """Set the positions that recovery found. Files behind *end* are let go; `roll` takes them over in their turn.
+        """Set the positions found by recovery. Files after *end* are closed; `roll` takes them over later.
 
         Args:
-            end: behind the last sound record.
-            last_timestamp: ms, its store time.
-            hot_floor: everything before it has not been read since the start and counts as cold.
+            end: log offset after the last sound record.
+            last_timestamp: ms, store time of that record.
+            hot_floor: everything before it was not read since the start and counts as cold.
         """
         self.end = end
         self.last_timestamp = last_timestamp
@@ -66,7 +66,7 @@ class CommitLog:
         self._unlock_cold()
 
     def find(self, log_offset: int) -> LogFile | None:
-        """The file that holds byte *log_offset*, None outside the log's files. For any thread."""
+        """Return the file that holds byte *log_offset*, None if there is none. For any thread."""
         starts, files = self._table
         index = bisect_right(starts, log_offset) - 1
         if index < 0:
@@ -75,22 +75,22 @@ class CommitLog:
         return file if log_offset < file.end else None
 
     def between(self, start: int, end: int) -> list[LogFile]:
-        """The files that hold bytes of ``[start, end)``, oldest first."""
+        """Return the files that hold bytes of ``[start, end)``, oldest first."""
         first = max(bisect_right(self._starts, start) - 1, 0)
         return [file for file in self.files[first : bisect_left(self._starts, end)] if file.end > start]
 
     def roll(self, offset: int) -> LogFile:
-        """Close the current file with a blank at *offset*, and go on with the next file, which is returned.
+        """Close the current file with a blank at *offset* and return the next file, which becomes current.
 
         Raises:
-            OSError: the next file could not be made; the current one is as it was.
+            OSError: the next file cannot be created; the current one is unchanged.
         """
         old = self.current
         start = offset - offset % self.file_bytes if old is None else old.end
         new = self.ahead.take(start)
         if old is not None:
             old.write(offset, encode_blank(old.end - offset))
-        self.files.append(new)  # before its start, by which threads find it
+        self.files.append(new)  # before its start: threads find the file by its start
         self._starts.append(start)
         self.end = start
         self.current = new
@@ -103,7 +103,7 @@ class CommitLog:
                 file.unlock()
 
     def advance(self, end: int, timestamp: int) -> None:
-        """Move the end to *end*, behind a record stored at *timestamp*; the next file is made once half is used."""
+        """Move the end to *end*, after a record stored at *timestamp*; preallocate the next file at half use."""
         self.end = end
         self.last_timestamp = timestamp
         current = self.current
@@ -111,21 +111,21 @@ class CommitLog:
             self.ahead.prepare(current.end)
 
     def drop_first(self) -> LogFile:
-        """Forget the oldest file, whose name is gone; slices and threads that still read it keep its bytes.
+        """Remove the oldest file, whose name is already deleted, and return it. Threads may still read its bytes.
 
-        To be closed in a thread: the system frees a gigabyte then.
+        The caller closes it in a thread, because the system then frees a gigabyte.
         """
         old, self.files, self._starts = self.files[0], self.files[1:], self._starts[1:]
         self._table = (self._starts, self.files)
         return old
 
     def read_hot(self, runs: Sequence[tuple[int, int]]) -> list[bytes | memoryview]:
-        """The bytes of each of *runs*, ascending and within the hot part.
+        """Return the bytes of each of *runs*, which are ascending and within the hot part.
 
-        Runs that lie close together are read at once.
+        Adjacent runs are read together.
 
         Raises:
-            StoreError: they lie outside the log.
+            StoreError: a run is outside the log.
             OSError: the disk failed.
         """
         found: list[bytes | memoryview] = []
@@ -154,7 +154,7 @@ class CommitLog:
         return found
 
     def _outside(self, start: int, end: int) -> StoreError:
-        return StoreError(f"log offsets {start} to {end} lie outside {self.min_offset} to {self.end}")
+        return StoreError(f"log offsets {start} to {end} are outside {self.min_offset} to {self.end}")
 
     def close(self) -> None:
         """Close every file."""

@@ -1,11 +1,10 @@
-"""The commit log's files: a descriptor each, and a place in the log; and the folder in which they are.
+"""The commit log's files and the loading of their folder.
 
-They are read through the descriptor, never through a mapping: a disk that fails under a mapping ends the process, where
-``pread`` says what happened.
+Files are read through descriptors, never through a mapping: if the disk fails, reading a mapping kills the process
+(SIGBUS), while ``pread`` reports an error.
 
-Nothing but log files of one size, one behind the other, may be in the folder; RocketMQ refuses anything else too. An
-empty last file, and one of full length that holds only zeros, are what an interrupted allocation leaves and are taken
-as such.
+The folder may contain only consecutive log files of one size; RocketMQ refuses anything else too. An empty last file,
+and files of full length that hold only zeros, are left by an interrupted allocation and are accepted.
 
 Source: apache/rocketmq store/.../logfile/DefaultMappedFile.java, MappedFileQueue.java (doLoad, checkSelf).
 """
@@ -39,51 +38,51 @@ class LogFile:
         self.end = start + size
         self.file = file
         self._locked: Mapping | None = None
-        self._guard = Lock()  # of the next two
-        self._readers = 0  # reads that are under way
+        self._guard = Lock()  # protects the next two attributes
+        self._readers = 0  # reads in progress
         self._closed = False
 
     def lock(self) -> None:
-        """Keep the file in memory until it is `unlock`ed. Raises OSError: this process may not lock as much."""
+        """Lock the file in memory until `unlock`. Raises OSError if this process may not lock that much."""
         mapping = self.file.map()
         mapping.lock()
         self._locked = mapping
 
     def unlock(self) -> None:
-        """Let the system take its pages again."""
+        """Unlock the file."""
         if self._locked is not None:
             self._locked.close()
             self._locked = None
 
     def write(self, start: int, data: bytes) -> None:
-        """Copy *data* to byte *start* of the log.
+        """Write *data* at byte *start* of the log.
 
         Raises:
-            OSError: the disk refused it.
+            OSError: the write failed.
         """
         self.file.pwrite(data, start - self.start)
 
     def pread(self, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of the log, copied through the descriptor; may block on the disk.
+        """Read bytes ``[start, end)`` of the log through the descriptor; may block on the disk.
 
-        For any thread: the file is not closed under its feet, and one that is closed already reads as nothing.
+        For any thread: the file stays open during the read, and a file that is already closed returns no bytes.
         """
         return self._while_open(self.file.pread, end - start, start - self.start) or b""
 
     def pread_cached(self, start: int, end: int) -> bytes | None:
-        """Bytes ``[start, end)`` of the log, if they are in memory; never waits for the disk."""
+        """Return bytes ``[start, end)`` of the log if they are in memory, else None; never blocks on the disk."""
         return self.file.pread_cached(end - start, start - self.start)
 
     def prefetch(self, start: int, end: int) -> None:
-        """Have bytes ``[start, end)`` of the log read into the page cache, in the background."""
+        """Start reading bytes ``[start, end)`` of the log into the page cache in the background."""
         self._while_open(self.file.prefetch, start - self.start, end - start)
 
     def drop_cache(self, start: int, end: int) -> None:
-        """Let the page cache forget bytes ``[start, end)`` of the log."""
+        """Remove bytes ``[start, end)`` of the log from the page cache."""
         self._while_open(self.file.drop_cache, start - self.start, end - start)
 
     def _while_open(self, call: Callable[[int, int], T], first: int, second: int) -> T | None:
-        """What *call* gives, None once the file is closed; it stays open meanwhile."""
+        """Return the result of *call*, keeping the file open meanwhile; None if it is closed."""
         with self._guard:
             if self._closed:
                 return None
@@ -101,7 +100,7 @@ class LogFile:
             self.file.close()
 
     def close(self) -> None:
-        """Close the descriptor, once the last thread that reads is done."""
+        """Close the descriptor when the last reading thread has finished."""
         self.unlock()
         with self._guard:
             self._closed = True
@@ -114,11 +113,12 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
     """Open every log file of *folder*, oldest first.
 
     Args:
-        folder: may be missing, which is an empty log.
-        file_bytes: the configured size of every file.
+        files: access to the disk.
+        folder: may be missing, which means an empty log.
+        file_bytes: configured size of every file.
 
     Raises:
-        StoreLayoutError: a stray file, or files of another size; names the key and the size that fits.
+        StoreLayoutError: an unknown file, or files of another size; the message names the key and the size that fits.
         StoreDamaged: a file between the others is missing.
     """
     found: list[tuple[Path, int]] = []
@@ -130,7 +130,7 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
             continue
         start = file_start(name)
         if start is None:
-            raise StoreLayoutError(f"{path} does not belong into a commit log folder; move the file away")
+            raise StoreLayoutError(f"{path} does not belong in a commit log folder; move the file away")
         if stat.size == 0 and name == names[-1]:
             files.remove(path)
             continue
@@ -159,13 +159,13 @@ def load_log_files(files: Files, folder: Path, file_bytes: int) -> list[LogFile]
 
 
 def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> LogFile:
-    """Make the log file at *start*, its blocks reserved and its name durable, or take over one that is there.
+    """Create the log file at *start* with reserved blocks and a durable name, or reuse an existing file.
 
     The length is set before the blocks are reserved, so that a file of a wrong length is never left behind, and it is
-    durable before the file is used. May block; two threads doing it for the same file do no harm.
+    durable before the file is used. May block; two threads doing this for the same file are harmless.
 
     Raises:
-        OSError: no room, or the folder cannot be written.
+        OSError: the disk is full, or the folder is not writable.
     """
     path = folder / file_name(start)
     file = files.open(path, create=True)
@@ -173,7 +173,7 @@ def create_log_file(files: Files, folder: Path, start: int, file_bytes: int) -> 
         if file.size() != file_bytes:
             file.truncate(file_bytes)
         file.allocate(file_bytes)
-        file.datasync()  # the length too: a file of length 0 between others would not be taken for part of a log
+        file.datasync()  # also syncs the length: an empty file between others would be refused at the next start
         files.sync_dir(folder)
     except BaseException:
         file.close()

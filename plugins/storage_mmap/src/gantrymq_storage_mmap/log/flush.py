@@ -1,11 +1,11 @@
-"""Making the log durable: one sync at a time, and everybody who waits shares it.
+"""Group commit: one sync of the log at a time, shared by all waiters.
 
-While a sync runs in a thread, whoever wants more bytes durable waits for the next one, which starts as soon as the
-first has ended and covers all of them. A sync covers every file that holds bytes which are not durable, so a batch that
-went across the end of a file is safe too. The flushed offset moves after the sync, never before.
+While a sync runs in a thread, requests for more bytes wait for the next sync, which starts as soon as the first has
+ended and covers all of them. A sync covers every file that holds bytes which are not durable, so a batch across the end
+of a file is safe too. The flushed offset moves after the sync, never before.
 
-A sync that failed is never tried again: the kernel may have dropped the pages it could not write. The store then
-refuses writes until it is restarted and recovers from what is on the disk.
+A failed sync is never repeated: the kernel may have dropped the pages it could not write. The store then refuses writes
+until it is restarted and recovers from the contents of the disk.
 
 Source of modes and intervals: apache/rocketmq store/.../CommitLog.java (GroupCommitService, FlushRealTimeService).
 """
@@ -27,7 +27,7 @@ PAGE_BYTES = 4096
 
 
 class _Done:
-    """An awaitable that has nothing to wait for."""
+    """A completed awaitable."""
 
     def __await__(self) -> Generator[None, None, None]:
         return iter(())  # type: ignore[return-value]
@@ -37,15 +37,15 @@ _DONE = _Done()
 
 
 class LogFlusher:
-    """Group commit and the background flush. All methods belong to the event loop."""
+    """Group commit and background flush. All methods belong to the event loop."""
 
     def __init__(self, log: CommitLog, workers: Workers, clock: Clock, settings: Settings) -> None:
-        """Nothing runs before `start`. The background flush reads its *settings* each time, so that they may change."""
+        """Nothing runs before `start`. *settings* are read at each background flush, so they may change."""
         self.flushed_offset = log.end
         self.flushed_timestamp = 0  # ms, store time of the newest record known to be durable
         self.failure: str | None = None
-        self.syncs = 0  # that ended well, since the start
-        self.sync_s = 0.0  # seconds they took
+        self.syncs = 0  # successful ones since the start
+        self.sync_s = 0.0  # total seconds of these syncs
         self._log = log
         self._workers = workers
         self._clock = clock
@@ -63,18 +63,18 @@ class LogFlusher:
 
     @property
     def window_ms(self) -> int:
-        """How long an appended message waits for its background sync to begin, at most."""
+        """Maximum time in ms before the background sync of an appended message begins."""
         number = self._settings.number
         return number("flushCommitLogThoroughInterval") + number("flushIntervalCommitLog")
 
     def start(self, flushed_offset: int, flushed_timestamp: int) -> None:
-        """Begin the background flush; everything before *flushed_offset* is durable."""
+        """Start the background flush; everything before *flushed_offset* is durable."""
         self.flushed_offset, self.flushed_timestamp = flushed_offset, flushed_timestamp
         self._thorough_at = self._clock.monotonic()
         self._arm()
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
-        """Done when everything before *log_offset* is durable.
+        """Return an awaitable that is done when everything before *log_offset* is durable.
 
         Raises (when awaited):
             StoreError: the sync failed.
@@ -95,7 +95,7 @@ class LogFlusher:
         return future
 
     def kick(self) -> None:
-        """Start a sync of all that is not durable, unless one runs (then the next follows it) or nothing needs one."""
+        """Start a sync of everything not durable, unless one runs (another will follow it) or nothing needs it."""
         if self._syncing or self.failure is not None or self.flushed_offset >= self._log.end:
             return
         self._syncing = True
@@ -105,7 +105,7 @@ class LogFlusher:
         self._workers.submit(sync_files, files, done=lambda _, error: self._synced(target, timestamp, began, error))
 
     async def stop(self) -> None:
-        """Make everything durable and end the background flush.
+        """Make everything durable and stop the background flush.
 
         Raises:
             StoreError: a sync failed, now or before.
@@ -124,7 +124,7 @@ class LogFlusher:
         if error is not None:
             self.failure = (
                 f"the commit log could not be made durable: {error}; writes are refused, restart the broker once the "
-                "disk is well"
+                "disk works again"
             )
             for _, future in waiters:
                 if not future.done():
@@ -156,6 +156,6 @@ class LogFlusher:
 
 
 def sync_files(files: Sequence[LogFile]) -> None:
-    """Make *files* durable, oldest first. Runs in a thread."""
+    """Sync *files*, oldest first. Runs in a thread."""
     for log_file in files:
         log_file.file.datasync()

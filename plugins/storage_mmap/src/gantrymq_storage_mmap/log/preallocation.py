@@ -1,19 +1,20 @@
-"""The next log file, made in a thread before it is needed.
+"""Preallocation of the next log file, in a thread before it is needed.
 
-A log file's blocks are reserved when it is made, so a full disk shows here as an error, and not in the middle of a
-write. When a file is needed before the thread has begun, it is made on the spot; when the thread is at it, it is waited
-for: where the file system cannot reserve, zeros are written, and a zero that comes later would be a lost message. One
-that found no room is tried again in a thread (`retry`), not by every message that needs it.
+The blocks of a log file are reserved when it is created, so a full disk shows up here as an error and not in the middle
+of a write. If a file is needed before the thread has started, it is created immediately; if the thread is working on
+it, the caller waits: on file systems that cannot reserve blocks, zeros are written, and a zero written later would
+overwrite a message. If the disk is full, the creation is repeated in a thread (`retry`), not by every message that
+needs the file.
 
-It may be warmed as well (`Warming`): zeros in every block, pages in the cache, and locked there if that is allowed. A
-reserved block that was never written costs its first sync a change of the file system's own tables as well: measured
-on ext4, the median sync of 20 KB took 60 us in a file that was only reserved and 35 us in one filled with zeros. So
-warming writes zeros, as RocketMQ does, but through the descriptor, as this store writes everything; the file is
-then locked with ``mlock`` so that no other file's pages push its own out.
+The file may also be warmed (`Warming`): zeros in every block, pages in the cache, and locked there if permitted. A
+reserved block that was never written costs its first sync an additional change of file system metadata: measured on
+ext4, the median sync of 20 KB took 60 us in a file that was only reserved and 35 us in one filled with zeros. So
+warming writes zeros, as RocketMQ does, but through the descriptor like all other writes of this store; the file is then
+locked with ``mlock`` so that pages of other files do not evict it.
 
-It costs a second writing of the whole log, and as much memory as the hot files have; therefore it is off by default.
-The sync after every few pages keeps the zeros from piling up in front of a sender's sync. A file that is made because
-it is needed at once is not warmed.
+Warming writes the whole log twice and takes as much memory as the hot files; therefore it is off by default. The sync
+after every few pages keeps zeros from delaying a sender's sync. A file that is created because it is needed at once is
+not warmed.
 
 Source: apache/rocketmq store/.../AllocateMappedFileService.java, DefaultMappedFile.java (warmMappedFile, mlock).
 """
@@ -36,7 +37,7 @@ from gantrymq_store_files.file_names import file_name
 
 __all__ = ["Preallocation", "Warming"]
 
-STEP_BYTES: Final = 64 * 1024  # one write of zeros; whoever takes the file waits for one at most
+STEP_BYTES: Final = 64 * 1024  # one write of zeros; `take` waits for one at most
 _ZEROS: Final = bytes(STEP_BYTES)
 
 
@@ -45,18 +46,18 @@ class Warming:
     """The warming of one file. `warm` runs in a thread, the rest belongs to the event loop.
 
     The file may be needed while it is being warmed; then another descriptor writes records to it, and a zero that is
-    written afterwards would destroy one. So each step is made under a lock, and `stop` takes the same lock: when it has
-    returned, no more zeros are written.
+    written afterwards would destroy one. So each step holds a lock that `stop` takes too: after `stop` has returned, no
+    more zeros are written.
     """
 
-    _sync_bytes: int  # sync after so many, and after the last
+    _sync_bytes: int  # bytes between syncs; the last bytes are synced too
     _may_lock: bool = attrs.field(default=True, kw_only=True)  # whether to try ``mlock``
-    problem: str | None = attrs.field(default=None, init=False)  # why the file could not be locked, a sentence
+    problem: str | None = attrs.field(default=None, init=False)  # sentence saying why the file could not be locked
     _guard: Lock = attrs.field(factory=Lock, init=False)
     _stopped: bool = attrs.field(default=False, init=False)
 
     def stop(self) -> None:
-        """End it; returns when no more zeros will be written. Harmless when it is done or never began."""
+        """Stop the warming and return when no more zeros will be written. Harmless if it is done or never began."""
         with self._guard:
             self._stopped = True
 
@@ -64,7 +65,7 @@ class Warming:
         """Fill *file*, which holds no record, and lock it. Runs in a thread; returns early once stopped.
 
         Raises:
-            OSError: the disk refused.
+            OSError: a write or sync failed.
         """
         position, synced, size = 0, 0, file.end - file.start
         while position < size:
@@ -83,39 +84,41 @@ class Warming:
             except OSError as error:
                 self.problem = (
                     f"the commit log file {file.path.name} is warm but cannot be locked in memory: {error.strerror}; "
-                    "allow the broker to lock more (ulimit -l, LimitMEMLOCK of systemd), or leave it as it is"
+                    "allow the broker to lock more (ulimit -l, LimitMEMLOCK of systemd), or ignore this"
                 )
 
 
 @attrs.define(eq=False)
 class Preallocation:
-    """Makes log files. All methods belong to the event loop; nothing is made before it is asked for."""
+    """Creates log files. All methods belong to the event loop; nothing is created before the first call."""
 
     _files: Files
-    _workers: Workers  # make the files
+    _workers: Workers  # create the files
     _folder: Path  # of the log
     _file_bytes: int
-    _log: Callable[[str], object]  # is told, in one sentence, when a file could not be made or locked beforehand
-    _warm_sync_bytes: int  # between the syncs of a file that is warmed, see `Warming`; 0 for no warming
-    refusal: str | None = attrs.field(default=None, init=False)  # a sentence while the file needed now finds no room
+    _log: Callable[[str], object]  # called with one sentence if a file cannot be preallocated or locked
+    _warm_sync_bytes: int  # bytes between syncs while warming, see `Warming`; 0 for no warming
+    refusal: str | None = attrs.field(
+        default=None, init=False
+    )  # sentence while the disk is too full for the file needed now
     _ready: LogFile | None = attrs.field(default=None, init=False)
-    _making: int = attrs.field(default=-1, init=False)  # start of the file a thread is making, -1 for none
-    _in_use: int = attrs.field(default=-1, init=False)  # start of the newest file that was handed out
-    # start of a file that could not be made beforehand; only `retry` tries it again
+    _making: int = attrs.field(default=-1, init=False)  # start of the file that a thread is creating, -1 for none
+    _in_use: int = attrs.field(default=-1, init=False)  # start of the newest file returned by `take`
+    # start of a file that could not be preallocated; only `retry` repeats it
     _failed: int = attrs.field(default=-1, init=False)
-    _told: int = attrs.field(default=-1, init=False)  # start of the file whose failure was told
+    _told: int = attrs.field(default=-1, init=False)  # start of the file whose failure was logged
     _closed: bool = attrs.field(default=False, init=False)
-    _warming: Warming = attrs.field(factory=lambda: Warming(0), init=False)  # of the file that a thread made last
-    _guard: Lock = attrs.field(factory=Lock, init=False)  # held while a file is made
-    _may_lock: bool = attrs.field(default=True, init=False)  # until the system refused; a refusal is told once
+    _warming: Warming = attrs.field(factory=lambda: Warming(0), init=False)  # of the file that a thread created last
+    _guard: Lock = attrs.field(factory=Lock, init=False)  # held while a file is created
+    _may_lock: bool = attrs.field(default=True, init=False)  # False once the system refused; logged once
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is at work."""
+        """Whether a thread is working."""
         return self._making >= 0
 
     def prepare(self, start: int) -> None:
-        """See that the file at *start* is made in the background, unless it is already."""
+        """Create the file at *start* in the background, unless that is done or in progress."""
         if (
             self._closed
             or self._making >= 0
@@ -128,16 +131,16 @@ class Preallocation:
         self._workers.submit(self._make, start, warming, done=lambda f, e: self._made(start, f, e))
 
     def take(self, start: int) -> LogFile:
-        """The file at *start*, ready to be written.
+        """Return the file at *start*, ready to be written.
 
         Raises:
-            OSError: it could not be made; nothing is left behind.
+            OSError: it cannot be created; nothing is left behind.
         """
         ready, self._ready = self._ready, None
         if ready is None or ready.start != start:
             if ready is not None:
                 ready.close()
-            self._warming.stop()  # before the first record: a zero written later would be a lost message
+            self._warming.stop()  # before the first record: a zero written later would overwrite a message
             if self.refusal is not None and self._failed == start:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._folder / file_name(start)))
             try:
@@ -155,13 +158,13 @@ class Preallocation:
         return ready
 
     def retry(self) -> None:
-        """Try the file again that could not be made; `refusal` is None when that succeeded."""
+        """Repeat a failed creation; `refusal` becomes None when it succeeds."""
         if self._failed >= 0:
             start, self._failed = self._failed, -1
             self.prepare(start)
 
     def close(self) -> None:
-        """Let go of a file that was made and not used; it stays, of full length and zeros, for the next start."""
+        """Close a preallocated file that was not used; it stays, full of zeros, for the next start."""
         self._closed = True
         self._warming.stop()
         if self._ready is not None:
@@ -169,7 +172,7 @@ class Preallocation:
             self._ready = None
 
     def _make(self, start: int, warming: Warming) -> LogFile | None:
-        """Make the file at *start* and warm it; None where it was handed out before. Runs in a thread."""
+        """Create the file at *start* and warm it; None if it was taken before. Runs in a thread."""
         with self._guard:
             if self._in_use >= start:
                 return None
@@ -197,5 +200,5 @@ class Preallocation:
             self._failed = start
             if self._told != start:
                 self._told = start
-                self._log(f"the next commit log file {file_name(start)} could not be made beforehand: {error}")
+                self._log(f"the next commit log file {file_name(start)} could not be preallocated: {error}")
             self._files.remove(self._folder / file_name(start))

@@ -1,6 +1,6 @@
-"""The log's files for whoever walks over them (`gantrymq_store_files.log_entries`), read through descriptors.
+"""The log's files as a source for walks (`gantrymq_store_files.log_entries`), read through descriptors.
 
-And all records that follow one, for those who follow the log.
+Also iterates over the records of a range for readers that follow the log.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["CommitLogSource", "entries_between", "next_record"]
 
 
 class CommitLogSource(FileRanges):
-    """`gantrymq_store_files.log_source.LogSource` of the files as they are when it is made."""
+    """A `gantrymq_store_files.log_source.LogSource` of the files that exist when it is created."""
 
     def __init__(self, log: CommitLog) -> None:
-        """Made on the event loop; the methods are for any thread."""
+        """Created on the event loop; the methods are for any thread."""
         self._files = list(log.files)
         super().__init__([file.start for file in self._files], log.file_bytes)
 
@@ -39,7 +39,7 @@ class CommitLogSource(FileRanges):
         return [(file.start + a, file.start + b) for a, b in file.file.written(start - file.start, end - file.start)]
 
     def read(self, log_offset: int, length: int) -> bytes:
-        """Exactly *length* bytes of one file.
+        """Return exactly *length* bytes of one file.
 
         Raises:
             OSError: the disk failed, or the file was deleted meanwhile.
@@ -53,9 +53,9 @@ class CommitLogSource(FileRanges):
 
 
 def next_record(log: CommitLog, log_offset: int) -> int:
-    """*log_offset* where a record or a blank stands there, else where the next record does, or the log's end.
+    """Return *log_offset* if a record or a blank starts there, else the start of the next record, or the log's end.
 
-    For those who noted a place before a crash: recovery may have put a filler over it.
+    For positions that were saved before a crash: recovery may have overwritten them with a filler.
     """
     if not log.min_offset <= log_offset < log.end:
         return log_offset
@@ -66,12 +66,12 @@ def next_record(log: CommitLog, log_offset: int) -> int:
 
 
 def entries_between(log: CommitLog, start: int, end: int, delay_levels_ms: Sequence[int]) -> Iterator[DispatchEntry]:
-    """Every record of ``[start, end)`` as dispatchers see it.
+    """Iterate over every record of ``[start, end)`` as a dispatch entry.
 
     Args:
-        log: its files as they are when the first entry is asked for; those that are deleted meanwhile are passed over.
-        start: where a record starts, or started before recovery; below the log's minimum counts as the minimum.
-        end: where a record ends.
+        log: its files when the first entry is requested; files that are deleted meanwhile are skipped.
+        start: start of a record, possibly before recovery; raised to the log's minimum.
+        end: end of a record.
         delay_levels_ms: durations by delay level, for the tags codes of delayed messages.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Writes at the log's end, and what one that failed leaves: a reason to refuse the next, and perhaps torn bytes.
+"""Writes at the log's end, and the state after a failed one: why further writes are refused, and any torn bytes.
 
-A disk that is full leaves bytes of half a write behind the log's end. They are zeroed once there is room, and writes go
-on (`disk_watch`). Any other failure lasts until the next start.
+If the disk is full, part of a write may remain after the log's end. It is zeroed once there is space again, and writes
+resume (`disk_watch`). Any other failure lasts until the next start.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["LogWriter"]
 
 
 class LogWriter:
-    """Shared by those who append."""
+    """Write state shared by all appenders."""
 
     def __init__(self) -> None:
-        self.refusal: str | None = None  # a sentence once a write into the log has failed
-        self.torn_bytes = 0  # behind the log's end, of a write that found no room: to be zeroed before the next
+        self.refusal: str | None = None  # a sentence after a write into the log has failed
+        self.torn_bytes = 0  # bytes after the log's end left by a write to a full disk; zeroed before the next write
 
     def write(self, file: LogFile, start: int, data: bytes) -> str | None:
-        """Write *data* to log offset *start*; a sentence when that failed, and then the log's end must not move."""
+        """Write *data* at log offset *start*; on failure return a sentence: then the log's end must not move."""
         try:
             file.write(start, data)
         except OSError as error:
-            if is_full(error):  # a file system that does not keep what it reserved
+            if is_full(error):  # a file system that does not honour reservations
                 self.refusal = no_room(file.path.parent, "a write into the commit log", error)
                 self.torn_bytes = len(data)
             else:
@@ -37,9 +37,9 @@ class LogWriter:
 
     @contextmanager
     def all_or_none(self) -> Iterator[None]:
-        """What follows a write belongs to it: when that raises, the record is in the log and nothing knows of it.
+        """Refuse further writes if the code after a write raises: the record is in the log, but not in any table.
 
-        Then nothing more is written, and the next start finds the record.
+        The next start finds the record.
         """
         try:
             yield
@@ -48,6 +48,6 @@ class LogWriter:
             raise
 
     def failed(self, error: BaseException) -> None:
-        """Nothing can be written any more: *error*."""
-        self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk is well"
+        """Refuse all further writes because of *error*."""
+        self.refusal = f"the commit log cannot be written: {error}; restart the broker once the disk works again"
         self.torn_bytes = 0

@@ -1,11 +1,11 @@
-"""Reading a batch queue: which records one pull gets.
+"""Reading a batch queue: selects the records that one pull returns.
 
-The rules are those of ordinary queues (`reading.get`) with one more: a record with several messages
-counts as so many, and is returned whole or not at all, also to a pull that starts inside it; the client drops what it
+The rules are those of ordinary queues (`reading.get`) with one addition: a record with several messages counts as that
+many, and is returned whole or not at all, also if the pull starts inside it; the client drops the messages it already
 has.
 
-An inner batch has no tag as a rule, whatever its messages have. Java's filter by tags drops such a batch, so a consumer
-with a tag never sees its messages; here it passes, and the client, which filters once more, takes what it asked for.
+An inner batch usually has no tag, whatever tags its messages have. Java's tag filter drops such a batch, so a consumer
+with a tag never gets its messages; here the batch passes, and the client filters its messages.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage), queue/BatchConsumeQueue.java (iterateFrom).
 """
@@ -37,13 +37,13 @@ class BatchReader:
     _log: CommitLog
     _workers: BoundedWorkers
     _options: Options
-    _damaged: DamagedRecords  # counts and tells the records that were refused
+    _damaged: DamagedRecords  # counts and logs refused records
     _entry_repairer: EntryRepairer
 
     def get(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult | Awaitable[GetResult]:
-        """Read *queue* from *queue_offset*; an awaitable when entries or records may be on disk only."""
+        """Read *queue* from *queue_offset*; returns an awaitable if entries or records may be on disk only."""
         low, high = queue.min_offset, queue.max_offset
         if not low <= queue_offset < high:
             return outside(queue_offset, low, high)
@@ -70,14 +70,14 @@ class BatchReader:
         return selection.result(low, high, self._log.read_hot(selection.runs))
 
     def _wanted(self, limit: GetLimit) -> int:
-        """How many entries may be looked at."""
+        """Return how many entries may be examined."""
         most = min(limit.max_count, MAX_EXAMINED)
         return -(-max(self._options.scan_bytes, most * BATCH_ENTRY_BYTES) // BATCH_ENTRY_BYTES)
 
     def _candidates(
         self, selection: Selection, entries: list[BatchQueueEntry], limit: GetLimit, match: MessageFilter | None
     ) -> Iterator[BatchQueueEntry]:
-        """Entries that pass the first stage and whose record is there, until the selection is full."""
+        """Yield entries that pass the first filter stage and have a record, until the selection is full."""
         furthest = selection.next_offset + self._wanted(limit)
         for entry in entries:
             if entry.base_offset >= furthest or selection.full(entry.log_offset, entry.size):
@@ -98,7 +98,7 @@ class BatchReader:
                 queue.remember_position(selection.next_offset, index)
 
     def _whole(self, entries: list[BatchQueueEntry]) -> list[BatchQueueEntry]:
-        """*entries* before the first that is impossible, where a get stops and the next one begins."""
+        """Return *entries* before the first impossible one; a get stops there and the next one begins there."""
         log_end = self._log.end
         for index, entry in enumerate(entries):
             if is_impossible(entry.log_offset, entry.size, log_end):
@@ -108,13 +108,13 @@ class BatchReader:
     async def _again(
         self, queue: BatchQueue, number: int, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
-        """The get once more, when the entries around *number* were made again."""
+        """Rebuild the entries around *number* and repeat the get."""
         await self._entry_repairer.mend(queue, number)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
     def _no_entries(self, queue: BatchQueue, number: int) -> GetResult:
-        """The file that should hold the entry is missing, and could not be made again: go on with the next one."""
+        """Return the result if the entry's file is missing and could not be rebuilt: continue in the next file."""
         per_file = self._options.batch_file_bytes // BATCH_ENTRY_BYTES
         following = queue.entry(number - number % per_file + per_file)
         next_offset = queue.max_offset if following is None else following.base_offset
@@ -125,7 +125,7 @@ class BatchReader:
     async def _cold(
         self, queue: BatchQueue, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
-        """The same through threads: entries are read there, then records; filters run on the event loop."""
+        """Read entries and then records in threads; filters run on the event loop."""
         workers, topic = self._workers, queue.topic.encode()
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             number, data = await workers.run(
@@ -156,7 +156,7 @@ class BatchReader:
 def _settle(
     selection: Selection, entry: BatchQueueEntry, data: bytes | memoryview, match: MessageFilter | None
 ) -> bool:
-    """Take the record *data* of *entry* if the second stage lets it pass; whether it was taken."""
+    """Take the record *data* of *entry* if it passes the second filter stage; return whether it does."""
     if match is None or not match.needs_message:
         selection.add(entry.log_offset, entry.size)
     elif not selection.add_matching(entry.log_offset, entry.size, data, match):
@@ -166,7 +166,7 @@ def _settle(
 
 
 def _entries(data: bytes) -> list[BatchQueueEntry]:
-    """Packed entries, up to the first that was never written."""
+    """Unpack entries up to the first that was never written."""
     found: list[BatchQueueEntry] = []
     for index in range(len(data) // BATCH_ENTRY_BYTES):
         entry = read_batch_entry(data, index)
@@ -177,6 +177,6 @@ def _entries(data: bytes) -> list[BatchQueueEntry]:
 
 
 def _find_detached(queue: BatchQueue, read: Read, queue_offset: int, count: int) -> tuple[int, bytes]:
-    """Number and packed entries from the one that covers *queue_offset*. Runs in a thread."""
+    """Return number and packed entries, starting with the one that covers *queue_offset*. Runs in a thread."""
     number = queue.find(queue_offset, read)
     return number, read(number, count)

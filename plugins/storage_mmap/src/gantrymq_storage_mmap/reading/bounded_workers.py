@@ -1,7 +1,7 @@
-"""Some of the worker threads for one kind of work, so that it never keeps the others waiting.
+"""Limits the worker threads used for one kind of work, so that it does not delay other work.
 
-Cold reads take as long as the disk needs. If consumers that catch up held every thread, the sync that senders wait for
-would stand in line behind their reads; so no more than a few reads are handed to the workers at once.
+Cold reads take as long as the disk needs. If consumers that catch up occupied every thread, the syncs that senders wait
+for would be queued after their reads; so only a few reads are passed to the workers at a time.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ T = TypeVar("T")
 
 
 class BoundedWorkers:
-    """Hands work on to workers, a bounded number at once, in order. All methods belong to the event loop."""
+    """Passes work to workers in order, a bounded number at a time. All methods belong to the event loop."""
 
     def __init__(self, workers: Workers, most: int) -> None:
-        """*most*: pieces of work that may be with the workers at once, at least 1."""
-        self.busy = 0  # pieces of work that are with the workers; those that wait are there when it is not 0
-        self.readers = 0  # who is `reading`
+        """*most*: maximum number of concurrent jobs, at least 1."""
+        self.busy = 0  # jobs with the workers; 0 also means that none is waiting
+        self.readers = 0  # number of active `reading` contexts
         self._workers = workers
         self._most = most
         self._waiting: deque[tuple[Callable[..., Any], tuple[Any, ...], Done[Any]]] = deque()
 
     @contextmanager
     def reading(self, problem: str) -> Iterator[None]:
-        """Somebody reads, in several steps maybe: the store waits for it when it stops.
+        """Context of a read, possibly in several steps; the store waits for it when it stops.
 
         Raises:
-            StoreError: for an OSError, with its text behind *problem*.
+            StoreError: instead of an OSError; *problem* followed by its text.
         """
         self.readers += 1
         try:
@@ -48,13 +48,13 @@ class BoundedWorkers:
             self.readers -= 1
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """As `Workers.run`, in its turn."""
+        """Like `Workers.run`, in order."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(work, *args, done=into(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
-        """As `Workers.submit`, in its turn."""
+        """Like `Workers.submit`, in order."""
         if self.busy < self._most:
             self._start(work, args, done)
         else:

@@ -1,14 +1,14 @@
-"""Old records without a thread: stretches of the log in memory, for consumers that catch up side by side.
+"""Old records without a thread: blocks of the log in memory, shared by consumers that catch up together.
 
-The records of one queue lie scattered among those of the others, and the others' consumers are mostly close by. So one
-read of the log takes a whole stretch (a block), if the system says that it is in its cache, and serves the gets of all
+The records of one queue are interleaved with those of other queues, and the consumers of these are usually at similar
+positions. So one read takes a whole block of the log, if the system has it in its cache, and serves the gets of all
 queues that have records in it:
 
     log     | a b c a b c a b c a b c ... | a b c ...
     block   |------ BLOCK_BYTES ------|--| OVERLAP_BYTES: a record that begins in a block ends in it
 
-Only what is plain is served from here: records that `verified_queue_offset` vouches for, each where its entry says.
-Anything else gets None, and the reader looks closer.
+Only plain records are served from here: those that `verified_queue_offset` accepts, each at the position that its entry
+says. For anything else the result is None, and the reader checks fully.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["ColdBlocks"]
 
 BLOCK_BYTES: Final = 128 * 1024
 OVERLAP_BYTES: Final = 16 * 1024
-MOST_BLOCKS: Final = 128  # 18 MB: queues of a topic whose consumers are 10,000 messages apart still share
-MOST_SPREAD: Final = 16  # times the bytes that are wanted: records further apart are better read one by one
+MOST_BLOCKS: Final = 128  # 18 MB: shared even if the consumers of a topic's queues are 10,000 messages apart
+MOST_SPREAD: Final = 16  # range divided by wanted bytes: beyond this, records are read one by one
 
 
 class Block(NamedTuple):
-    """Bytes ``[start, end)`` of the log, which do not change any more."""
+    """Bytes ``[start, end)`` of the log, which no longer change."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ class Block(NamedTuple):
 
 
 class ColdBlocks:
-    """The blocks that were used last. Belongs to the event loop."""
+    """The most recently used blocks. Belongs to the event loop."""
 
     def __init__(self, log: CommitLog) -> None:
         """Nothing is read before the first `take`."""
@@ -46,13 +46,13 @@ class ColdBlocks:
         self._blocks: OrderedDict[int, Block] = OrderedDict()
 
     def take(self, entries: bytes, queue_offset: int, topic: bytes, size: int) -> bytes | None:
-        """The records of *entries*, one behind the other; None unless all are in memory and plainly sound.
+        """Return the records of *entries* concatenated; None unless all are in memory and plain.
 
         Args:
-            entries: packed, each with a record of its own, in the order of the log.
+            entries: packed, each with its own record, in log order.
             queue_offset: of the first one.
             topic: of the queue.
-            size: bytes of all the records.
+            size: total bytes of the records.
         """
         first, _, _ = ENTRY.unpack_from(entries)
         if ENTRY.unpack_from(entries, len(entries) - ENTRY.size)[0] - first > MOST_SPREAD * size:
@@ -74,12 +74,12 @@ class ColdBlocks:
         return b"".join(parts)
 
     def holding(self, start: int, end: int, *, alone: bool = False) -> Block | None:
-        """A block with bytes ``[start, end)`` of the log; None where the disk would have to be waited for.
+        """Return a block with bytes ``[start, end)`` of the log; None if they are not in memory.
 
         Args:
-            start: log offset, and *end* behind it.
-            end: within the same file.
-            alone: read no others than these bytes: nobody will ask for them.
+            start: log offset.
+            end: log offset after the bytes, within the same file.
+            alone: read only these bytes, because no other get will need the block.
         """
         block = self._known(start, end) if alone else self.shared(start, end)
         if block is None:
@@ -102,7 +102,7 @@ class ColdBlocks:
         return file.pread_cached(start, end)
 
     def shared(self, start: int, end: int) -> Block | None:
-        """The block with bytes ``[start, end)`` of the log; None where it is not in memory, or holds only some."""
+        """Return the block with bytes ``[start, end)`` of the log; None if it is not, or only partly, in memory."""
         block = self._known(start, end)
         if block is not None:
             return block

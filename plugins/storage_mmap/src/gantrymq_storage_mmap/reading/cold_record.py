@@ -1,7 +1,7 @@
-"""Single records, wherever they lie in the log: from memory at once, or from the disk in a thread.
+"""Single records at any position of the log: from memory at once, or from the disk in a thread.
 
-A look-up tries `CachedReads` on the event loop first. Where something would have to be waited for, or where it takes
-more reads than a turn of the loop should, `NotInMemory` sends it to a thread with `DiskReads`.
+A lookup first tries `CachedReads` on the event loop. If data is not in memory, or if the lookup takes more reads than
+one turn of the loop should, `NotInMemory` is raised and the lookup is repeated in a thread with `DiskReads`.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from gantrymq_storage_mmap.log.file import LogFile
 
 __all__ = ["CachedReads", "DiskReads", "HotReads", "NotInMemory", "read_cold"]
 
-MOST_READS: Final = 64  # of one look-up on the event loop: 0.1 ms
+MOST_READS: Final = 64  # of one lookup on the event loop: 0.1 ms
 MOST_BYTES: Final = 1024**2
-USUAL_BYTES: Final = 2048  # most records are shorter, and read at once
+USUAL_BYTES: Final = 2048  # most records are shorter and need one read
 
 
 class NotInMemory(Exception):
-    """The look-up is for a thread."""
+    """Raised when a lookup has to run in a thread."""
 
 
 class DiskReads:
-    """Where bytes come from: waits for the disk. Belongs to a thread. What raises is OSError."""
+    """Reads that may block on the disk, for use in a thread. Raises OSError."""
 
     def index(self, file: File, length: int, position: int) -> bytes:
-        """Bytes of an index file."""
+        """Return bytes of an index file."""
         return file.pread(length, position)
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)`` of the log, in one of its files."""
+        """Return bytes ``[start, end)`` of the log, within one of its files."""
         return file.pread(start, end)
 
 
 class HotReads(DiskReads):
-    """For the event loop, which reads what was written a moment ago, and closes files itself."""
+    """Reads of recently written data on the event loop, which is also where files are closed."""
 
     def log(self, file: LogFile, start: int, end: int) -> bytes:
         """See `DiskReads`."""
@@ -46,9 +46,9 @@ class HotReads(DiskReads):
 
 
 class CachedReads(DiskReads):
-    """Serves one look-up on the event loop.
+    """Reads of one lookup on the event loop, from the page cache only.
 
-    Every method raises NotInMemory when the system does not have the bytes in its cache, and when it gets too much.
+    Every method raises NotInMemory if the bytes are not in the cache, or if the lookup becomes too large.
     """
 
     def __init__(self) -> None:
@@ -78,11 +78,11 @@ def _present(data: bytes | None) -> bytes:
 
 
 def read_cold(log: CommitLog, log_offset: int, source: DiskReads) -> RecordView | None:
-    """The record at *log_offset*, through the descriptor; None where no record starts.
+    """Return the record at *log_offset*, read through the descriptor; None if no record starts there.
 
     Raises:
         OSError: the disk failed.
-        NotInMemory: *source* does not wait, and would have to.
+        NotInMemory: *source* does not block, and the record is not in memory.
     """
     file = log.find(log_offset)
     if file is None or log_offset >= log.end:

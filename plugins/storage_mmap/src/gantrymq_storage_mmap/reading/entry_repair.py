@@ -1,7 +1,7 @@
-"""A reader met an entry that cannot be true: the entries around it are made again before it is answered.
+"""Rebuilds queue entries that a reader found to be impossible, before the reader gets its answer.
 
-All who meet one hole wait for the same work. What was made again is believed for a while: where a message is lost from
-the log too, readers then pass over it, and are told once.
+All readers of one hole wait for the same repair. The result is trusted for a while: if the log has lost a message too,
+readers then skip it, and it is logged once.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
 __all__ = ["EntryRepairer", "impossible", "is_impossible"]
 
-AGAIN_S: Final = 60.0  # after which the entries of a file may be made once more
+AGAIN_S: Final = 60.0  # minimum time between two repairs of a file
 
-_Place = tuple[ConsumeQueue | BatchQueue, int]  # a queue, and the number of a file of it
+_Place = tuple[ConsumeQueue | BatchQueue, int]  # a queue and the number of one of its files
 
 
 @attrs.define(eq=False)
 class EntryRepairer:
-    """Makes entries again while the store runs. All methods belong to the event loop."""
+    """Rebuilds entries while the store runs. All methods belong to the event loop."""
 
     _mend: QueueRepair
     _workers: BoundedWorkers
@@ -43,12 +43,12 @@ class EntryRepairer:
     _done: dict[_Place, float] = attrs.field(factory=dict, init=False)  # monotonic times
 
     def may(self, queue: ConsumeQueue | BatchQueue, number: int) -> bool:
-        """Whether waiting for `mend` of that entry may help."""
+        """Whether `mend` of that entry may help."""
         done = self._done.get(self._place(queue, number))
         return not queue.dropped and (done is None or self._clock.monotonic() - done > AGAIN_S)
 
     async def mend(self, queue: ConsumeQueue | BatchQueue, number: int, *, certain: bool = True) -> None:
-        """Make the entries around *number* again; not *certain*: unless it is the record that is damaged.
+        """Rebuild the entries around *number*; if not *certain*, only if the entry and not its record is damaged.
 
         Raises:
             StoreError: the disk failed.
@@ -65,7 +65,7 @@ class EntryRepairer:
 
     async def _made(self, place: _Place, queue: ConsumeQueue | BatchQueue, number: int, certain: bool) -> None:
         try:
-            with self._workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be made again"):
+            with self._workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be rebuilt"):
                 view, end = RepairView(queue), self._publisher.published_offset
                 made = await self._workers.run(partial(self._find, view, number, end, certain=certain))
                 if queue.dropped:
@@ -87,12 +87,12 @@ class EntryRepairer:
 
 
 def is_impossible(log_offset: int, size: int, log_end: int) -> bool:
-    """Whether an entry names what was never in the log: it was lost, or something else was written over it."""
+    """Whether an entry refers to data that was never in the log: the entry was lost or overwritten."""
     return (size <= 0 or log_offset < 0 or log_offset + size > log_end) and not is_pre_blank(log_offset, size)
 
 
 def impossible(entries: bytes, log_end: int) -> int | None:
-    """Index of the first of packed *entries* that is impossible. Budget: 0.06 us an entry."""
+    """Return the index of the first impossible one of packed *entries*. Budget: 0.06 us an entry."""
     count = len(entries) // ENTRY_BYTES
     places = _places(count).unpack_from(entries)
     offsets, sizes = places[::2], places[1::2]
@@ -106,5 +106,5 @@ def impossible(entries: bytes, log_end: int) -> int | None:
 
 @lru_cache(maxsize=64)
 def _places(count: int) -> struct.Struct:
-    """What reads the log offsets and sizes of packed entries: one of each in turn."""
+    """Return the struct that unpacks log offset and size of each of *count* packed entries."""
     return struct.Struct(">" + "qi8x" * count)

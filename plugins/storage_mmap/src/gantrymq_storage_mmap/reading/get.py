@@ -1,9 +1,9 @@
-"""Reading a queue: which records one pull gets, and where the next one goes on.
+"""Reading a queue: selects the records that one pull returns, and the offset of the next pull.
 
-The rules are RocketMQ's, limits and statuses included; the next offset moves past an entry before any filter is asked,
-so a pull whose messages were all filtered out still advances. Records that lie side by side in the log leave as one
-piece: nothing is decoded. What lies further back is read at once where the system says that it is in memory
-(`cold_blocks`, or record by record), else in a thread. Either way it is checked (`read_check`).
+The rules are RocketMQ's, including limits and statuses; the next offset moves past an entry before any filter is
+called, so a pull whose messages were all filtered out still advances. Adjacent records of the log are returned as one
+buffer without being decoded. Older data is read on the event loop if the system has it in memory (`cold_blocks`, or
+record by record), else in a thread; in both cases it is checked (`read_check`).
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getMessage, isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -53,8 +53,8 @@ class QueueReader:
     _log: CommitLog
     _workers: BoundedWorkers
     _options: Options
-    _ahead: ReadAhead  # hears of each cold get
-    _damaged: DamagedRecords  # counts and tells the records that were refused
+    _ahead: ReadAhead  # is informed of each cold get
+    _damaged: DamagedRecords  # counts and logs refused records
     _blocks: ColdBlocks
     _scan: MessageScan
     _entry_repairer: EntryRepairer
@@ -64,7 +64,7 @@ class QueueReader:
     ) -> GetResult | Awaitable[GetResult]:
         """Read *queue* from *queue_offset*.
 
-        Budget: 5 us and 0.4 us a message when it is hot and nothing filters (`bench_store.py`).
+        Budget: 5 us and 0.4 us a message if the data is hot and not filtered (`bench_store.py`).
         """
         if queue is None:
             return outside(queue_offset, 0, 0)
@@ -88,7 +88,7 @@ class QueueReader:
                 return self._again(queue, wrong, queue_offset, limit, match)
             if len(data) < ENTRY_BYTES:
                 return self._no_entries(queue, queue_offset)
-        if not warm and match is not None and queue.ext is not None:  # its units may have to be waited for
+        if not warm and match is not None and queue.ext is not None:  # its units may be on the disk only
             return self._cold(queue, queue_offset, wanted, limit, match)
         hot = warm and ENTRY.unpack_from(data)[0] >= self._log.hot_offset  # written since the start
         if not hot and match is not None and match.needs_message:
@@ -103,7 +103,7 @@ class QueueReader:
         if hot:
             return selection.result(low, high, self._log.read_hot(selection.runs))
         taken, topic = selection.next_offset - queue_offset, queue.topic.encode()
-        if match is None and taken == selection.count:  # a record each
+        if match is None and taken == selection.count:  # one record per entry
             whole = self._blocks.take(data[: taken * ENTRY_BYTES], queue_offset, topic, selection.size)
             if whole is not None:
                 self._ahead.follow(queue, queue_offset, selection.next_offset, cached=True)
@@ -122,9 +122,10 @@ class QueueReader:
     # --- entries that are wrong ---------------------------------------------------------------------------------------
 
     def _wrong(self, queue: ConsumeQueue, queue_offset: int, data: bytes, look: bool) -> int | None:
-        """Queue offset of an entry in *data* that has to be made again; None if there is none, or it was tried.
+        """Return the queue offset of an entry in *data* that has to be rebuilt; None if there is none.
 
-        Entries in memory are right. Those from files are looked at with *look*; without, it is *data* with no entry.
+        Also None if rebuilding was tried before. Entries in memory are always right. With *look*, entries from files
+        are checked; without, only empty *data* is wrong.
         """
         index = 0
         if len(data) >= ENTRY_BYTES:
@@ -139,7 +140,7 @@ class QueueReader:
     def _doubtful(
         self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: list[tuple[int, int, str]]
     ) -> int | None:
-        """As `_wrong`, of the first entry whose record was refused: it may be the entry that is wrong."""
+        """Like `_wrong`, for the first entry whose record was refused: the entry itself may be wrong."""
         for index, (log_offset, _, _) in enumerate(ENTRY.iter_unpack(data) if damaged else ()):
             if log_offset == damaged[0][0]:
                 return queue_offset + index if self._entry_repairer.may(queue, queue_offset + index) else None
@@ -155,13 +156,13 @@ class QueueReader:
         *,
         certain: bool = True,
     ) -> GetResult:
-        """The get once more, when the entries around *wrong* were made again."""
+        """Rebuild the entries around *wrong* and repeat the get."""
         await self._entry_repairer.mend(queue, wrong, certain=certain)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
     def _entries_wanted(self, queue_offset: int, high: int, limit: GetLimit, filters: bool) -> int:
-        """How many entries may be looked at; without a filter one more than may be returned, see `Selection`."""
+        """Return how many entries to examine; without filter one more than may be returned, see `Selection`."""
         if filters:
             wanted = max(self._options.scan_bytes, min(limit.max_count, MAX_EXAMINED) * ENTRY_BYTES) // ENTRY_BYTES
         else:
@@ -170,7 +171,7 @@ class QueueReader:
         return min(wanted, high - queue_offset)
 
     def _no_entries(self, queue: ConsumeQueue, queue_offset: int) -> GetResult:
-        """The file that should hold the entry is missing, and could not be made again: go on with the next one."""
+        """Return the result if the entry's file is missing and could not be rebuilt: continue in the next file."""
         per_file = self._options.queue_file_bytes // ENTRY_BYTES
         next_offset = min(queue_offset - queue_offset % per_file + per_file, queue.max_offset)
         return GetResult(GetStatus.OFFSET_FOUND_NULL, next_offset, queue.min_offset, queue.max_offset)
@@ -197,7 +198,7 @@ class QueueReader:
     def _by_properties(
         self, queue: ConsumeQueue, queue_offset: int, limit: GetLimit, match: PropertiesFilter
     ) -> GetResult | Awaitable[GetResult]:
-        """As `get`, from what may match on; what is in memory is looked at in one go."""
+        """Like `get`, starting at the first possible match; data in memory is scanned at once."""
         low, high = queue.min_offset, queue.max_offset
         try:
             queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
@@ -230,7 +231,7 @@ class QueueReader:
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult | None:
-        """What a filter of properties keeps of entries *data*; None when the first of them is not in memory."""
+        """Apply a property filter to entries *data*; None if the first of their records is not in memory."""
         name = Queue(queue.topic, queue.queue_id)
         selection = Selection(self._log, self._options, queue_offset, limit)
         try:
@@ -261,7 +262,7 @@ class QueueReader:
     async def _cold(
         self, queue: ConsumeQueue, queue_offset: int, wanted: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
-        """The same through a thread: entries are read there, then records; filters run on the event loop."""
+        """Read entries and then records in a thread; filters run on the event loop."""
         workers, topic = self._workers, queue.topic.encode()
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
@@ -297,7 +298,7 @@ class QueueReader:
         limit: GetLimit,
         match: MessageFilter | None,
     ) -> GetResult:
-        """What was selected from entries in memory, through a thread: filters are asked once."""
+        """Read the selected records in a thread, without calling the filters again."""
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             pieces, damaged = await workers.run(read_runs, self._log, selection.runs, records, queue.topic.encode())
@@ -317,7 +318,7 @@ class QueueReader:
         limit: GetLimit,
         match: PropertiesFilter,
     ) -> GetResult:
-        """A thread brings what the get looks at into memory; what is not there afterwards is read as for any filter."""
+        """Load the data of a get in a thread, then scan it; use `_cold` if it is not in memory afterwards."""
         workers = self._workers
         with workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be read at {queue_offset}"):
             from_files, tail = queue.split(queue_offset * ENTRY_BYTES, wanted * ENTRY_BYTES)
@@ -341,7 +342,7 @@ class QueueReader:
     async def _filter_cold(
         self, queue: ConsumeQueue, selection: Selection, data: bytes, match: MessageFilter, units: Units
     ) -> GetResult:
-        """Read the candidates of the first stage in groups no larger than what may still be returned."""
+        """Read the candidates of the first stage in groups of at most the size that may still be returned."""
         entries = list(ENTRY.iter_unpack(data))
         buffers: list[bytes | memoryview] = []
         begin, position, over = selection.next_offset, 0, False
@@ -385,7 +386,7 @@ class QueueReader:
 
 
 def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
-    """The first stage: *tags_code* is what the entry holds; one whose ext unit is missing passes."""
+    """First filter stage: *tags_code* is the content of the entry; entries with a missing ext unit pass."""
     if not is_ext_address(tags_code):
         return match.match_entry(tags_code, None)
     unit = units.get(tags_code)
@@ -393,14 +394,14 @@ def _fits(match: MessageFilter, tags_code: int, units: Units) -> bool:
 
 
 def _first_stage(queue: ConsumeQueue, entries: bytes, match: PropertiesFilter) -> bytes | None:
-    """As `ExtQueue.passing`, of a queue that may have no ext files."""
+    """Like `ExtQueue.passing`, also for a queue without ext files."""
     return b"\1" * (len(entries) // ENTRY_BYTES) if queue.ext is None else queue.ext.passing(entries, match)
 
 
 def _read_entries(
     queue: ConsumeQueue, queue_offset: int, length: int, tail: bytes, with_units: bool
 ) -> tuple[bytes, Units]:
-    """Packed entries and the ext units they name; *length* and *tail* are from `split`. Runs in a thread."""
+    """Return packed entries and their ext units; *length* and *tail* come from `split`. Runs in a thread."""
     data = queue.look(queue_offset * ENTRY_BYTES, length, tail)
     if not with_units or queue.ext is None:
         return data, _NO_UNITS

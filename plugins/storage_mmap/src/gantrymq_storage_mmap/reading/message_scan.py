@@ -1,18 +1,19 @@
-"""Reading a queue through a filter of properties, from memory and in one go: which of many records one pull gets.
+"""Reading a queue through a property filter, from memory and many records at a time.
 
-A filter that keeps one message of a hundred has a hundred looked at for each that it gets, so this is where its time
-goes. Four things make a look cheap:
+A filter that selects one message of a hundred examines a hundred for each result, so most of the time of filtered pulls
+is spent here. Four measures make examining cheap:
 
-- entries whose ext units say no are left out before anything else, many at a time (`ExtQueue.may_match`);
-- stretches of the log are searched for the filter's needles, not records, and once for all queues (`NeedleHits`);
-- stretches are read, not records, where more than a few are left (`ColdBlocks`);
-- the properties are cut out in place, and a `RecordView` is made of none.
+- entries whose ext units do not match are excluded first, many at a time (`ExtQueue.passing`);
+- blocks of the log are searched for the filter's needles (byte strings that a match must contain) instead of records,
+  once for all queues (`NeedleHits`);
+- blocks are read instead of records if more than a few records remain (`ColdBlocks`);
+- the properties are cut out in place, without creating a `RecordView`.
 
-What is taken is checked as in any cold get; what is passed over is not, as nobody gets it.
+Returned records are checked as in any cold get; skipped records are not.
 
-The statuses and limits are those of `reading.get`, but that a full answer also passes over what does not match behind
-its last record. One turn of the loop looks at no more than `MOST_BYTES` of records:
-where they are large a pull looks at fewer, and goes on behind them.
+Statuses and limits are those of `reading.get`, except that a full answer also skips non-matching records after its last
+one. One turn of the loop examines at most `MOST_BYTES` of records: if records are large, a pull examines fewer, and the
+next pull continues after them.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_pre_blank
 
 __all__ = ["MessageScan", "load_records"]
 
-MOST_BYTES: Final = 16 * 1024 * 1024  # of records in one get: 5 ms from the page cache
-FEW: Final = 16  # entries: so few records are read one by one, as are those that lie far apart
-MOST_STRETCHES: Final = 128  # of the log, that one get searches for needles: 8 ms
-LARGE_BYTES: Final = 4096  # of a record: its properties are cut out before they are searched
+MOST_BYTES: Final = 16 * 1024 * 1024  # of records per get: 5 ms from the page cache
+FEW: Final = 16  # entries: this many records, or records far apart, are read one by one
+MOST_STRETCHES: Final = 128  # blocks of the log searched for needles per get: 8 ms
+LARGE_BYTES: Final = 4096  # of larger records, only the properties are searched
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
@@ -50,7 +51,7 @@ _BODY_AT = HEAD_V4.size
 
 @attrs.frozen(eq=False)
 class MessageScan:
-    """Looks at records on the event loop."""
+    """Examines records on the event loop."""
 
     _log: CommitLog
     _blocks: ColdBlocks
@@ -65,22 +66,26 @@ class MessageScan:
         candidates_end: int,
         passing: bytes,
     ) -> list[tuple[int, bytes, int]]:
-        """Add to *selection* what of packed *entries* passes both stages, until it is full, or memory ends.
+        """Add the records of packed *entries* that pass both filter stages to *selection*.
+
+        Stops when the selection is full, or at a record that is not in memory.
 
         Args:
-            selection: an empty one, at the first entry.
-            queue: whose *entries* these are.
-            match: says what may match before *candidates_end*, and is asked about what lies behind.
-            passing: a byte for each entry, 0 where it did not pass the first stage.
+            selection: empty, at the first entry.
+            queue: queue of the *entries*.
+            entries: packed.
+            match: the filter; its present candidates end at *candidates_end*, and it is called for the following range.
+            candidates_end: queue offset.
+            passing: a byte for each entry, 0 if it did not pass the first stage.
 
         Budget: 0.3 us for a record of 1 KB without a needle, 1 us and the evaluation for another one.
 
         Returns:
-            Log offset, bytes and queue offset of each record that was added. ``selection.next_offset`` may lie before
-            the end of *entries*, or behind; where it did not move, the first record is on the disk only.
+            Log offset, bytes and queue offset of each added record. ``selection.next_offset`` may be before or after
+            the end of *entries*; if it did not move, the first record is on the disk only.
 
         Raises:
-            FilterTurnOver: the filter wants to be asked about the first entry in another turn.
+            FilterTurnOver: the filter postpones the first entry to another turn.
         """
         first, count = selection.next_offset, len(entries) // ENTRY_BYTES
         look = _RecordScan(self._log, self._blocks, selection, entries, match)
@@ -110,7 +115,11 @@ class MessageScan:
     def _holding(
         self, entries: bytes, indexes: Sequence[int], needles: tuple[bytes, ...], end: int, reads: int
     ) -> tuple[Sequence[int], int, int]:
-        """Those of *indexes* whose records may hold a needle, up to which entry that is known, and *reads* left."""
+        """Find the records at *indexes* that may contain a needle.
+
+        Returns:
+            Their indexes, up to which entry this is known, and the remaining *reads*.
+        """
         places = _places(len(entries) // ENTRY_BYTES).unpack(entries)
         offsets, sizes = places[::2], places[1::2]
         if len(indexes) < len(offsets):
@@ -124,7 +133,7 @@ class MessageScan:
 
 
 class _RecordScan:
-    """The records that one get looks at."""
+    """The records examined by one get."""
 
     def __init__(
         self, log: CommitLog, blocks: ColdBlocks, selection: Selection, entries: bytes, match: PropertiesFilter
@@ -133,13 +142,14 @@ class _RecordScan:
         self._selection, self._entries, self._match = selection, entries, match
         self._block, self._bytes = Block(0, 0, b""), 0
         self.found: list[tuple[int, bytes, int]] = []
-        self.missed = -1  # index of the last entry whose record was not there
+        self.missed = -1  # index of the last entry without a record
 
     def at(self, indexes: Sequence[int], first: int, *, alone: bool) -> int | None:
-        """Show the filter the records of the entries at *indexes*, the first of which has queue offset *first*.
+        """Filter the records of the entries at *indexes*; the entry at index 0 has queue offset *first*.
 
         Returns:
-            None when all were looked at, else the index of the one to go on at: it is one too many, or on the disk.
+            None if all were examined, else the index at which to continue: the selection is full, or the record is on
+                disk.
         """
         selection, entries, needles = self._selection, self._entries, self._match.needles
         match_properties = self._match.match_properties
@@ -191,12 +201,12 @@ class _RecordScan:
 
 @lru_cache(maxsize=64)
 def _places(count: int) -> struct.Struct:
-    """What reads the log offsets and sizes of packed entries: one of each in turn."""
+    """Return the struct that unpacks log offset and size of each of *count* packed entries."""
     return struct.Struct(">" + "qi8x" * count)
 
 
 def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
-    """Whether stretches of the log would hold little of the records at *indexes* of *entries*."""
+    """Whether blocks of the log would contain few of the records at *indexes* of *entries*."""
     count = len(indexes)
     if count <= FEW:
         return True
@@ -206,9 +216,9 @@ def _far_apart(entries: bytes, indexes: Sequence[int]) -> bool:
 
 
 def load_records(log: CommitLog, entries: bytes, passing: bytes) -> None:
-    """Read the records of *entries*, as far as one get looks, so that they are in memory. Runs in a thread.
+    """Read the records of *entries*, as many as one get examines, into memory. Runs in a thread.
 
-    Those that are not *passing*, see `MessageScan.take`, are left out.
+    Entries that are not *passing*, see `MessageScan.take`, are left out.
     """
     end, left = 0, MOST_BYTES
     for log_offset, size, _ in compress(ENTRY.iter_unpack(entries), passing):
@@ -225,7 +235,7 @@ def _holds_one(data: bytes, needles: tuple[bytes, ...], start: int, end: int) ->
 
 
 def _properties(data: bytes, position: int, size: int) -> bytes | None:
-    """The property text of the record at *position*, None where there is no record."""
+    """Return the property text of the record at *position*, None if there is no record."""
     if size < MIN_RECORD_BYTES:
         return None
     magic, flags, body_bytes = _HEAD.unpack_from(data, position)

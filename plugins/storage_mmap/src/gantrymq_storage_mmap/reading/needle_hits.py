@@ -1,12 +1,12 @@
-"""Which of a queue's records may hold a needle, without a look at each: the log is searched stretch by stretch.
+"""Finds the records of a queue that may contain a needle by searching the log block by block.
 
     log      | a b c a b c a b c a b c ... | a b c ...
-    stretch  |-------- BLOCK_BYTES --------|            where in it a needle begins is kept, its bytes are not
+    range    |-------- BLOCK_BYTES --------|            the positions of needles in it are cached, not its bytes
                      ^                ^
-    queue b  offsets of its records: between which two a place lies says whose it is
+    queue b  offsets of its records: the record that contains a position is found by bisection
 
-A stretch is read and searched once for the queues of a topic, whose consumers ask for the same needles. Their records
-lie side by side in it, and a list of places stays when its bytes have long gone.
+A range is read and searched once for all queues of a topic, whose consumers use the same needles. Their records are
+adjacent in it, and the cached positions outlive the cached bytes.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, ColdBlocks
 
 __all__ = ["NeedleHits"]
 
-MOST_HITS: Final = 32  # of a stretch; in one with more of them every record counts as one that holds a needle
-MOST_STRETCHES: Final = 4096  # whose places are kept: half a gigabyte of the log, at most 6 MB of memory
+MOST_HITS: Final = 32  # per range; in a range with more hits every record counts as a match
+MOST_STRETCHES: Final = 4096  # ranges whose positions are cached: half a gigabyte of the log, at most 6 MB of memory
 
 Needles = tuple[bytes, ...]
 
 
 class SearchedRange(NamedTuple):
-    """Where needles begin in ``[start, end)`` of the log."""
+    """Positions of needles in ``[start, end)`` of the log."""
 
     start: int
     end: int
-    hits: tuple[int, ...] | None  # ascending log offsets; None: so many that they say nothing
+    hits: tuple[int, ...] | None  # ascending log offsets; None: too many to be useful
 
 
 class NeedleMatches(NamedTuple):
-    """Which records hold a needle, as far as they were looked at."""
+    """Records that contain a needle, as far as the log was searched."""
 
-    indexes: list[int]  # ascending; records that hold none may be among them
-    known: int  # how many were looked at: fewer than there are where the disk would have to be waited for, or to end
-    reads: int  # stretches that were read for it
+    indexes: list[int]  # ascending; may include records without a needle
+    known: int  # number of records examined: fewer than given if the rest is not in memory, or too long
+    reads: int  # ranges that were read
 
 
 class NeedleHits:
-    """The stretches that were searched last. Belongs to the event loop."""
+    """The most recently searched ranges. Belongs to the event loop."""
 
     def __init__(self, log: CommitLog, blocks: ColdBlocks) -> None:
         """Nothing is read before the first `holding`."""
@@ -53,13 +53,13 @@ class NeedleHits:
         self._stretches: OrderedDict[tuple[Needles, int], SearchedRange] = OrderedDict()  # least recently used first
 
     def holding(self, needles: Needles, offsets: Sequence[int], sizes: Sequence[int], most_reads: int) -> NeedleMatches:
-        """Which of some records hold one of *needles*.
+        """Find the records that contain one of *needles*.
 
         Args:
             needles: at least one; none longer than `OVERLAP_BYTES`.
             offsets: log offsets of the records, ascending.
             sizes: bytes of each.
-            most_reads: stretches that may be read; budget 60 us each.
+            most_reads: maximum number of ranges to read; budget 60 us each.
         """
         found: dict[int, None] = {}
         position, end, reads = offsets[0], offsets[-1] + sizes[-1], 0
@@ -88,7 +88,7 @@ class NeedleHits:
         return NeedleMatches(list(found), len(offsets), reads)
 
     def _searched(self, needles: Needles, number: int, position: int) -> SearchedRange | None:
-        """The stretch around *position*; None where it is not in memory."""
+        """Search the range around *position*; None if it is not in memory."""
         block = self._blocks.shared(position, position + 1)
         file = self._log.find(position)
         if block is None or file is None:
@@ -104,7 +104,7 @@ class NeedleHits:
 
 
 def _hits(data: bytes, needles: Needles, start: int, end: int) -> tuple[int, ...] | None:
-    """Where needles begin before *end*, of *data* from log offset *start* on."""
+    """Return the positions of needles before *end* in *data*, which begins at log offset *start*."""
     found: list[int] = []
     for needle in needles:
         behind = end - start + len(needle) - 1

@@ -1,17 +1,16 @@
-"""Reading ahead for consumers that catch up, and letting go of what they leave behind.
+"""Reading ahead for consumers that catch up, and dropping their pages from the cache afterwards.
 
-A consumer that reads old messages asks for a few at a time, and each answer would wait for the disk. A get that goes on
-where one before it stopped makes a stream; the queue's next entries say where its next records lie, whatever lies
-between them in the log, and the system is asked to have those places in its cache. It reads them in the background: no
-memory of this process is taken, and no more than two times `AHEAD_BYTES` lie in front of a stream. A get that finds its
-records in the cache needs no thread.
+A consumer of old messages requests a few at a time, and each answer would wait for the disk. A get that continues where
+an earlier one stopped forms a stream. The queue's next entries give the positions of its next records, and the system
+is asked to load these into its cache. It reads them in the background, uses no memory of this process, and at most two
+times `AHEAD_BYTES` are read ahead per stream. A get that finds its records in the cache needs no thread.
 
-Often all of it is in the cache already. Where the stream's gets found theirs there, and both ends of what comes next
-are there too, the system is not asked; the first get that had to wait ends this.
+Often everything is in the cache already. If the stream's gets found their records there, and both ends of the next
+window are there too, the system is not asked; the first get that had to wait ends this.
 
-What lies further back than ``accessMessageInMemoryMaxRatio`` of the machine's memory cannot all stay in the cache
-anyway, and would only push out the log's recent end, on which senders and other consumers work. There a stream's pages
-are let go behind it, unless another stream is about to come by: the queues of a topic lie side by side in the log.
+Data further back than ``accessMessageInMemoryMaxRatio`` of the machine's memory cannot all stay in the cache anyway,
+and would only evict the recent end of the log, which senders and other consumers use. There a stream's pages are
+dropped after use, unless another stream is about to need them: the queues of a topic are interleaved in the log.
 """
 
 from __future__ import annotations
@@ -30,34 +29,36 @@ from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
 __all__ = ["ReadAhead"]
 
-AHEAD_BYTES: Final = 4 * 1024**2  # of the log, for one stream
-AHEAD_ENTRIES: Final = 2048  # looked at for them: where records are small or far apart, fewer bytes are read ahead
-PROBED_ENTRIES: Final = 256  # between the two ends that are looked at
-PROBED_BYTES: Final = 4 * AHEAD_BYTES  # ends further apart say nothing of what lies between
-GAP_BYTES: Final = 32 * 1024  # places so close are read as one
-NEAR_BYTES: Final = 64 * 1024**2  # a stream so far behind will soon need what another one has left
+AHEAD_BYTES: Final = 4 * 1024**2  # of the log per stream
+AHEAD_ENTRIES: Final = 2048  # entries examined for that: with small or scattered records, fewer bytes are read ahead
+PROBED_ENTRIES: Final = 256  # entries between the two ends that are probed
+PROBED_BYTES: Final = 4 * AHEAD_BYTES  # if the ends are further apart, they say nothing about the data between
+GAP_BYTES: Final = 32 * 1024  # runs closer than this are joined
+NEAR_BYTES: Final = 64 * 1024**2  # a stream within this distance will soon need the window that another one has left
 MOST_STREAMS: Final = 1024
-MOST_WINDOWS: Final = 64  # that a stream has left and somebody else may need; then the system decides
-FORGOTTEN_S: Final = 60.0  # a stream that was not heard of for so long has ended
+MOST_WINDOWS: Final = 64  # windows that a stream has left and another may need; beyond that, the system decides
+FORGOTTEN_S: Final = 60.0  # a stream without a get for this time has ended
 
 
 class ReadAheadWindow(NamedTuple):
     """A part of a queue that was read ahead."""
 
-    end: int  # queue offset behind it
-    runs: tuple[tuple[int, int], ...]  # log offsets [start, end) of where its records lie, ascending
+    end: int  # queue offset after it
+    runs: tuple[tuple[int, int], ...]  # log offsets [start, end) of its records, ascending
 
 
 @attrs.define(eq=False)
 class ReadAheadStream:
-    """One consumer's way through one queue."""
+    """Sequential gets of one consumer from one queue."""
 
-    ahead: int  # queue offset up to which was read ahead
+    ahead: int  # queue offset up to which data was read ahead
     seen: float  # monotonic seconds of the last get
-    cached: bool = True  # all that it asked for was in the cache
-    telling: bool = False  # a thread is at it
-    windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # in front of the consumer, or around it
-    left: deque[ReadAheadWindow] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # behind it, still in the cache
+    cached: bool = True  # everything it requested was in the cache
+    telling: bool = False  # a thread is reading ahead
+    windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # windows ahead of the consumer, or around its position
+    left: deque[ReadAheadWindow] = attrs.Factory(
+        lambda: deque(maxlen=MOST_WINDOWS)
+    )  # windows it has passed, still in the cache
 
 
 @attrs.frozen(eq=False)
@@ -68,14 +69,13 @@ class ReadAhead:
     _workers: BoundedWorkers
     _options: Options
     _monotonic: Callable[[], float]  # seconds
-    # by where each goes on
+    # by the queue offset of the next get
     _streams: OrderedDict[tuple[ConsumeQueue, int], ReadAheadStream] = attrs.field(factory=OrderedDict, init=False)
 
     def follow(self, queue: ConsumeQueue, queue_offset: int, next_offset: int, *, cached: bool) -> None:
-        """A cold get looked at the entries ``[queue_offset, next_offset)``.
+        """Record a cold get that examined the entries ``[queue_offset, next_offset)``.
 
-        The entries are the consumer's way, also where a filter kept their messages from it. *cached* says that nothing
-        had to be waited for.
+        The consumer passed these entries even if a filter withheld their messages. *cached*: everything was in memory.
         """
         if not self._options.read_ahead or next_offset <= queue_offset:
             return
@@ -94,12 +94,12 @@ class ReadAhead:
         self._streams[queue, next_offset] = stream
 
     def forget(self, topic: str) -> None:
-        """The queues of *topic* are gone."""
+        """Forget the streams of the queues of *topic*."""
         for key in [key for key in self._streams if key[0].topic == topic]:
             del self._streams[key]
 
     def _forget_old(self, now: float) -> None:
-        """Make room for one more stream; those that have ended go first, as they are the oldest."""
+        """Make room for one more stream: remove ended streams, which are the oldest, and those beyond the limit."""
         while self._streams:
             oldest = next(iter(self._streams))
             if now - self._streams[oldest].seen < FORGOTTEN_S and len(self._streams) < MOST_STREAMS:
@@ -107,7 +107,7 @@ class ReadAhead:
             del self._streams[oldest]
 
     def _read(self, queue: ConsumeQueue, stream: ReadAheadStream, start: int) -> None:
-        """Have a thread tell the system about the entries from *start* on, and of what may go."""
+        """Start reading ahead from entry *start* in a thread, and dropping passed windows."""
         count = min(AHEAD_ENTRIES, queue.max_offset - start)
         if count <= 0:
             return
@@ -133,7 +133,7 @@ class ReadAhead:
         )
 
     def _in_memory(self, queue: ConsumeQueue, start: int) -> ReadAheadWindow | None:
-        """The queue's next part, if both ends of it are in the cache."""
+        """Return the queue's next window if both of its ends are in the cache."""
         end = min(start + PROBED_ENTRIES, queue.max_offset)
         ends: list[tuple[int, int]] = []
         for queue_offset in (start, end - 1):
@@ -146,13 +146,13 @@ class ReadAhead:
                 if file is None or not file.pread_cached(log_offset, log_offset + 1):
                     return None
             except OSError:
-                return None  # whoever reads the record is told
+                return None  # reported by the get that reads the record
             ends.append((log_offset, log_offset + size))
         low, high = ends[0][0], ends[1][1]
         return ReadAheadWindow(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
 
     def _let_go(self, stream: ReadAheadStream) -> list[tuple[int, int]]:
-        """What *stream* has left and nobody else is about to need."""
+        """Return the windows that *stream* has passed and no other stream is about to need."""
         oldest = self._log.end - self._options.memory_window_bytes
         others = [next(iter(each.windows)).runs[0][0] for each in self._streams.values() if each.windows]
         gone: list[tuple[int, int]] = []
@@ -170,7 +170,7 @@ class ReadAhead:
     def _tell(
         self, queue: ConsumeQueue, start: int, length: int, tail: bytes, gone: Iterable[tuple[int, int]]
     ) -> ReadAheadWindow:
-        """Drop *gone*, read the entries from *start* on and have their records read. Runs in a thread."""
+        """Drop *gone*, read the entries from *start* on and prefetch their records. Runs in a thread."""
         for low, high in gone:
             for file in self._log.between(low, high):
                 file.drop_cache(max(low, file.start), min(high, file.end))
@@ -182,9 +182,9 @@ class ReadAhead:
 
 
 def places(start: int, entries: bytes) -> ReadAheadWindow:
-    """Where the records of packed *entries*, the first of queue offset *start*, lie in the log.
+    """Return the positions of the records of packed *entries*, the first of which has queue offset *start*.
 
-    They end with `AHEAD_BYTES` together or a little more, at what is no entry, and where the log goes back.
+    The window ends at `AHEAD_BYTES` or a little more, at an invalid entry, or where log offsets decrease.
     """
     runs: list[tuple[int, int]] = []
     end, total = start, 0

@@ -1,8 +1,8 @@
-"""Checking what is read from the disk: a record that was damaged since recovery, or before its start, is refused.
+"""Checks records read from the disk: a record damaged since recovery, or before recovery's start, is refused.
 
-Only cold reads are checked. What is hot was written or checked by this process and lies in memory. The check runs
-where the record is read, and costs 2 us and the CRC of its body. A refused record is left out of the answer,
-which goes on behind it; the operator is told once, and it is counted.
+Only cold reads are checked. Hot records were written or checked by this process and are in memory. The check runs where
+the record is read, and costs 2 us plus the CRC of the body. A refused record is left out of the answer, which continues
+after it; it is counted, and logged once.
 """
 
 from __future__ import annotations
@@ -21,42 +21,42 @@ MAX_REMEMBERED = 10_000
 
 _ANY = 2**63 - 1
 
-# Size, and the lowest and the highest queue offset that the record may have.
+# Size, lowest and highest valid queue offset of a record.
 ExpectedRecord = tuple[int, int, int]
 
 
 class DamagedRecords:
-    """Records that were refused."""
+    """Refused records."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
-        """*tell* is given one sentence for each place."""
-        self.refused = 0  # answers that a damaged record was left out of
+        """*tell* is called with one sentence per log offset."""
+        self.refused = 0  # number of times a damaged record was left out
         self._tell = tell
         self._told: set[int] = set()
 
     def refuse(self, log_offset: int, problem: str) -> None:
-        """Count it, and tell it the first time. Belongs to the event loop."""
+        """Count a refused record, and log it the first time. Belongs to the event loop."""
         self.refused += 1
         if log_offset not in self._told and len(self._told) < MAX_REMEMBERED:
             self._told.add(log_offset)
-            self._tell(f"a damaged record was left out of what a consumer gets: {problem}")
+            self._tell(f"a damaged record was not delivered to a consumer: {problem}")
 
 
 def expected_records(topic: str, queue_offset: int, data: bytes, taken: int) -> dict[int, ExpectedRecord]:
-    """What the first *taken* entries of *data* name, by log offset.
+    """Return the records that the first *taken* entries of *data* refer to, by log offset.
 
     Args:
-        topic: of the queue; records in a light queue have offsets of another one.
+        topic: of the queue; records in a light queue have the queue offset of their own queue.
         queue_offset: of the first entry.
-        data: packed entries, as they were read.
-        taken: how many of them were looked at.
+        data: packed entries as read.
+        taken: number of entries examined.
     """
     light = topic.startswith(LMQ_PREFIX)
     # The first and the last entry may repeat one that was not read, see `recovery.requeue`.
     last = taken - 1 if taken * ENTRY_BYTES >= len(data) - len(data) % ENTRY_BYTES else -1
     found: dict[int, ExpectedRecord] = {}
     for number, (log_offset, size, _) in enumerate(ENTRY.iter_unpack(data[: taken * ENTRY_BYTES])):
-        if size > 0:  # zeros are no entry of the record at log offset 0
+        if size > 0:  # zeros are not an entry for log offset 0
             at = queue_offset + number
             low = found[log_offset][1] if log_offset in found else at
             found[log_offset] = (size, 0 if light or not number else low, _ANY if light or number == last else at)
@@ -71,12 +71,12 @@ def read_runs(
     *,
     cached: bool = False,
 ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
-    """Sound records of each ``(start, end)``, and the damaged ones; what is gone reads as nothing.
+    """Return the sound records of each run ``(start, end)``, and the damaged ones; deleted data reads as nothing.
 
     For a thread, or, with *cached*, for the event loop: budget 2.5 us a run, and the check.
 
     Raises:
-        NotInMemory: *cached*, and the disk would have to be waited for.
+        NotInMemory: *cached*, and the data is not in memory.
     """
     pieces: list[bytes | memoryview] = []
     damaged: list[tuple[int, int, str]] = []
@@ -96,7 +96,7 @@ def read_runs(
 def read_each(
     log: CommitLog, places: Sequence[tuple[int, int]], wanted: Mapping[int, ExpectedRecord], topic: bytes
 ) -> list[tuple[bytes | memoryview, str | None]]:
-    """Each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
+    """Return each record ``(log offset, size)``, or why it is refused. Runs in a thread."""
     found: list[tuple[bytes | memoryview, str | None]] = []
     for log_offset, size in places:
         pieces, damaged = read_runs(log, [(log_offset, log_offset + size)], wanted, topic)
@@ -107,12 +107,12 @@ def read_each(
 def sound_pieces(
     start: int, piece: bytes, wanted: Mapping[int, ExpectedRecord], topic: bytes
 ) -> tuple[list[bytes | memoryview], list[tuple[int, int, str]]]:
-    """The sound part of *piece*, and log offset, size and problem of each damaged record in it.
+    """Return the sound parts of *piece*, and log offset, size and problem of each damaged record in it.
 
     Args:
         start: log offset of the first byte of *piece*.
-        piece: records, one behind the other, all among *wanted*.
-        wanted: as `expected_records` made it.
+        piece: consecutive records, all contained in *wanted*.
+        wanted: from `expected_records`.
         topic: of the queue.
     """
     end = start + len(piece)

@@ -1,7 +1,7 @@
-"""Which records one get returns: the limits, and the runs of the log they lie in.
+"""The records that one get returns: limits, and the runs of the log that contain them.
 
-An entry that names the same record as the entry before it stands for a message that was lost to damage
-(see `recovery.requeue`); the record is returned once.
+An entry that refers to the same record as the entry before it represents a message that was lost to damage (see
+`recovery.requeue`); the record is returned once.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (isTheBatchFull, checkInMemByCommitOffset).
 """
@@ -24,11 +24,11 @@ __all__ = ["MAX_EXAMINED", "Selection", "outside"]
 
 MIN_PULL_BYTES = 100
 MAX_PULL_BYTES = 128 * 1024 * 1024
-MAX_EXAMINED: Final = 4096  # entries in one get through a filter, however many messages its reader wants
+MAX_EXAMINED: Final = 4096  # entries per filtered get, whatever number of messages is requested
 
 
 def outside(queue_offset: int, low: int, high: int) -> GetResult:
-    """What a get of *queue_offset* gets, which is not in ``[low, high)``, the bounds of its queue."""
+    """Return the result for a *queue_offset* outside ``[low, high)``, the bounds of its queue."""
     if high == 0:
         return GetResult(GetStatus.NO_MESSAGE_IN_QUEUE, 0, 0, 0)
     if queue_offset < low:
@@ -39,7 +39,7 @@ def outside(queue_offset: int, low: int, high: int) -> GetResult:
 
 
 class Selection:
-    """Filled entry by entry; at least one record is taken however large it is."""
+    """Filled entry by entry; takes at least one record of any size."""
 
     __slots__ = (
         "_before",
@@ -57,10 +57,10 @@ class Selection:
     )
 
     def __init__(self, log: CommitLog, options: Options, queue_offset: int, limit: GetLimit) -> None:
-        """*queue_offset*: of the first entry that is looked at."""
+        """*queue_offset*: of the first entry to examine."""
         self._log = log
         most_bytes, most = min(max(limit.max_bytes, MIN_PULL_BYTES), MAX_PULL_BYTES), limit.max_count
-        # Most bytes and most records, near the log's end and further back.
+        # Limits of bytes and records, near the log's end and further back.
         self._near = min(most_bytes, options.memory_limit_bytes), min(most, options.memory_limit_count)
         self._far = min(most_bytes, options.disk_limit_bytes), min(most, options.disk_limit_count)
         self._memory_from = log.end - options.memory_window_bytes
@@ -69,11 +69,11 @@ class Selection:
         self.count = 0
         self.size = 0
         self.runs: list[tuple[int, int]] = []  # log offsets [start, end), each within one file
-        self._last = -1  # log offset of the record that was taken last
-        self.wrong = False  # whether an entry names what was never in the log
+        self._last = -1  # log offset of the last record taken
+        self.wrong = False  # whether an entry refers to data that was never in the log
 
     def full(self, log_offset: int, size: int) -> bool:
-        """Whether the entry is one too many."""
+        """Whether the entry exceeds the limits."""
         most_bytes, most = self._near if log_offset >= self._memory_from else self._far
         return self.count > 0 and (self.size + size > most_bytes or self.count >= most)
 
@@ -83,7 +83,7 @@ class Selection:
         return log.min_offset <= log_offset < log_offset + size <= log.end and not is_pre_blank(log_offset, size)
 
     def add(self, log_offset: int, size: int) -> None:
-        """Take a record, unless it is the one that was taken last."""
+        """Take a record, unless it is the last one taken."""
         runs = self.runs
         if runs and runs[-1][1] == log_offset:
             runs[-1] = (runs[-1][0], log_offset + size)
@@ -97,7 +97,7 @@ class Selection:
         self.status = GetStatus.FOUND
 
     def add_matching(self, log_offset: int, size: int, data: bytes | memoryview, match: MessageFilter) -> bool:
-        """Take the record *data* if the second stage lets it pass; whether it did. No record is one that is gone."""
+        """Take the record *data* if it passes the second filter stage; return whether it does."""
         try:
             record = read_record(data)
         except FormatError:
@@ -111,33 +111,33 @@ class Selection:
         return passes
 
     def examine(self, end_offset: int) -> None:
-        """Go on behind an entry, which ends at *end_offset*."""
+        """Advance past an entry, which ends at *end_offset*."""
         self._before, self.next_offset = self.next_offset, end_offset
 
     def step_back(self) -> None:
-        """Go on at the entry that was looked at last: its filter wants to be asked again in another turn."""
+        """Return to the last examined entry, whose filter postponed it to another turn."""
         self.next_offset = self._before
 
     def skipped(self) -> None:
-        """A filter said no."""
+        """Note that a filter rejected a record."""
         if not self.count:
             self.status = GetStatus.NO_MATCHED_MESSAGE
 
     def missed(self) -> None:
-        """The record is not there (any more)."""
+        """Note that a record is not, or no longer, in the log."""
         if not self.count:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def take_all(self, data: bytes) -> None:
-        """Take every record of packed entries *data* until full.
+        """Take the records of packed entries *data* until full.
 
-        The same as `full`, `present` and `add` for each, in one loop.
+        Equivalent to `full`, `present` and `add` for each entry, in one loop.
         """
         low, end, memory_from = self._log.min_offset, self._log.end, self._memory_from
         near, far = self._near, self._far
         runs, last, count, size = self.runs, self._last, self.count, self.size
         looked = missed_first = 0
-        begin, behind = runs.pop() if runs else (0, -1)  # the run that may go on
+        begin, behind = runs.pop() if runs else (0, -1)  # the run that may be extended
         for log_offset, record_bytes, _ in ENTRY.iter_unpack(data):
             most_bytes, most = near if log_offset >= memory_from else far
             if count and (size + record_bytes > most_bytes or count >= most):
@@ -171,14 +171,14 @@ class Selection:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def refuse(self, count: int, size: int) -> None:
-        """Records that were taken turned out damaged: they are not returned."""
+        """Remove records that turned out to be damaged."""
         self.count -= count
         self.size -= size
         if not self.count:
             self.status = GetStatus.MESSAGE_WAS_REMOVING
 
     def split(self) -> Selection:
-        """An empty selection that is full when this one with its records added would be."""
+        """Return an empty selection that is full when this one, with its records added, would be."""
         rest = copy(self)
         rest.runs = []
         return rest
@@ -186,7 +186,7 @@ class Selection:
     def result(
         self, min_offset: int, max_offset: int, buffers: Sequence[bytes | memoryview], *, cold: bool = False
     ) -> GetResult:
-        """What was taken; *buffers* are the bytes of `runs`. Bytes that are gone by now make it "was removing"."""
+        """Return the result; *buffers* are the bytes of `runs`. If bytes were deleted meanwhile, the status says so."""
         if cold and sum(map(len, buffers)) != self.size:
             return GetResult(GetStatus.MESSAGE_WAS_REMOVING, self.next_offset, min_offset, max_offset, cold=True)
         return GetResult(self.status, self.next_offset, min_offset, max_offset, buffers, self.count, self.size, cold)

@@ -1,4 +1,4 @@
-"""Queue offsets by store time, by bisection over the entries: some 20 small reads, in a thread, as they may be cold.
+"""Queue offsets by store time, by bisection over the entries: about 20 small reads, in a thread, as they may be cold.
 
 Source: apache/rocketmq store/.../ConsumeQueue.java (getOffsetInQueueByTime, binarySearchInQueueByTime).
 """
@@ -21,18 +21,19 @@ __all__ = ["search", "store_time"]
 
 _SYS_FLAG_TO_TIME = struct.Struct(">i8x8xq")  # from byte 36; the born host in between has 8 bytes
 _SYS_FLAG_TO_TIME_V6 = struct.Struct(">i8x20xq")
-STORE_TIME_AT = 36  # from the start of a record: so many bytes from here on hold flag and store time
+STORE_TIME_AT = 36  # from the start of a record: flag and store time are in the STORE_TIME_BYTES from here on
 STORE_TIME_BYTES = _SYS_FLAG_TO_TIME_V6.size
 
 
 def search(log: CommitLog, queue: ConsumeQueue | BatchQueue, time_ms: int, edge: BoundaryType) -> Callable[[], int]:
-    """Made on the event loop: finds, in a thread, the queue offset that *time_ms* means, clamped to the queue's bounds.
+    """Return a function that finds the queue offset for *time_ms*, within the queue's bounds, in a thread.
 
-    LOWER: the first message stored at or after the time, the queue's end when there is none. UPPER: the last one stored
-    at or before it, the queue's minimum when there is none.
+    LOWER: the first message stored at or after the time, the queue's end if there is none. UPPER: the last message
+    stored at or before it, the queue's minimum if there is none.
 
-    Entries of a batch queue hold their store times; the offset is that of a record's first message. Where Java answers
-    LOWER with the last batch although it is older, the answer here is the queue's end, as elsewhere.
+    This function is called on the event loop. Entries of a batch queue hold their store times; the result is the offset
+    of a record's first message. For LOWER, Java returns the last batch even if it is older; here the result is the
+    queue's end, as for other queues.
     """
     if isinstance(queue, BatchQueue):
         return partial(_batch_offset, queue, queue.detached_entries(), time_ms, edge)
@@ -61,7 +62,7 @@ def _batch_offset(queue: BatchQueue, read: Read, time_ms: int, edge: BoundaryTyp
 
 
 def store_time(log: CommitLog, entry: QueueEntry | None) -> int:
-    """Store time in ms of the message that *entry* names, 0 when its record is not there. For any thread."""
+    """Return the store time in ms of the message of *entry*, 0 if its record does not exist. For any thread."""
     file = log.find(entry[0]) if entry is not None else None
     if entry is None or file is None:
         return 0

@@ -1,1 +1,1 @@
-"""What a start does: find the log's end, bring queues in line with it."""
+"""Recovery at startup: find the log's end, and make the queues consistent with it."""

@@ -1,9 +1,9 @@
-"""Making the log sound again where a scan found that it is not: its end, and holes before its end.
+"""Repair of a log in which a scan found damage: its end, and holes before the end.
 
-Behind the last sound record everything is kept aside and zeroed, and later files that hold anything are moved aside. A
-hole, which has sound records behind it, is kept aside too; fillers and blanks take its place, so that every record
-stays where it is and both our broker and a Java broker can walk over it. Whatever is written here may be interrupted:
-what was kept is durable before a byte of the log changes, and half a filler is a hole again.
+Everything after the last sound record is copied to the quarantine folder and zeroed, and later files with contents are
+moved there. A hole, which has sound records after it, is copied too and overwritten with fillers and blanks, so that
+all other records keep their positions and both our broker and a Java broker can walk over it. The repair may be
+interrupted at any time: copies are durable before a byte of the log changes, and a half-written filler is a hole again.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from gantrymq_store_files.log_walk import LogDamage
 
 __all__ = ["LogRepair"]
 
-MAX_NOTES = 20  # holes told one by one
+MAX_NOTES = 20  # holes reported one by one
 CHUNK_BYTES = 1024 * 1024
 
 
 @attrs.define(eq=False)
 class LogRepair:
-    """What recovery changes in the log."""
+    """Changes that recovery makes in the log."""
 
     _files: Files
     _log: CommitLog
-    _aside: Quarantine  # takes what is cut
-    _note: Callable[[str], None]  # is told each change in a sentence
-    cut_bytes: int = attrs.field(default=0, init=False)  # not zero, and kept
+    _aside: Quarantine  # receives the removed bytes
+    _note: Callable[[str], None]  # called with one sentence per change
+    cut_bytes: int = attrs.field(default=0, init=False)  # bytes moved to quarantine
 
     def cut(self, place: int, damage: LogDamage | None) -> None:
-        """Keep and zero what stands behind the last sound record, which ends at *place*: *damage*, or later files."""
+        """Quarantine and zero everything after the last sound record (which ends at *place*): *damage*, or files."""
         if damage is not None:
             kind = "a write that did not finish" if damage.kind == "torn" else "damage"
             self._note(f"the log ends at {place} because of {kind}: {damage.problem}")
@@ -46,12 +46,12 @@ class LogRepair:
             if file.start <= place < file.end:
                 cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
                 if cut:
-                    self._note(f"{cut} bytes behind the log's end at {place} were kept in {self._aside.kept[-1]}")
+                    self._note(f"{cut} bytes after the log's end at {place} were kept in {self._aside.kept[-1]}")
                 self.cut_bytes += cut
         self._clear_behind(place)
 
     def _clear_behind(self, place: int) -> None:
-        """Move the files behind the log's end away, the last one first: wherever this stops, it leaves no gap."""
+        """Move the files after the log's end away, the last one first, so that an interruption leaves no gap."""
         behind = [file for file in self._log.files if file.start > place]
         used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in behind}
         first = next((file.start for file in behind if used[file]), None)
@@ -59,13 +59,13 @@ class LogRepair:
             if used[file]:
                 self.cut_bytes += used[file]
                 moved = self._aside.move(file.path)
-                self._note(f"log file {file_name(file.start)} lies behind the log's end and was kept as {moved}")
+                self._note(f"log file {file_name(file.start)} is after the log's end and was kept as {moved}")
             elif first is not None and file.start > first:
-                self._files.remove(file.path)  # zeros only, and no longer next to the others
+                self._files.remove(file.path)  # only zeros, and no longer adjacent to the others
                 self._files.sync_dir(file.path.parent)
 
     def fill(self, holes: Sequence[LogDamage]) -> None:
-        """Keep what stands in each hole and put fillers and blanks there."""
+        """Copy the contents of each hole to quarantine, and overwrite the hole with fillers and blanks."""
         for number, hole in enumerate(holes):
             kept_before = len(self._aside.kept)
             for file in self._log.between(hole.log_offset, hole.end):
@@ -74,7 +74,7 @@ class LogRepair:
                 kept = ", ".join(self._aside.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
                 self._note(
                     f"{hole.size} bytes of the log at {hole.log_offset} are damaged and given up, the records "
-                    f"behind them stay: {hole.problem} (kept: {kept})"
+                    f"after them stay: {hole.problem} (kept: {kept})"
                 )
         if len(holes) > MAX_NOTES:
             self._note(f"{len(holes) - MAX_NOTES} more damaged places of the log were given up in the same way")
@@ -85,16 +85,16 @@ class LogRepair:
         if end == file.end:
             file.write(start, encode_blank(end - start))
         else:
-            note = f"GantryMQ: damaged bytes stood here, kept as {self._aside.name_of(file.path, start)}"
+            note = f"GantryMQ: damaged bytes were here, kept as {self._aside.name_of(file.path, start)}"
             for place, data in fillers(start, end - start, hole.timestamp, note):
                 file.write(place, data)
         file.file.datasync()
 
     def write_again(self, start: int, end: int) -> None:
-        """Write ``[start, end)`` as it was read, and sync it.
+        """Rewrite ``[start, end)`` with its present contents, and sync it.
 
-        It may be in the page cache and nowhere else, and count as written: a sync before the last stop may have failed.
-        So may the names of files.
+        The contents may be in the page cache only and count as written, because a sync before the last stop failed. The
+        same holds for names of files.
         """
         for file in self._log.between(start, end):
             low, high = max(start, file.start), min(end, file.end)
@@ -102,6 +102,6 @@ class LogRepair:
                 file.write(at, file.pread(at, min(at + CHUNK_BYTES, high)))
             file.file.datasync()
         for file in self._log.files[-1:]:
-            file.file.datasync()  # its length, when it holds nothing yet
+            file.file.datasync()  # syncs its length if it holds nothing yet
             self._files.sync_dir(file.path.parent)
             self._files.sync_dir(file.path.parent.parent)

@@ -1,4 +1,4 @@
-"""Loading the files of a store and recovering what they hold; the store runs after that.
+"""Opening a store: load its files and recover their contents.
 
 Source of the order: apache/rocketmq store/.../DefaultMessageStore.java (load).
 """
@@ -24,7 +24,7 @@ __all__ = ["OpenedStore", "StoreOpening"]
 
 @attrs.frozen
 class OpenedStore:
-    """What a start found."""
+    """Result of opening a store."""
 
     report: RecoveryReport
     durable_offset: int
@@ -34,7 +34,7 @@ class OpenedStore:
 
 
 class StoreOpening(StoreParts):
-    """The parts of a store, and how its files come into them."""
+    """The parts of a store, and the loading of its files."""
 
     def _open(self) -> OpenedStore:
         """Load and recover. Runs in a thread; nothing else uses the store meanwhile."""
@@ -60,7 +60,7 @@ class StoreOpening(StoreParts):
         )
         if stat is not None and len(data) != CHECKPOINT_BYTES:
             recovery.note(
-                f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is written anew"
+                f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is rewritten"
             )
         saved = read_point(files, root, recovery.note) if stat is not None else None
         if saved is not None and not self._believes(saved, checkpoint):
@@ -73,12 +73,12 @@ class StoreOpening(StoreParts):
         self._dropped.cut(report.log_end)
         self._log.recovered(report.log_end, recovery.last_timestamp, recovery.log_start)
         if self._log.current is not None:
-            self._log.current.file.allocate(options.log_file_bytes)  # Java's files are sparse
+            self._log.current.file.allocate(options.log_file_bytes)  # files of a Java broker are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
         self._watch.look()
         index = self._load_index(saved, None if clean else checkpoint.index_timestamp)
         checkpoint = checkpoint.up_to(recovery.last_timestamp)
-        if index.full_timestamp < checkpoint.index_timestamp:  # files to come are not durable yet
+        if index.full_timestamp < checkpoint.index_timestamp:  # files still to be built are not durable yet
             checkpoint = checkpoint._replace(index_timestamp=index.full_timestamp)
             files.replace(root / "checkpoint", encode_checkpoint(checkpoint))
         return OpenedStore(report, recovery.durable_offset, checkpoint, saved, index)
@@ -97,12 +97,14 @@ class StoreOpening(StoreParts):
         ).load()
         self._index.held.hold(index)
         place = next_record(log, index.place.log_offset)
-        if place != index.place.log_offset:  # its newest message was given up, those behind it are not in the index
+        if (
+            place != index.place.log_offset
+        ):  # the newest indexed message was given up; messages after it are not in the index
             index = attrs.evolve(index, place=IndexPosition(place))
         return index
 
     def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
-        """Whether nobody else had the store since *saved*, and what it says fits the log and the settings."""
+        """Whether *saved* is current (no other broker used the store) and fits the log and the settings."""
         log = self._log
         return (
             saved.belongs_to(checkpoint)
@@ -111,7 +113,7 @@ class StoreOpening(StoreParts):
         )
 
     def _mark_open(self) -> None:
-        """Make ``abort``, there while the store is open; on a full disk without the process id, which nobody reads."""
+        """Create ``abort``, which exists while the store is open; on a full disk without the (unused) process id."""
         try:
             self._files.replace(self._root / "abort", str(self._context.world.process_id).encode("ascii"))
         except OSError as error:

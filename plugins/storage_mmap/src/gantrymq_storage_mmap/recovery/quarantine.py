@@ -1,9 +1,9 @@
-"""Keeping what recovery cuts off: bytes and whole files, in a folder beside what they were cut from.
+"""Quarantine: keeps what recovery removes, bytes and whole files, in a folder next to the original.
 
     <store>/recovered/<time in ms>/commitlog/<log offset of the first byte, 20 digits>
     <store>/recovered/<time in ms>/consumequeue/<topic>/<queue id>/<position, 20 digits>
 
-The name is the place the first byte had, so the bytes can be put back. Nothing is removed here, ever.
+The name is the original position of the first byte, so the bytes can be put back. Nothing in it is ever removed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _ZEROS = bytes(CHUNK_BYTES)
 
 @attrs.frozen(eq=False)
 class Quarantine:
-    """One recovery's folder; it is made when there is something to keep."""
+    """The folder of one recovery; created when something is kept."""
 
     _files: Files
-    _beside: Path  # the folder that holds commitlog, or consumequeue
-    _inside: Path  # that folder, below it
+    _beside: Path  # the folder that contains commitlog or consumequeue
+    _inside: Path  # the quarantine folder, relative to it
     kept: list[str] = attrs.field(factory=list, init=False)
 
     def name_of(self, path: Path, place: int) -> str:
-        """Where bytes of the file *path* are kept, below the store's folder; *place* is where the first stood."""
+        """Return where bytes of the file *path* are kept, below the store's folder; *place*: position of the first."""
         return str(self._inside / path.parent.relative_to(self._beside) / file_name(place))
 
     def cut(self, file: File, start: int, end: int, name_start: int) -> int:
-        """Keep the bytes ``[start, end)`` of *file* up to the last that is not zero, and zero them in place.
+        """Copy the bytes ``[start, end)`` of *file* up to the last that is not zero, and zero them in place.
 
         Args:
             file: open for writing; it is synced.
             start: position in the file.
             end: position in the file.
-            name_start: where the file's first byte stands in the whole.
+            name_start: position of the file's first byte in the whole.
 
         Returns:
-            How many bytes were kept; 0 when all are zero.
+            How many bytes were kept; 0 if all are zero.
         """
         end = nonzero_end(file, start, end)
         if end <= start:
@@ -67,7 +67,7 @@ class Quarantine:
         return end - start
 
     def move(self, path: Path) -> Path:
-        """Move a whole file or folder out of the store; returns where it went."""
+        """Move a whole file or folder out of the store; return its new path."""
         target = self._beside / self._inside / path.relative_to(self._beside)
         self._files.make_dirs(target.parent)
         self._files.rename(path, target)
@@ -83,5 +83,5 @@ class Quarantine:
 
 
 def nonzero_end(file: File, start: int, end: int) -> int:
-    """Position behind the last byte of ``[start, end)`` that is not zero; *start* when all are."""
+    """Return the position after the last byte of ``[start, end)`` that is not zero; *start* if all are."""
     return last_nonzero(lambda at, length: file.pread(length, at), start, file.written(start, end))

@@ -1,11 +1,12 @@
-"""The ends of all queues once the log was read: of those that records were listed in, and of those without any.
+"""Sets the ends of all queues after the log was read, whether or not records were requeued in them.
 
 A queue without a record in the part of the log that was read ends where the checkpoint, or a search, says. Its newest
-entry and the place behind are looked at, in one read: an entry that is missing has the whole log read; one whose record
-is not in the log any more is cut off.
+entry and the following place are checked with one read: if the entry is missing, the whole log is read; if its record
+is no longer in the log, the entry is cut off.
 
-What stands behind an end and belongs to no record is kept aside and zeroed. It is left when the log lost what its
-queues did not, and a Java broker, which looks for the end of a queue in its files, would take it for messages.
+Anything after the end of a queue that belongs to no record is copied to quarantine and zeroed. It remains if the log
+lost data that the queues did not, and a Java broker, which looks for the end of a queue in its files, would take it for
+messages.
 """
 
 from __future__ import annotations
@@ -32,27 +33,27 @@ from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueEnds"]
 
-LOOK_BEHIND_BYTES = 64 * 1024  # of ext files
+LOOK_BEHIND_BYTES = 64 * 1024  # read after the end of ext files
 
 
 @attrs.frozen(eq=False)
 class QueueEnds:
-    """Settles the queues of one table. Blocks."""
+    """Sets the ends of the queues of one table. Blocks."""
 
     _files: Files
     _queues: QueueTable
     _holes: LogHoles
-    _aside: Quarantine  # takes what is cut
-    _note: Callable[[str], None]  # is told each cut in a sentence
-    _light: bool  # whether records were listed in light queues
+    _aside: Quarantine  # receives the removed bytes
+    _note: Callable[[str], None]  # called with one sentence per cut
+    _light: bool  # whether records were requeued in light queues
 
     def unlisted(self, replay: Replay, start: int, log_end: int) -> Iterator[str]:
-        """Look at the queues without a record, and yield each, as "topic/id", whose newest entry is missing.
+        """Check the queues without a record, and yield each, as "topic/id", whose newest entry is missing.
 
         Args:
-            replay: gets those whose newest entries have no record.
-            start: log offset from which records were shown.
-            log_end: behind the last record.
+            replay: receives the queues whose newest entries have no record.
+            start: log offset from which records were read.
+            log_end: log offset after the last record.
         """
         pending, holes, requeues = self._queues.pending, self._holes, replay.requeues
         for name, queue in list(self._queues.by_name.items()):
@@ -77,7 +78,7 @@ class QueueEnds:
                     requeues[name] = BatchQueueRequeue(batch, pending, holes, start, partial=False)
 
     def _around_end(self, queue: ConsumeQueue) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
-        """The newest entry, and what stands behind it in the same file, or at the start of the next."""
+        """Return the newest entry, and the following one in the same file or at the start of the next."""
         end, file_bytes = queue.end, queue.files.file_bytes
         if not end:
             return None, None
@@ -88,12 +89,12 @@ class QueueEnds:
         return entry_of(data), entry_of(data[ENTRY_BYTES:])
 
     def settle(self, replay: Replay, log_min: int, *, minima: bool) -> Iterator[str]:
-        """Set every queue's offsets, and yield a sentence for each that lost messages.
+        """Set the offsets of every queue, and yield a sentence for each that lost messages.
 
         Args:
-            replay: that was shown the records.
-            log_min: where the log begins.
-            minima: whether it began elsewhere when the minima were noted.
+            replay: the replay of the records.
+            log_min: start of the log.
+            minima: whether the start of the log changed since the minima were saved.
         """
         for requeue in replay.requeues.values():
             requeue.finish()
@@ -106,7 +107,7 @@ class QueueEnds:
             for batch in self._queues.batch.values():
                 batch.begin_at(batch.last_where(lambda entry: entry.log_offset < log_min) + 1)
         for name in list(replay.requeues):
-            requeue = replay.requeues.pop(name)  # freed all at once they would hold the event loop up
+            requeue = replay.requeues.pop(name)  # freeing all at once would block the event loop
             ext = requeue.queue.ext if isinstance(requeue, ConsumeQueueRequeue) else None
             if requeue.leaves:
                 self._cut(requeue.queue)
@@ -114,7 +115,7 @@ class QueueEnds:
                 self._cut(ext)
 
     def _cut(self, segments: SegmentedFile) -> None:
-        """Keep and zero every byte behind the end."""
+        """Quarantine and zero every byte after the end."""
         file_bytes = segments.files.file_bytes
         unit_bytes = BATCH_ENTRY_BYTES if isinstance(segments, BatchQueue) else ENTRY_BYTES
         if isinstance(segments, ExtQueue):
@@ -129,7 +130,7 @@ class QueueEnds:
                 )
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
-        """Let queues go on at the numbers that *saved* knows, where the log has nothing left of their last messages."""
+        """Let queues continue at the offsets in *saved* if the log has lost their last messages."""
         for topic, ids in saved.queues.items():
             for queue_id, (_, end) in ids.items():
                 queue = self._queues.by_name.get((topic, int(queue_id)))

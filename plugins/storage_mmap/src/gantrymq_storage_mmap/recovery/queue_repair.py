@@ -1,17 +1,16 @@
-"""Makes queue entries again that are missing or wrong: a file is gone, zeroed, cut short or garbage.
+"""Rebuilds queue entries that are missing or wrong because a file is gone, zeroed, truncated or garbage.
 
     file      |--- whole ---|--- hole ------|--- whole ---|
     entries   ........ last | low ..... high| first .......
     log       ............ [from ........ to) ............      only this part is read, for all holes together
 
-At a start the edges of each file are looked at: the first and the last entry must be there, in the order of the log.
-If they are not, and if a reader meets an entry that cannot be true, the edges are compared with the records that they
-name; files whose edges do not match are made again whole. Files that retention deleted are no hole: the log has no
-record for them.
+At startup the edges of each file are checked: the first and the last entry must exist, in log order. If they do not, or
+if a reader meets an impossible entry, the edges are compared with the records they refer to; files whose edges do not
+match are rebuilt as a whole. Files that retention deleted are not holes: the log has no records for them.
 
-Entries are made with plain tags codes, also in queues with ext files; every reader takes both.
+Entries are rebuilt with plain tags codes, also in queues with ext files; every reader accepts both.
 
-Source of what is listed: `recovery.replay`.
+Source of the requeuing rules: `recovery.replay`.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueHole", "QueueRepair", "RebuiltEntries", "RepairView", "repair_summary"]
 
-MOST_NAMES = 10  # of queues in a sentence
-MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or behind its last
-PLACE_BYTES = 12  # of an entry
+MOST_NAMES = 10  # queues named in a sentence
+MOST_OUTSIDE = 1_000_000  # entries before the first file of a queue, or after its last
+PLACE_BYTES = 12  # log offset and size at the start of an entry
 READ_AT_ONCE = 256  # entries
 
 AnyQueue = ConsumeQueue | BatchQueue
@@ -47,13 +46,13 @@ AnyQueue = ConsumeQueue | BatchQueue
 
 @attrs.frozen(eq=False)
 class RepairView:
-    """A queue as it was on the event loop, for a thread of its own."""
+    """Snapshot of a queue, created on the event loop for use in a thread."""
 
     queue: AnyQueue
     unit: int = attrs.field(init=False)  # bytes of an entry
-    low: int = attrs.field(init=False)  # number of the first entry that counts
-    end: int = attrs.field(init=False)  # behind the newest
-    per_file: int = attrs.field(init=False)  # entries
+    low: int = attrs.field(init=False)  # number of the first valid entry
+    end: int = attrs.field(init=False)  # number after the newest entry
+    per_file: int = attrs.field(init=False)  # entries per file
     read: Callable[[int, int], bytes] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -67,13 +66,14 @@ class RepairView:
 
     @staticmethod
     def per_file_of(queue: AnyQueue) -> int:
-        """How many entries a file of *queue* holds."""
+        """Return how many entries a file of *queue* holds."""
         return queue.files.file_bytes // (BATCH_ENTRY_BYTES if isinstance(queue, BatchQueue) else ENTRY_BYTES)
 
     def entry(self, number: int, data: bytes | None = None) -> tuple[int, int, int, int] | None:
-        """Log offset, size, queue offset and messages of an entry, the last one of *data* if given; None for none.
+        """Return log offset, size, queue offset and messages of an entry; None if it was never written.
 
-        Of a pre-blank entry log offset and size are 0; such lie before a queue's first message.
+        If *data* is given, its last entry is used. For a pre-blank entry, which is before a queue's first message, log
+        offset and size are 0.
         """
         data = self.read(number * self.unit, self.unit) if data is None else data[-self.unit :]
         if len(data) < self.unit:
@@ -87,7 +87,7 @@ class RepairView:
         return (0, 0, number, 0) if is_pre_blank(found[0], found[1]) else (found[0], found[1], number, 1)
 
     def read_all(self, number: int, count: int) -> bytes:
-        """Entries of several files, zeros where there are none."""
+        """Return the entries of several files, zeros for missing ones."""
         found = bytearray()
         while len(found) < count * self.unit:
             at = number + len(found) // self.unit
@@ -96,13 +96,13 @@ class RepairView:
         return bytes(found)
 
     def files(self) -> list[tuple[int, int]]:
-        """Numbers ``[first, behind the last)`` of the entries in each file."""
+        """Return the range ``[first, end)`` of entry numbers in each file."""
         per_file = self.per_file
         starts = range(self.low - self.low % per_file, self.end, per_file) if self.low < self.end else range(0)
         return [(max(start, self.low), min(start + per_file, self.end)) for start in starts]
 
     def edges(self, first: int, end: int) -> Iterator[tuple[int, int, int, int] | None]:
-        """The first and the last entry of ``[first, end)``, which are in one file."""
+        """Yield the first and the last entry of ``[first, end)``, which are in one file."""
         if end - first <= READ_AT_ONCE:
             data = self.read(first * self.unit, (end - first) * self.unit).ljust((end - first) * self.unit, b"\0")
             yield self.entry(first, data[: self.unit])
@@ -114,45 +114,45 @@ class RepairView:
 
 @attrs.frozen(eq=False)
 class QueueHole:
-    """Entries ``[low, high)`` of a queue that are to be made again from the records of ``[log_from, log_to)``."""
+    """Entries ``[low, high)`` of a queue to rebuild from the records of ``[log_from, log_to)``."""
 
     view: RepairView
     low: int
     high: int
     log_from: int
     log_to: int
-    front: bool = False  # nothing of the queue lies before it
-    open: bool = False  # nothing tells where it ends; *high* is far behind the newest entry
+    front: bool = False  # the queue has nothing before it
+    open: bool = False  # its end is unknown; *high* is far after the newest entry
 
 
 @attrs.frozen(eq=False)
 class RebuiltEntries:
-    """What the log says of a hole."""
+    """Entries of a hole rebuilt from the log."""
 
     hole: QueueHole
     first: int  # number of the first of *entries*
     entries: bytes
-    count: int  # that have a record
-    lost: int  # that have none, behind others that have one
+    count: int  # entries with a record
+    lost: int  # entries without a record, after others that have one
 
     @property
     def begin(self) -> int:
-        """Number of the first entry that counts."""
+        """Number of the first valid entry."""
         return self.hole.high - self.count - self.lost if self.hole.front else self.first
 
     def already_listed(self) -> bool:
-        """Whether the files name every record of the hole already: then it is the log that has lost others."""
+        """Whether the files already refer to every record of the hole; then it is the log that lost records."""
         view, unit, skipped = self.hole.view, self.hole.view.unit, self.begin - self.first
         stored = view.read_all(self.first + skipped, len(self.entries) // unit - skipped)
         pairs = zip(_split(self.entries[skipped * unit :], unit), _split(stored, unit), strict=False)
-        # Of entries that repeat each other one is its own, see `recovery.requeue`.
+        # Of entries that repeat each other, only one refers to its own record, see `recovery.requeue`.
         return all(any(a == b for a, b in run) for _, run in groupby(pairs, key=itemgetter(0)))
 
     def write(self) -> None:
-        """Put the entries into their files. Belongs to the event loop, and takes 1 ms for 50,000.
+        """Write the entries into their files. Runs on the event loop; takes 1 ms for 50,000.
 
         Raises:
-            OSError: no room, or the disk failed.
+            OSError: the disk is full or failed.
         """
         view, queue, position = self.hole.view, self.hole.view.queue, self.first * self.hole.view.unit
         data = self.entries[: max(0, queue.written - position)]
@@ -164,7 +164,7 @@ class RebuiltEntries:
             return
         file_bytes = queue.files.file_bytes
         for start in range(position - position % file_bytes, position + len(data), file_bytes):
-            queue.files.forget_file(queue, start)  # the one that is open may be deleted
+            queue.files.forget_file(queue, start)  # an open file may have been deleted
         if data:
             queue.write(position, data)
             if position + len(data) == queue.written:
@@ -179,7 +179,7 @@ class RebuiltEntries:
 
     @staticmethod
     def _blank_behind(queue: AnyQueue) -> None:
-        """Only zeros belong behind the newest entry of a file."""
+        """Zero everything after the newest entry of a file."""
         at = queue.written % queue.files.file_bytes
         file = queue.files.existing(queue, queue.written - at) if at else None
         if file is not None and (rest := without_zeros(file.pread(queue.files.file_bytes - at, at))):
@@ -188,14 +188,14 @@ class RebuiltEntries:
 
 @attrs.frozen(eq=False)
 class QueueRepair:
-    """Finds holes and makes their entries. The methods are for any thread, and write nothing."""
+    """Finds holes and rebuilds their entries. The methods are for any thread, and write nothing."""
 
     _log: CommitLog
     _dropped: DroppedTopics  # records of deleted topics
     _delay_levels_ms: Sequence[int]
 
     def is_consistent(self, view: RepairView, log_end: int) -> bool:
-        """Whether the edges of the files are in order. Budget: 12 us a file, where there are ten thousand queues."""
+        """Whether the edges of the files are valid and in order. Budget: 12 us a file, for ten thousand queues."""
         behind = 0
         for first, end in view.files():
             for entry in view.edges(first, end):
@@ -205,7 +205,7 @@ class QueueRepair:
         return True
 
     def holes(self, view: RepairView, log_end: int) -> list[QueueHole]:
-        """The holes of a queue: what lies in files whose edges do not name their records."""
+        """Return the holes of a queue: the files whose edges do not refer to their records."""
         source = CommitLogSource(self._log)
         wrong = [
             index
@@ -220,7 +220,10 @@ class QueueRepair:
         return found
 
     def hole_at(self, view: RepairView, number: int, log_end: int, *, certain: bool) -> list[QueueHole]:
-        """The hole around an entry that a reader found wrong; not *certain*: it may be its record that is damaged."""
+        """Return the hole around an entry that a reader found wrong, if there is one.
+
+        Not *certain*: the record and not the entry may be damaged.
+        """
         source, files = CommitLogSource(self._log), view.files()
         low = high = number // view.per_file - view.low // view.per_file
         if not 0 <= low < len(files):
@@ -243,10 +246,10 @@ class QueueRepair:
         return QueueHole(view, low, high, log_from, log_end if behind is None else behind[0], front=not first_file)
 
     def outside_files(self, view: RepairView, log_end: int) -> list[QueueHole]:
-        """Where no checkpoint tells how far a queue goes: holes before its first file and behind its last entry.
+        """Return holes before the first file and after the last entry, if no checkpoint gives the queue's bounds.
 
-        A first file may be gone if the log reaches back further than what is left; a last one, if the newest entry is
-        the last of its file, or the last file is empty.
+        The first file may be missing if the log begins before the remaining entries; the last file may be missing if
+        the newest entry is the last of its file, or the last file is empty.
         """
         found, queue = [], view.queue
         if view.low >= view.end:
@@ -262,7 +265,7 @@ class QueueRepair:
         return found
 
     def _holds(self, view: RepairView, number: int, source: CommitLogSource, log_end: int) -> bool:
-        """Whether an entry names a record of its queue offset, or one that has left the log."""
+        """Whether an entry refers to a record with its queue offset, or to one that has left the log."""
         entry, queue = view.entry(number), view.queue
         if entry is None or entry[0] + entry[1] > log_end:
             return False
@@ -285,7 +288,7 @@ class QueueRepair:
     def make(
         self, holes: Sequence[QueueHole], progress: Callable[[int], object] = lambda log_offset: None
     ) -> list[RebuiltEntries]:
-        """Read the log where the holes are, and make their entries.
+        """Read the log ranges of the holes, and rebuild their entries.
 
         Raises:
             OSError: the disk failed.
@@ -312,12 +315,12 @@ class QueueRepair:
 
 
 def _split(entries: bytes, unit: int) -> Iterator[bytes]:
-    """Log offset and size of each entry, packed: codes may be addresses of ext units."""
+    """Yield packed log offset and size of each entry, without tags codes, which may be addresses of ext units."""
     return (entries[at : at + PLACE_BYTES] for at in range(0, len(entries), unit))
 
 
 def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
-    """What to say of entries that were made; None where there were none to make."""
+    """Return a sentence about rebuilt entries; None if there were none."""
     made = [each for each in made if each.count or each.lost]
     if not made:
         return None
@@ -325,22 +328,20 @@ def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
     told = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     count, lost = sum(each.count for each in made), sum(each.lost for each in made)
     missing = f"; {lost} message{'s are' if lost > 1 else ' is'} not in the log" if lost else ""
-    return (
-        f"files of consume queues were missing or wrong ({told}): {count} entries were made again from the log{missing}"
-    )
+    return f"files of consume queues were missing or wrong ({told}): {count} entries were rebuilt from the log{missing}"
 
 
 class _EntryBuilder:
-    """The entries of one hole, as the log's records come."""
+    """Collects the entries of one hole from the log's records."""
 
     def __init__(self, hole: QueueHole) -> None:
         self.hole = hole
-        self._base = -1  # number of the first entry, once there is one
+        self._base = -1  # number of the first entry, -1 before it
         self._data = bytearray()
         self._lost = 0
 
     def see(self, entry: DispatchEntry, queue_offset: int) -> None:
-        """Take a record of the queue."""
+        """Process a record of the queue."""
         hole, data = self.hole, self._data
         if not hole.log_from <= entry.log_offset < hole.log_to:
             return
@@ -355,13 +356,13 @@ class _EntryBuilder:
             self._base = queue_offset
             data.clear()
         gap = queue_offset - self._base - len(data) // ENTRY_BYTES
-        if gap < 0:  # a topic that was deleted began anew
+        if gap < 0:  # a deleted topic was recreated
             del data[(queue_offset - self._base) * ENTRY_BYTES :]
         self._lost += max(gap, 0)
         data += packed * (max(gap, 0) + 1)
 
     def made(self) -> RebuiltEntries:
-        """What came of it."""
+        """Return the rebuilt entries."""
         hole, unit = self.hole, self.hole.view.unit
         count = len(self._data) // unit
         if hole.open:
@@ -382,11 +383,11 @@ class _EntryBuilder:
         data, lost = bytes(self._data) + bytes(self._data[-unit:]) * tail, self._lost + tail
         if not hole.front:
             return RebuiltEntries(hole, hole.low, data[:unit] * head + data, count - self._lost, lost + head)
-        file_first = self._base - self._base % hole.view.per_file  # RocketMQ reads a file from its beginning
+        file_first = self._base - self._base % hole.view.per_file  # RocketMQ reads a file from its start
         return RebuiltEntries(hole, file_first, PRE_BLANK * (self._base - file_first) + data, count - self._lost, lost)
 
     def _nothing(self, want: int) -> RebuiltEntries:
-        """No record: readers pass over repetitions of an entry beside the hole."""
+        """Return the result without any record: copies of an adjacent entry, which readers skip."""
         hole, view = self.hole, self.hole.view
         if hole.front:
             return RebuiltEntries(hole, hole.high, b"", 0, 0)
@@ -395,7 +396,7 @@ class _EntryBuilder:
 
 
 def _joined(holes: Sequence[QueueHole]) -> Iterator[tuple[int, int]]:
-    """The parts of the log that the holes need, in order, each once."""
+    """Yield the disjoint log ranges that the holes need, in order."""
     start = end = -1
     for low, high in sorted((hole.log_from, hole.log_to) for hole in holes):
         if low > end:

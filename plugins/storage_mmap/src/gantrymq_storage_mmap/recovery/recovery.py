@@ -1,21 +1,22 @@
-"""Recovery: find the end of the log, and bring the queues in line with it.
+"""Recovery: find the end of the log, and make the queues consistent with it.
 
-1. Where to start. After a clean stop of ours nothing is read but the newest record. After any other stop: at the
-   checkpoint, the log offset up to which everything is durable (`checkpoint.saved_point`). Where a Java broker had the
+1. Start. After a clean stop of ours nothing is read but the newest record. After any other stop reading starts at the
+   checkpoint, the log offset up to which everything is durable (`checkpoint.saved_point`). If a Java broker used the
    store since: at the record of the newest queue entry, or, after a crash, at the newest file whose first record is
-   older than what RocketMQ's checkpoint says is durable. At the log's start when queues miss entries.
-2. From there every record is checked whole. Where something is no sound record, sound ones are looked for behind it.
-   When there are none the log ends there, and what stands behind is copied aside and zeroed. When there are, the place
-   is a hole: its bytes are copied aside, a filler takes their place, and the records behind it stay (`log_repair`).
-3. What was read is written again and synced, or a page that is in the cache only would be shown and then lost.
-4. Queues are cut there, and the records listed in them again (`replay`); then the ends of all are looked at
-   (`queue_ends`).
+   older than the durable time in RocketMQ's checkpoint. At the log's start if queues lack entries.
+2. From there every record is checked as a whole. If a place has no sound record, sound records are searched after it.
+   If there are none, the log ends there, and everything after it is copied to quarantine and zeroed. If there are, the
+   place is a hole: its bytes are copied to quarantine and replaced by a filler, and the records after it stay
+   (`log_repair`).
+3. Everything read is written again and synced; otherwise a page that is only in the cache would be shown to consumers
+   and then lost.
+4. Queues are cut there, and the records requeued (`replay`); then the ends of all queues are checked (`queue_ends`).
 
-Damage before the starting place is not looked for, so that the time depends on the checkpoint and not on the log's
-length; only the head of each file is. Reads notice the rest (`reading.get`).
+Damage before the start is not searched, so that the duration depends on the checkpoint and not on the log's length;
+only the head of each file is checked. Reads detect the rest (`reading.get`).
 
-Java differs in these points: it checks only the body's CRC, ends the log at the first damage and deletes what stands
-behind, and makes queues that are missing only from its starting file on.
+Differences to Java: it checks only the body's CRC, ends the log at the first damage and deletes everything after it,
+and rebuilds missing queues only from its starting file on.
 
 Source: apache/rocketmq store/.../CommitLog.java (recoverNormally, recoverAbnormally, isMappedFileMatchedRecover),
 ConsumeQueue.java (recover, truncateDirtyLogicFiles, correctMinOffset).
@@ -55,7 +56,7 @@ from gantrymq_store_files.log_walk import LogDamage
 __all__ = ["Recovery"]
 
 PROGRESS_S = 1.0
-MOST_ENTRIES = 5_000_000  # made again in memory, 100 MB
+MOST_ENTRIES = 5_000_000  # rebuilt in memory, 100 MB
 
 
 @attrs.define(eq=False)
@@ -64,15 +65,15 @@ class Recovery:
 
     _files: Files
     _clock: Clock
-    _log: CommitLog  # its files; their positions are found here
-    _queues: QueueTable  # as they were loaded
+    _log: CommitLog  # its files are loaded, its positions are set after recovery
+    _queues: QueueTable  # as loaded
     _dropped: DroppedTopics  # records of deleted topics
     _options: Options
-    _make_durable: Callable[[], object]  # writes and syncs what waits in the pending of queues
-    _tell: Callable[[str], object]  # is shown each note as it is made
-    _tell_progress: Callable[[str], object]  # a line each second while the log is read
-    newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # place and size of the newest record
-    log_start: int = attrs.field(default=0, init=False)  # from here on the log was read
+    _make_durable: Callable[[], object]  # writes and syncs the tails of queues
+    _tell: Callable[[str], object]  # called with each note
+    _tell_progress: Callable[[str], object]  # called with a line each second while the log is read
+    newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # log offset and size of the newest record
+    log_start: int = attrs.field(default=0, init=False)  # log offset from which the log was read
     durable_offset: int = attrs.field(default=0, init=False)  # every record before it has durable entries
     last_timestamp: int = attrs.field(default=0, init=False)  # ms, store time of the newest record
     _source: CommitLogSource = attrs.field(init=False)
@@ -82,14 +83,14 @@ class Recovery:
     _holes: LogHoles = attrs.field(init=False)
     _ends: QueueEnds = attrs.field(init=False)
     _notes: list[str] = attrs.field(factory=list, init=False)
-    _end: int = attrs.field(default=0, init=False)  # behind the last sound record
-    _records: int = attrs.field(default=0, init=False)  # that were read
-    _mended: int = attrs.field(default=0, init=False)  # entries that were made again in files
-    _tail: LogDamage | None = attrs.field(default=None, init=False)  # what stands behind the end
-    _only_zeros: bool = attrs.field(default=True, init=False)  # behind the end
+    _end: int = attrs.field(default=0, init=False)  # log offset after the last sound record
+    _records: int = attrs.field(default=0, init=False)  # number of records read
+    _mended: int = attrs.field(default=0, init=False)  # number of entries rebuilt in files
+    _tail: LogDamage | None = attrs.field(default=None, init=False)  # damage after the end
+    _only_zeros: bool = attrs.field(default=True, init=False)  # after the end
 
     def __attrs_post_init__(self) -> None:
-        inside = Path("recovered", str(self._clock.now_ms()))  # what is cut off
+        inside = Path("recovered", str(self._clock.now_ms()))  # quarantine folder
         self._source = CommitLogSource(self._log)
         self._log_aside = Quarantine(self._files, self._options.log_folder.parent, inside)
         self._queue_aside = Quarantine(self._files, self._options.root, inside)
@@ -98,16 +99,16 @@ class Recovery:
     def run(
         self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, searched: tuple[int, int]
     ) -> RecoveryReport:
-        """Recover; the log and the queues have their positions afterwards.
+        """Recover the store; then the log and the queues have their positions.
 
         Args:
             clean: the last stop was a normal one.
-            checkpoint: RocketMQ's, as it was found.
-            saved: ours, when it may be believed.
-            searched: place and size of the record of the newest queue entry, when queues were searched.
+            checkpoint: RocketMQ's checkpoint as found.
+            saved: our checkpoint, if it is valid.
+            searched: log offset and size of the record of the newest queue entry, if queues were searched.
 
         Raises:
-            StoreDamaged: what is there contradicts itself.
+            StoreDamaged: the contents contradict each other.
             OSError: the disk failed.
         """
         known = (-1, 0)
@@ -124,7 +125,7 @@ class Recovery:
             if checkpoint.ahead_of(self.last_timestamp) and saved is None:
                 self.note(
                     f"the checkpoint's times are {checkpoint.log_timestamp} and {checkpoint.queue_timestamp} ms, but "
-                    f"the newest record is of {self.last_timestamp} ms; it is not believed, and written anew"
+                    f"the newest record is of {self.last_timestamp} ms; it is ignored and rewritten"
                 )
                 if not clean and self.log_start > self._log.min_offset:
                     replay = self._read_from(self._log.min_offset, known)
@@ -134,7 +135,7 @@ class Recovery:
         short = list(self._ends.unlisted(replay, self.log_start, self._end))
         if short and self.log_start > self._log.min_offset:
             names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
-            self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to write them anew")
+            self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to rebuild them")
             untouched = False
             replay = self._read_from(self._log.min_offset, known)
             list(self._ends.unlisted(replay, self.log_start, self._end))
@@ -154,7 +155,7 @@ class Recovery:
         )
 
     def note(self, sentence: str) -> None:
-        """Tell *sentence* and put it into the report."""
+        """Report *sentence* and add it to the result."""
         self._notes.append(sentence)
         self._tell(sentence)
 
@@ -169,14 +170,13 @@ class Recovery:
         for file in self._log.files:
             if file.start > saved.offset and check_offset(self._source, file.start, check_crc=False).record is not None:
                 raise StoreDamaged(
-                    f"the log ends at {saved.offset}, but {file.path} behind it holds records; copy the store, put an "
-                    f"empty file named abort into {self._options.root} and start again to have what lies between "
-                    "given up"
+                    f"the log ends at {saved.offset}, but {file.path} after it holds records; copy the store, put an "
+                    f"empty file named abort into {self._options.root} and start again to give up the data between"
                 )
         return all(self._has_sound_head(file, saved.offset) for file in self._log.files)
 
     def _start(self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, known: tuple[int, int]) -> int:
-        """Where to begin to read the log."""
+        """Return the log offset at which to start reading the log."""
         low = self._log.min_offset
         if saved is not None:
             start = saved.newest[0] if clean or not self._holds_newest(saved) else saved.offset
@@ -192,31 +192,31 @@ class Recovery:
         return start
 
     def _holds_newest(self, saved: SavedPoint) -> bool:
-        """Whether the newest record that *saved* knows is sound; it may have left the log."""
+        """Whether the newest record in *saved* is sound, or has left the log."""
         place, size = saved.newest[:2]
         if place < self._log.min_offset:
             return True
         return check_offset(self._source, place, check_crc=self._options.check_crc).size == size
 
     def _is_there(self, known: tuple[int, int]) -> bool:
-        """Whether the record that the newest queue entry names is in the log; if not, this was no clean stop."""
+        """Whether the record of the newest queue entry is in the log; if not, the stop was not clean."""
         found = check_offset(self._source, known[0], check_crc=self._options.check_crc)
         if found.record is not None and found.size == known[1]:
             self.newest, self.last_timestamp = known, found.record.store_timestamp
             return True
-        self.note(f"a queue names a record at {known[0]} that is not in the log; recovering as after a crash")
+        self.note(f"a queue refers to a record at {known[0]} that is not in the log; recovering as after a crash")
         return False
 
     @staticmethod
     def _has_sound_head(file: LogFile, start: int) -> bool:
-        """One look at a file before *start*; those behind are read anyway."""
+        """Check the head of a file before *start*; later files are read anyway."""
         if file.start >= start:
             return True
         head = file.pread(file.start, file.start + HEAD_BYTES)
         return head_is_sound(head, file.start, file.end - file.start)
 
     def _by_time(self, checkpoint: Checkpoint) -> int:
-        """As RocketMQ: the newest file whose first record is older than the checkpoint, when there are queues."""
+        """Return RocketMQ's start: the newest file whose first record is older than the checkpoint."""
         durable = checkpoint.recovery_timestamp()
         if durable > 0 and any(segments.end for segments in self._queues.segmented_files()):
             for file in reversed(self._log.files):
@@ -243,7 +243,7 @@ class Recovery:
         )
 
     def _read_from(self, start: int, known: tuple[int, int]) -> Replay:
-        """Read the log from *start* on; from its start when it turns out that queues miss older entries."""
+        """Read the log from *start* on; again from the log's start if queues lack older entries."""
         while True:
             replay = self._begin_replay(start)
             try:
@@ -251,17 +251,17 @@ class Recovery:
             except BatchTopic as found:
                 self._queues.turn_to_batch(str(found))
             except EntriesMissing:
-                self.note("consume queues miss entries from before the recovery's start; the whole log is read again")
+                self.note("consume queues lack entries from before the recovery's start; the whole log is read again")
                 start = self._log.min_offset
             else:
                 return replay
 
     def _read(self, replay: Replay, start: int, known: tuple[int, int]) -> None:
-        """Show *replay* every record from *start* on. *known*: place and size of one that was there at a clean stop."""
+        """Replay all records from *start* on. *known*: log offset and size of a record that existed at a clean stop."""
         options = self._options
         walk = LogEntries(self._source, start, delay_levels_ms=options.delay_levels_ms, check_crc=options.check_crc)
         progress = self._progress(start)
-        pending: list[LogDamage] = []  # holes, once a record is found behind them
+        pending: list[LogDamage] = []  # holes, once a record is found after them
         self.log_start = start
         for found in walk:
             if isinstance(found, LogDamage):
@@ -279,13 +279,13 @@ class Recovery:
         self._only_zeros = not pending and walk.zeros_from >= 0
         place, size = known
         if size and self._end <= place and self._log.find(place) is self._log.find(place + size - 1):
-            # It was there at a clean stop: damage, and not a write that did not finish.
+            # The record existed at a clean stop, so this is damage and not an interrupted write.
             problem = pending[0].problem if pending else f"nothing at log offset {place}"
             self._holes.add(LogDamage("damaged", self._end, place + size - self._end, problem, self.last_timestamp))
             self._end, self._tail = place + size, None
 
     def _progress(self, start: int) -> Callable[[int], None]:
-        """Tells once a second how far the log was read, after the first second."""
+        """Return a function that reports once a second how far the log was read."""
         clock = self._clock
         begun = told = clock.monotonic()
         end = self._log.files[-1].end if self._log.files else start
@@ -313,9 +313,9 @@ class Recovery:
             self._mend.write_again(self.log_start, self._end)
 
     def _mend_queues(self, *, searched: bool) -> bool:
-        """Make entries again that are missing or wrong in queues; false if they are so many that the log is to be read.
+        """Rebuild missing or wrong queue entries; False if there are too many, so that the whole log must be read.
 
-        *searched*: no checkpoint says how far the queues go.
+        *searched*: no checkpoint gives the ends of the queues.
         """
         queues, end = self._queues, self._end
         mend = QueueRepair(self._log, self._dropped, self._options.delay_levels_ms)
@@ -328,7 +328,7 @@ class Recovery:
                 holes += mend.outside_files(view, end)
         if sum(hole.high - hole.low for hole in holes if not hole.open) > MOST_ENTRIES:
             names = {f"{hole.view.queue.topic}/{hole.view.queue.queue_id}" for hole in holes}
-            self.note(f"entries of {len(names)} queues are missing; the whole log is read to write them anew")
+            self.note(f"entries of {len(names)} queues are missing; the whole log is read to rebuild them")
             return False
         if holes:
             made = mend.make(holes, self._progress(self._log.min_offset))
@@ -350,7 +350,7 @@ class Recovery:
         if saved is not None and self.log_start == log_min:
             self._ends.keep_numbers(saved, self._dropped.before)
         for topic in sorted(replay.skipped_topics):
-            self.note(f"topic {topic} has records that no queue can list; they are in the log only")
+            self.note(f"topic {topic} has records that no queue can hold; they are in the log only")
         for sentence in replay.misplaced[:MAX_NOTES]:
             self.note(sentence)
         if len(replay.misplaced) > MAX_NOTES:

@@ -1,12 +1,11 @@
-"""Cut and replay: queues are cut at the place from which the log is read, and the records from there on listed again.
+"""Cut and replay: queues are cut at the place from which the log is read, and the records after it are requeued.
 
-Everything before that place is durable, entries too; so a queue that no record touches is right. One that is touched is
-cut at its first entry at or behind the place, and its entries wait in its tail, as if they were published just now:
-readers find them there, and the next checkpoint has them written and durable. What stood in the files is written over,
-whether it was right or not: a page may be in the cache and nowhere else.
+Everything before that place is durable, including entries; so a queue without a record after it is right. Other queues
+are cut at the first entry at or after the place, and their entries wait in the tail, as if they were just published:
+readers find them there, and the next checkpoint writes and syncs them. The contents of the files are overwritten even
+if they were right: a page may be in the cache only.
 
-What the log alone cannot tell is told by entries that were there: which queue offsets messages had that are lost (see
-`requeue`).
+Existing entries supply what the log does not contain: the queue offsets of lost messages (see `requeue`).
 
 Source: apache/rocketmq store/.../queue/ConsumeQueueStore.java, ConsumeQueue.java (multiDispatchLmqQueue).
 """
@@ -36,30 +35,30 @@ _UNUSUAL = TRANSACTION_PREPARED | INNER_BATCH
 
 
 class BatchTopic(Exception):
-    """A record shows that this topic has batch queues, which nothing said before. Recovery handles it."""
+    """Raised when a record shows that this topic has batch queues, which was unknown. Handled by recovery."""
 
 
 @attrs.define(eq=False)
 class Replay:
-    """One walk over the log's records, listed in their queues."""
+    """One pass over the log's records that requeues them."""
 
     _queues: QueueTable  # as they were loaded
     _dropped: DroppedTopics  # records of deleted topics
-    _holes: LogHoles  # damaged places, in log order; grows while records are shown
-    _start: int  # log offset at which queues are cut; records before it are not shown
+    _holes: LogHoles  # damaged places, in log order; grows during the replay
+    _start: int  # log offset at which queues are cut and reading starts
     _partial: bool = attrs.field(kw_only=True)  # the log has records before the start
-    _light: bool = attrs.field(kw_only=True)  # whether light queues are listed
-    # writes and syncs what waits in the tails, when that has become much
+    _light: bool = attrs.field(kw_only=True)  # whether records are requeued in light queues
+    # writes and syncs the tails when they have become large
     _make_durable: Callable[[], object] = attrs.field(kw_only=True)
     misplaced: list[str] = attrs.field(factory=list, init=False)  # a sentence for each record that got no entry
-    skipped_topics: set[str] = attrs.field(factory=set, init=False)  # with records that no queue can list
+    skipped_topics: set[str] = attrs.field(factory=set, init=False)  # topics with records that no queue can hold
     requeues: dict[tuple[str, int], ConsumeQueueRequeue | BatchQueueRequeue] = attrs.field(factory=dict, init=False)
-    listed: int = attrs.field(default=0, init=False)  # entries
-    # whose newest entry this walk brought, without ext units
+    listed: int = attrs.field(default=0, init=False)  # number of requeued entries
+    # queues without ext units whose newest entry was requeued in this pass
     _plain: dict[tuple[str, int], ConsumeQueue] = attrs.field(factory=dict, init=False)
 
     def see(self, entries: Sequence[DispatchEntry]) -> None:
-        """Take the next records of the log.
+        """Process the next records of the log.
 
         Raises:
             EntriesMissing: a queue lacks entries from before the start.
@@ -89,7 +88,7 @@ class Replay:
             self._make_durable()
 
     def _see_unusual(self, entry: DispatchEntry) -> None:
-        """The first record of a queue, one that does not follow the one before, or one of another kind."""
+        """Process the first record of a queue, one out of order, or one of another kind."""
         topic, log_offset = entry.topic, entry.log_offset
         if entry.sys_flag & TRANSACTION_PREPARED or self._dropped.holds(topic, log_offset):
             return
@@ -100,8 +99,8 @@ class Replay:
             return
         self._list(requeue, entry)
         if self._light and isinstance(requeue, ConsumeQueueRequeue):
-            # The log has room for few entries before it: an offset that no log could have brought about is a client's
-            # invention from a time when light queues were off, and counts for nothing.
+            # An offset larger than the number of records that fit before this one was set by a client while light
+            # queues were off, and is ignored.
             most = log_offset // MIN_RECORD_BYTES
             for name, queue_offset in entry.light_places:
                 if queue_offset <= most and not self._dropped.holds(name, log_offset):
@@ -124,7 +123,7 @@ class Replay:
             )
 
     def _requeue(self, topic: str, queue_id: int) -> ConsumeQueueRequeue | BatchQueueRequeue | None:
-        """That of a queue, which is cut when it is met first; None where there cannot be such a queue."""
+        """Return the requeue of a queue, which is cut when it is first used; None if its names are not allowed."""
         found = self.requeues.get((topic, queue_id))
         if found is None:
             queues = self._queues

@@ -1,9 +1,9 @@
-"""ConsumeQueueRequeue the records of a queue again, from the place where the queue was cut.
+"""Requeuing: appending the queue entries of records again, from the place where a queue was cut.
 
-A message whose record was lost to damage leaves its queue offset behind. Its entry becomes a repetition of the entry
-behind it, or, where none is behind it yet, of the one before it. Readers of ours skip an entry that repeats another
-(see `selection`); a Java broker delivers that message twice. A pre-blank entry would cost more: having met one, a Java
-broker passes over the other entries of the same pull whose records lie in the log's first file.
+A message whose record was lost to damage keeps its queue offset. Its entry becomes a copy of the entry after it, or, if
+there is none yet, of the one before it. Our readers skip an entry that repeats another (see `selection`); a Java broker
+delivers that message twice. A pre-blank entry would be worse: after one, a Java broker skips the other entries of the
+same pull whose records are in the log's first file.
 
 Source of batch queues: apache/rocketmq store/.../CommitLog.java (setBatchSizeIfNeeded), queue/BatchConsumeQueue.java.
 """
@@ -26,25 +26,25 @@ from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["BatchQueueRequeue", "ConsumeQueueRequeue", "EntriesMissing", "LogHoles", "Requeue"]
 
-MAX_GAP_ENTRIES = 1_000_000  # more than that between two records of a queue is damage in the second
-LOOK_ENTRIES = 3200  # behind the end of a queue; mostly nothing was written there, and nothing is read
-MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position has to be an int64
+MAX_GAP_ENTRIES = 1_000_000  # a larger gap between two records of a queue means that the second is damaged
+LOOK_ENTRIES = 3200  # read after the end of a queue; usually a hole, so the disk is not read
+MAX_QUEUE_OFFSET = 2**52  # 20 bytes each, and the position must fit an int64
 
 Q = TypeVar("Q", bound=ConsumeQueue | BatchQueue)
 
 
 class EntriesMissing(Exception):
-    """The part of the log that was read shows that a queue lacks entries of the part before it. Recovery handles it."""
+    """Raised when a queue lacks entries from before the part of the log that was read. Handled by recovery."""
 
 
 class LogHoles:
-    """DamagedRecords places of the log with sound records behind them, in log order: all that were found so far."""
+    """Damaged places of the log with sound records after them, in log order."""
 
     def __init__(self) -> None:
         self.found: list[LogDamage] = []
 
     def add(self, hole: LogDamage) -> None:
-        """One behind all others; it is one with the one before where they touch."""
+        """Add a hole after all others; adjacent holes are joined."""
         if self.found and self.found[-1].end == hole.log_offset:
             before = self.found.pop()
             hole = before._replace(size=before.size + hole.size)
@@ -57,15 +57,15 @@ class LogHoles:
 
 
 class Requeue(ABC, Generic[Q]):
-    """Follows the records of one queue, in log order."""
+    """Processes the records of one queue in log order."""
 
     __slots__ = ("_fed", "_holes", "_partial", "_pending", "leaves", "lost", "queue")
 
     def __init__(self, queue: Q, pending: PendingEntries, holes: LogHoles, start: int, *, partial: bool) -> None:
-        """Cut *queue* at its first entry at or behind log offset *start*; *partial*: records before it exist."""
+        """Cut *queue* at its first entry at or after log offset *start*; *partial*: there are records before it."""
         self.queue: Q = queue
-        self.lost = 0  # messages that the log has no record for
-        self.leaves = False  # whether anything stands behind the end
+        self.lost = 0  # number of messages without a record in the log
+        self.leaves = False  # whether the files hold anything after the end
         self._pending = pending
         self._holes = holes
         self._partial = partial
@@ -73,7 +73,7 @@ class Requeue(ABC, Generic[Q]):
         self._cut(start)
 
     def see(self, entry: DispatchEntry) -> str | None:
-        """Take the next record. Returns why it gets no entry, None when it got its own.
+        """Process the next record. Return None if its entry was appended, else why it gets no entry.
 
         Raises:
             EntriesMissing: entries before it are missing, and the log may still have their records.
@@ -88,9 +88,9 @@ class Requeue(ABC, Generic[Q]):
         return None
 
     def finish(self) -> None:
-        """The queue ends behind the last record that was shown, or where it was cut.
+        """Set the end of the queue: after the last processed record, or where it was cut.
 
-        Entries behind that for records that were lost stay: consumers may have seen those messages.
+        Entries after that for lost records stay, because consumers may have seen those messages.
         """
         queue = self.queue
         self._keep_lost()
@@ -101,21 +101,21 @@ class Requeue(ABC, Generic[Q]):
         self._pending.appended(self.queue, len(packed))
 
     def _implausible(self, entry: DispatchEntry) -> str | None:
-        """Why the queue offset of a record cannot be true, or None.
+        """Return why the queue offset of a record cannot be right, or None.
 
-        The log is in the order of each queue, and no check sum covers the number. Where there is a doubt it is
-        believed: offsets begin anew when a topic was deleted, and jump where records were lost.
+        The log is in the order of each queue, and no check sum covers the queue offset. In doubt it is accepted:
+        offsets restart when a topic was deleted, and jump if records were lost.
         """
         queue_offset, expected = entry.queue_offset, self.queue.max_offset
         if not 0 <= queue_offset <= MAX_QUEUE_OFFSET:
             return f"its queue offset is {queue_offset}"
         if self._fed and (queue_offset > expected + MAX_GAP_ENTRIES or 0 < queue_offset < expected):
-            return f"its queue offset is {queue_offset}, {expected} follows in its queue"
+            return f"its queue offset is {queue_offset}, but the next one in its queue is {expected}"
         return None
 
     @abstractmethod
     def _cut(self, start: int) -> None:
-        """Let the queue end before its first entry at or behind log offset *start*."""
+        """Cut the queue before its first entry at or after log offset *start*."""
 
     @abstractmethod
     def _list(self, entry: DispatchEntry) -> None:
@@ -123,15 +123,15 @@ class Requeue(ABC, Generic[Q]):
 
     @abstractmethod
     def _jump(self, entry: DispatchEntry) -> None:
-        """The record does not follow the one before it: entries are missing, or a deleted topic began anew."""
+        """Handle a record that does not follow the one before: entries are missing, or a deleted topic restarted."""
 
     @abstractmethod
     def _keep_lost(self) -> None:
-        """Append the entries of lost records behind the end, and see whether anything else stands there."""
+        """Append the entries of lost records after the end, and check whether the files hold anything else there."""
 
 
 class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
-    """That of an ordinary queue."""
+    """Requeuing of an ordinary queue."""
 
     __slots__ = ("_seen", "_seen_from", "_seen_to")
 
@@ -153,7 +153,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
 
     def _list(self, entry: DispatchEntry) -> None:
         code, ext = entry.tags_code, self.queue.ext
-        if ext is not None and ext.writes:  # the unit has the bits that one of the same record has there
+        if ext is not None and ext.writes:  # the bits are taken from an existing unit of the same record
             before = ext.end
             code = ext.add_again(code, entry.store_timestamp)
             self._pending.appended(ext, ext.end - before)
@@ -176,7 +176,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
     def _implausible(self, entry: DispatchEntry) -> str | None:
         expected = self.queue.max_offset
         if self._names(expected, entry) and not self._names(entry.queue_offset, entry):
-            return f"its queue offset is {entry.queue_offset}, but entry {expected} of its queue names it"
+            return f"its queue offset is {entry.queue_offset}, but entry {expected} of its queue refers to it"
         return super()._implausible(entry)
 
     def _jump(self, entry: DispatchEntry) -> None:
@@ -198,7 +198,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
             self._append(ENTRY.pack(entry.log_offset, entry.size, entry.tags_code) * gap)
 
     def _existing(self, queue_offset: int) -> tuple[int, int, int] | None:
-        """The entry that the files hold; None where nothing was written."""
+        """Return the entry in the files; None if it was never written."""
         if self._seen_from <= queue_offset < self._seen_to:
             at = (queue_offset - self._seen_from) * ENTRY_BYTES
             data = self._seen[at : at + ENTRY_BYTES]
@@ -207,20 +207,20 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         return entry_of(data.ljust(ENTRY_BYTES, b"\0"))
 
     def _holds_more(self, queue_offset: int) -> bool:
-        """Whether the files hold anything from there on."""
+        """Whether the files hold anything from *queue_offset* on."""
         if self._seen_from <= queue_offset <= self._seen_to:
             return len(self._seen) > (queue_offset - self._seen_from) * ENTRY_BYTES
         return bool(self._look(queue_offset, queue_offset + LOOK_ENTRIES))
 
     def _look(self, start: int, end: int) -> bytes:
-        """The entries ``[start, end)`` of one file without the zeros at their end."""
+        """Return the entries ``[start, end)`` of one file without trailing zeros."""
         return without_zeros(self.queue.look(start * ENTRY_BYTES, (end - start) * ENTRY_BYTES)) if start >= 0 else b""
 
     def _first_from(self, log_offset: int) -> int:
-        """Queue offset of the first entry at or behind *log_offset*, the queue's end when there is none.
+        """Return the queue offset of the first entry at or after *log_offset*, the queue's end if there is none.
 
-        Pre-blank entries count as lying before everything, what was never written as lying behind. It is looked for
-        from the end on, in steps that double: mostly it is close.
+        Pre-blank entries count as before everything, entries never written as after everything. The search starts at
+        the end and doubles its steps, because the result is usually close to the end.
         """
 
         def before(queue_offset: int) -> bool:
@@ -240,7 +240,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         return first_false(before, low, high)
 
     def _names(self, queue_offset: int, entry: DispatchEntry) -> bool:
-        """Whether the files have an entry there that names the record."""
+        """Whether the entry at *queue_offset* in the files refers to the record."""
         if queue_offset > MAX_QUEUE_OFFSET:
             return False
         found = self._existing(queue_offset)
@@ -248,7 +248,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
 
 
 class BatchQueueRequeue(Requeue[BatchQueue]):
-    """That of a batch queue."""
+    """Requeuing of a batch queue."""
 
     __slots__ = ()
 
@@ -256,7 +256,7 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
         self._end_behind(self.queue.last_where(lambda entry: entry.log_offset < start, missing=False))
 
     def _end_behind(self, number: int) -> None:
-        """Let the queue end behind that entry."""
+        """Cut the queue after entry *number*."""
         self._pending.forget(self.queue)
         self.queue.settle(self.queue.first, number + 1)
 
@@ -281,7 +281,7 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
                 raise EntriesMissing
         if gap > 0 and queue.number_end > queue.first:
             self.lost += gap
-        elif gap < 0:  # only its new entries count
+        elif gap < 0:  # only the new entries count
             self._end_behind(queue.last_where(lambda entry: entry.end_offset <= queue_offset))
 
     def _keep_lost(self) -> None:
@@ -293,6 +293,6 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
         self.leaves = bool(without_zeros(queue.look(queue.end, LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
 
     def _existing(self) -> BatchQueueEntry | None:
-        """The entry that the files hold behind the newest."""
+        """Return the entry in the files after the newest one."""
         data = self.queue.look(self.queue.end, BATCH_ENTRY_BYTES)
         return read_batch_entry(data, 0) if len(data) == BATCH_ENTRY_BYTES else None

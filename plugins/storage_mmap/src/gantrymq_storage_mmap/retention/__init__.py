@@ -1,1 +1,1 @@
-"""What is deleted, when, and in which order."""
+"""Retention: deletion of expired log, queue and index files."""

@@ -1,11 +1,11 @@
-"""Looks at the disk, refuses writes while there is no room, and takes them again.
+"""Checks the free disk space, refuses writes while there is too little, and accepts them again.
 
-    every cleanResourceInterval   while all is well
+    every cleanResourceInterval   normally
     every second                  near a limit
     every 0.4 seconds             while writes are refused
 
-What found no room on the way (the next log file, queue entries, a write into the log) is tried again at every look, so
-writes go on within a second of there being room. All the looking and trying happens in a thread.
+Whatever failed because the disk was full (the next log file, queue entries, a write into the log) is repeated at every
+check, so writes resume within a second of space becoming available. All checks and repetitions run in a thread.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ NEAR_S = 1.0
 
 @attrs.define(eq=False)
 class DiskWatch:
-    """What the disk has left. All methods but the thread's belong to the event loop.
+    """Free space of the store's disks. All methods belong to the event loop, except those that run in a thread.
 
-    Nothing is looked at before `look` or `start`.
+    Nothing is checked before `look` or `start`.
     """
 
     _world: World
     _settings: Settings  # may change while the store runs
     _root: Path  # the store's folder
     _log_folder: Path
-    _log: CommitLog  # its files count in full, without the one that is made ahead
-    _queues: QueueTable  # their entries count
-    _writes: LogWriter  # is asked whether a write found no room
-    _index_bytes: Callable[[], int]  # what the index takes
-    _tell: Callable[[str], object]  # gets one sentence when writes are refused and when they are taken again
-    disks: DiskState | None = attrs.field(default=None, init=False)  # what the newest look saw
+    _log: CommitLog  # its files count in full, without the preallocated one
+    _queues: QueueTable  # counted by their entries
+    _writes: LogWriter  # state of failed writes
+    _index_bytes: Callable[[], int]  # returns the disk space of the index
+    _tell: Callable[[str], object]  # called with one sentence when writes are refused and when they are accepted again
+    disks: DiskState | None = attrs.field(default=None, init=False)  # result of the newest check
     _rules: RetentionRules = attrs.field(init=False)  # as of a revision of the settings
     _revision: int = attrs.field(default=-1, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
@@ -56,24 +56,24 @@ class DiskWatch:
     _mending: bool = attrs.field(default=False, init=False)
     _halted: bool = attrs.field(default=True, init=False)
     _problem: str = attrs.field(default="", init=False)
-    _told: str = attrs.field(default="", init=False)  # cause of the refusal that the operator knows of
+    _told: str = attrs.field(default="", init=False)  # cause of the refusal that was logged
     _seen: Callable[[], object] = attrs.field(default=lambda: None, init=False)
     _full: Refusal | None = attrs.field(default=None, init=False)
 
     @property
     def rules(self) -> RetentionRules:
-        """The settings in force; they may change while the store runs."""
+        """The present settings; they may change at runtime."""
         if self._revision != self._settings.revision:
             self._rules, self._revision = read_rules(self._settings), self._settings.revision
         return self._rules
 
     @property
     def busy(self) -> bool:
-        """Whether a thread is at work."""
+        """Whether a thread is working."""
         return self._looking or self._mending
 
     def refusal(self) -> Refusal | None:
-        """Why there is no room for writes, None while there is."""
+        """Why there is no space for writes, None if there is."""
         if self._full is not None:
             return self._full
         if self._log.ahead.refusal is not None:
@@ -85,33 +85,33 @@ class DiskWatch:
         return None
 
     def look(self) -> DiskState:
-        """Look now and return what is seen. Blocks; may run in a thread while nothing else uses the store."""
+        """Check now and return the result. Blocks; may run in a thread while nothing else uses the store."""
         return self._take(self._look(*self._to_count()))
 
     async def fresh(self) -> DiskState:
-        """Look now, in a thread. Raises OSError."""
+        """Check now, in a thread, and return the result. Raises OSError."""
         return self._take(await self._world.workers.run(self._look, *self._to_count()))
 
     def start(self, seen: Callable[[], object]) -> None:
-        """Begin to look; *seen* is called after every look."""
+        """Start periodic checks; *seen* is called after each."""
         self._seen = seen
         self._halted = False
         self._arm()
 
     def halt(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._halted = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     def hurry(self) -> None:
-        """A write was refused: look soon."""
+        """Check soon, because a write was refused."""
         if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
             self._arm()
 
     def tick(self) -> None:
-        """Look and try again in a thread, unless one is at it."""
+        """Check, and repeat failed writes, in a thread, unless one is running."""
         if not self._halted:
             self._arm()
         self._mend()
@@ -122,7 +122,7 @@ class DiskWatch:
     # --- one look ---------------------------------------------------------------------------------------------------
 
     def _to_count(self) -> tuple[int, Sequence[ConsumeQueue]]:
-        """What log and index take, and the queues; nothing while there is no quota."""
+        """Return the size of log and index, and the queues; nothing if there is no quota."""
         if not self.rules.quota_bytes:
             return 0, ()
         log_bytes = len(self._log.files) * self._log.file_bytes
@@ -144,7 +144,9 @@ class DiskWatch:
         if disks is None:
             if self._problem != str(error):
                 self._problem = str(error)
-                self._tell(f"the disk of {self._root} cannot be looked at, what was known of it stays: {error}")
+                self._tell(
+                    f"the free space of {self._root} cannot be determined, the last known state is kept: {error}"
+                )
             return
         self._problem = ""
         self._take(disks)
@@ -161,14 +163,14 @@ class DiskWatch:
         if refusal is not None and cause != self._told:
             self._tell(f"writes are refused: {refusal.sentence}")
         elif self._told and not cause:
-            self._tell("there is room again, writes are taken")
+            self._tell("there is room again, writes are accepted")
         self._told = cause
         return disks
 
     # --- again ------------------------------------------------------------------------------------------------------
 
     def _mend(self) -> None:
-        """Try again what found no room."""
+        """Repeat the writes that failed because the disk was full."""
         self._log.ahead.retry()
         self._queues.pending.retry()
         torn, file = self._writes.torn_bytes, self._log.current
@@ -177,7 +179,7 @@ class DiskWatch:
             self._world.workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
 
     def _mended(self, _: None, error: BaseException | None) -> None:
-        """Zeros went where the torn write was: there is room, and nothing is left of it."""
+        """Handle the result of zeroing a torn write: on success, there is space again and nothing is torn."""
         self._mending = False
         if error is None:
             self._writes.refusal, self._writes.torn_bytes = None, 0

@@ -1,13 +1,14 @@
-"""Queues after their messages: minima by the topic's time, files below the minimum, queues that are empty for good.
+"""Cleaning of queues: minima by the topic's reserve time, deletion of files below the minimum and of expired queues.
 
-A queue's entries lie in log order and in order of store time, so each new minimum is a bisection: some 20 reads of a
-queue file, and as many of the log where time decides, in a thread. A queue file, or a file of ext units, goes when
-everything in it lies below the queue's minimum, and never the last one: it holds where the queue goes on. An operator
-may have whole queues removed whose messages have all left the log; such a queue begins at 0 when it is used again.
+A queue's entries are in log order and therefore in order of store time, so each new minimum is found by bisection:
+about 20 reads of a queue file, and as many of the log if time decides, in a thread. A queue file, or a file of ext
+units, is deleted when everything in it is below the queue's minimum, but never the last one: it determines the queue's
+next offset. An operator may remove queues whose messages have all left the log; such a queue begins at 0 when it is
+used again.
 
-Source: apache/rocketmq store/.../ConsumeQueue.java (correctMinOffset, deleteExpiredFile),
-queue/ConsumeQueueStore.java (cleanExpired), queue/BatchConsumeQueue.java (correctMinOffset, deleteExpiredFile),
-ConsumeQueueExt.java (truncateByMinAddress).
+Source: apache/rocketmq store/.../ConsumeQueue.java (correctMinOffset, deleteExpiredFile), queue/ConsumeQueueStore.java
+(cleanExpired), queue/BatchConsumeQueue.java (correctMinOffset, deleteExpiredFile), ConsumeQueueExt.java
+(truncateByMinAddress).
 """
 
 from __future__ import annotations
@@ -33,13 +34,11 @@ from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
 __all__ = ["QueueCleaner", "begin_batches_later"]
 
-TURN_QUEUES = 500  # so many are looked at in one turn of the event loop
+TURN_QUEUES = 500  # queues examined in one turn of the event loop
 
-IsExpired = Callable[
-    [BatchQueueEntry], bool
-]  # whether the queue begins behind an entry, which holds for all before it too
+IsExpired = Callable[[BatchQueueEntry], bool]  # whether an entry, and so all before it, is expired
 ReadBytes = Callable[[int, int], bytes]  # of a queue, see `SegmentedFile.detached`
-Pause = Callable[[str], Awaitable[bool]]  # waits as long as the setting says; false when the store is to stop
+Pause = Callable[[str], Awaitable[bool]]  # waits for the time of a setting; returns False if the store is stopping
 
 
 @attrs.define(eq=False)
@@ -50,14 +49,14 @@ class QueueCleaner:
     _log: CommitLog
     _queues: QueueTable
     _dropper: QueueDropper
-    _reserve_ms: Callable[[str], int]  # how long a topic keeps messages, -1 for as long as the log
-    _trimmed: dict[ConsumeQueue, int] = attrs.field(factory=dict, init=False)  # files before this position are gone
+    _reserve_ms: Callable[[str], int]  # retention time of a topic, -1 for the log's
+    _trimmed: dict[ConsumeQueue, int] = attrs.field(factory=dict, init=False)  # files before this position are deleted
 
     async def by_reserve_time(self) -> int:
-        """Move the minima of topics that keep messages for a time of their own; returns how many queues moved.
+        """Raise the minima of topics with their own reserve time; return how many queues changed.
 
         Raises:
-            OSError: the disk failed; nothing moved.
+            OSError: the disk failed; nothing changed.
         """
         self._trimmed = {queue: keep for queue, keep in self._trimmed.items() if not queue.dropped}
         clock, workers = self._world.clock, self._world.workers
@@ -84,10 +83,10 @@ class QueueCleaner:
         return moved
 
     async def trim(self, pause: Pause) -> int:
-        """Delete queue files below the minima; returns how many.
+        """Delete queue files below the minima; return how many.
 
         Raises:
-            OSError: one cannot be deleted; the next call tries it again.
+            OSError: a file cannot be deleted; the next call tries again.
         """
         file_bytes = self._queues.queue_files.file_bytes
         segmented_files, trimmed, slices = (
@@ -118,10 +117,10 @@ class QueueCleaner:
         return deleted
 
     async def remove_expired(self) -> int:
-        """Remove queues whose messages have all left the log; system topics keep theirs. Returns how many went.
+        """Remove queues whose messages have all left the log, except those of system topics; return how many.
 
         Raises:
-            OSError: the disk failed; those before it are gone.
+            OSError: the disk failed; some queues may have been removed.
         """
         removed, idle = 0, [queue for queue in self._queues.by_name.values() if _is_idle(queue)]
         for queue in await self._world.workers.run(_expired, idle, self._log.min_offset):
@@ -131,7 +130,7 @@ class QueueCleaner:
         return removed
 
     def _kept_beside(self) -> list[tuple[SegmentedFile, int]]:
-        """Batch queues and ext files, each with the position of the first file that stays."""
+        """Return batch queues and ext files, each with the position of the first file to keep."""
         found: list[tuple[SegmentedFile, int]] = []
         for batch in self._queues.batch.values():
             if batch.first:
@@ -145,7 +144,7 @@ class QueueCleaner:
 
 
 async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, IsExpired]]) -> int:
-    """Let each batch queue begin behind the entries that are gone; returns how many moved. For the event loop."""
+    """Advance each batch queue past its expired entries; return how many changed. For the event loop."""
     if not due:
         return 0
     moved = 0
@@ -172,7 +171,7 @@ def _first_kept(due: Sequence[Callable[[], int]]) -> list[int]:
 
 
 def _first_since(time_ms: int, log: CommitLog, low: int, high: int, read: ReadBytes) -> int:
-    """Queue offset in ``[low, high]`` of a queue's first message that was stored at *time_ms* or later."""
+    """Return the queue offset in ``[low, high]`` of the first message stored at *time_ms* or later."""
 
     def before(queue_offset: int) -> bool:
         return store_time(log, entry_of(read(queue_offset * ENTRY_BYTES, ENTRY_BYTES))) < time_ms
@@ -186,6 +185,6 @@ def _is_idle(queue: ConsumeQueue) -> bool:
 
 
 def _expired(queues: Sequence[ConsumeQueue], log_min: int) -> list[ConsumeQueue]:
-    """Those that had messages which have all left the log. Runs in a thread."""
+    """Return the queues whose messages have all left the log. Runs in a thread."""
     last = [(queue, queue.entry_in_files(queue.written_offset - 1)) for queue in queues if queue.written_offset]
     return [queue for queue, entry in last if entry is not None and entry[0] < log_min]

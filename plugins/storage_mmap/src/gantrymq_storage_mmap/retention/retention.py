@@ -1,15 +1,15 @@
-"""Retention: when cleaning runs, in which order, and how log files go. What may go is decided in `rules`.
+"""Retention: when cleaning runs, in which order, and how log files are deleted. What to delete is decided in `rules`.
 
     a minute after the start, then every cleanResourceInterval      all rules
-    after a look at the disk that found too little room             the oldest files, whatever their age
-    an operator asks                                                up to 20 rounds by age, whatever the hour
+    after a check of the disk that found too little space          the oldest files, of any age
+    on an operator's request                                        up to 20 rounds by age, at any hour
 
-One run at a time: log files one by one with a pause between them, then the minima of topics with a time of their own,
-then queue files, then the index. Threads do what blocks; the loop only learns what has become of it.
+One run at a time: log files one by one with a pause between them, then the minima of topics with their own reserve
+time, then queue files, then the index. Blocking work is done in threads; the event loop only receives the results.
 
-A log file goes only when it is durable and published, and never the newest. Its name goes in a thread, then the log and
-its queues begin later, in one step of the loop. It is gone for good (the folder is synced) before the next file's turn,
-so that a crash never leaves a hole in the log. Whoever still reads the file keeps its bytes.
+A log file is deleted only when it is durable and published, and never the newest one. It is unlinked in a thread, then
+the starts of the log and its queues advance in one step of the event loop. The folder is synced before the next file is
+deleted, so that a crash never leaves a gap in the log. Readers that still use the file keep its bytes.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (addScheduleTask, CleanCommitLogService,
 CleanConsumeQueueService), MappedFileQueue.java (deleteExpiredFileByTime).
@@ -42,8 +42,8 @@ __all__ = ["Retention"]
 
 FIRST_S = 60.0
 MANUAL_ROUNDS = 20
-TURN_QUEUES = 2000  # so many begin later in one turn of the event loop
-WAIT_S = 0.01  # between looks whether queue entries are durable
+TURN_QUEUES = 2000  # queues advanced in one turn of the event loop
+WAIT_S = 0.01  # between checks whether queue entries are durable
 WAITS = 1000
 ASK_EVERY = 50
 
@@ -56,29 +56,29 @@ class Retention:
     _settings: Settings
     _log: CommitLog
     _queues: QueueTable
-    _durable: Callable[[], int]  # the log offset before which everything is durable and published
+    _durable: Callable[[], int]  # returns the log offset before which everything is durable and published
     _checkpointer: Checkpointer
     _watch: DiskWatch
     _queue_cleaner: QueueCleaner
     _index: IndexFiles
-    _tell: Callable[[str], object]  # gets one sentence for each run that deleted something or failed
-    # something began later since queue files and index were cleaned
+    _tell: Callable[[str], object]  # called with one sentence for each run that deleted something or failed
+    # whether a minimum advanced since queue files and index were cleaned
     _moved: bool = attrs.field(default=True, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
     _task: asyncio.Task[None] | None = attrs.field(default=None, init=False)
     _resting: asyncio.Future[None] | None = attrs.field(default=None, init=False)
-    _rounds: int = attrs.field(default=0, init=False)  # that an operator asked for and are not run yet
+    _rounds: int = attrs.field(default=0, init=False)  # remaining rounds of an operator's request
     _stopped: bool = attrs.field(default=True, init=False)
     _problem: str = attrs.field(default="", init=False)
 
     def start(self) -> None:
-        """Begin to look at the disk and to clean."""
+        """Start checking the disk and cleaning."""
         self._stopped = False
         self._watch.start(self._looked)
         self._timer = self._world.clock.call_later(FIRST_S, self._tick)
 
     def halt(self) -> None:
-        """Begin nothing more; what is under way ends as soon as it can."""
+        """Start nothing more; a current run ends as soon as it can."""
         self._stopped = True
         self._watch.halt()
         if self._timer is not None:
@@ -88,7 +88,7 @@ class Retention:
             _wake(self._resting)
 
     async def stop(self) -> None:
-        """`halt`, and wait until nothing is under way."""
+        """`halt`, and wait until nothing is running."""
         self.halt()
         if self._task is not None:
             await self._task
@@ -96,7 +96,7 @@ class Retention:
             await self._world.clock.sleep(0.001)
 
     async def clean(self, what: Cleaning) -> CleanReport:
-        """Clean because an operator, or the broker, asks for it.
+        """Clean on request of an operator or the broker.
 
         Raises:
             OSError: the disk failed.
@@ -120,7 +120,7 @@ class Retention:
         self._kick(regular=True)
 
     def _looked(self) -> None:
-        """After every look at the disk."""
+        """Called after every check of the disk."""
         disks = self._watch.disks
         if disks is not None and forced_bytes(self._watch.rules, disks):
             self._kick()
@@ -130,7 +130,7 @@ class Retention:
             self._task = asyncio.get_running_loop().create_task(self._run(regular))
 
     async def _pause(self, key: str) -> bool:
-        """Wait as long as the setting *key* says; false when the store is to stop."""
+        """Wait for the time of the setting *key*; return False if the store is stopping."""
         if not self._stopped and (pause_ms := self._settings.number(key)):
             resting = self._resting = asyncio.get_running_loop().create_future()
             timer = self._world.clock.call_later(pause_ms / 1000, _wake, resting)
@@ -141,7 +141,7 @@ class Retention:
     # --- one run ----------------------------------------------------------------------------------------------------
 
     async def _run(self, regular: bool) -> None:
-        """One run; only a regular one looks at the topics' own times."""
+        """Clean once; only a *regular* run applies the topics' reserve times."""
         try:
             while (deleted := await self._clean_log()) and self._rounds and not self._stopped:
                 self._moved = True
@@ -159,12 +159,12 @@ class Retention:
             self._rounds = 0
             if self._problem != str(error):
                 self._problem = str(error)
-                self._tell(f"what has expired could not be deleted, it is tried again: {error}")
+                self._tell(f"expired files could not be deleted, retrying: {error}")
         finally:
             self._task = None
 
     async def _clean_log(self) -> int:
-        """Delete what is due, at most one batch; returns how many files went."""
+        """Delete the files that are due, at most one batch; return how many."""
         plan = await self._plan(self._watch.rules.batch_max, manual=self._rounds > 0)
         deleted = 0
         try:
@@ -180,13 +180,13 @@ class Retention:
         finally:
             if deleted:
                 self._tell(
-                    f"{deleted} commit log files were deleted because {plan.reason}; the log begins at "
-                    f"{self._log.min_offset} now"
+                    f"{deleted} commit log files were deleted because {plan.reason}; the log now begins at "
+                    f"{self._log.min_offset}"
                 )
         return deleted
 
     async def _plan(self, most: int, *, manual: bool) -> DeletionPlan:
-        """What to delete as the disk is now, at most so many files."""
+        """Return what to delete in the present state of the disk, at most *most* files."""
         durable, world = self._durable(), self._world
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
@@ -197,7 +197,7 @@ class Retention:
         return plan_deletion(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
 
     async def _queues_have_it(self) -> bool:
-        """Wait until the oldest file's entries are durable; false when that takes too long, or the store is to stop."""
+        """Wait until the entries of the oldest file are durable; False on timeout or if the store is stopping."""
         for attempt in range(WAITS):
             if await self._entries_are_durable():
                 return True
@@ -209,10 +209,10 @@ class Retention:
         return False
 
     async def _entries_are_durable(self) -> bool:
-        """Whether the entries of the oldest file's records are durable: without the records nothing could make them
-        again, and a queue must not forget its numbers.
+        """Whether the queue entries of the oldest log file are durable.
 
-        A disk that has no room for them is the exception, as deleting is what makes room: then the numbers are saved.
+        Without the records they could not be rebuilt, and a queue would lose its offsets. If the disk has no space for
+        them, deleting must still be possible to free some: then only the queue offsets are saved.
         """
         if self._checkpointer.durable_offset >= self._log.files[0].end:
             return True
@@ -222,7 +222,7 @@ class Retention:
         """Delete the oldest log file.
 
         Raises:
-            OSError: it cannot be deleted; it stays part of the log, and the next call tries it again.
+            OSError: it cannot be deleted; it stays part of the log, and the next call tries again.
         """
         file = self._log.files[0]
         world, queues = self._world, self._queues
@@ -234,7 +234,7 @@ class Retention:
         for queue, (minimum, oldest) in minima:
             if not queue.dropped:
                 found = max(queue.min_offset, minimum)
-                if oldest < 0:  # the first one is not among those that the thread could see
+                if oldest < 0:  # the first remaining entry is not one of those the thread could see
                     found = queue.first_from(found, file.end)
                 queue.min_offset, queue.oldest = found, oldest if found == minimum else -1
             await slices.item_done()
@@ -247,7 +247,7 @@ def _wake(resting: asyncio.Future[None]) -> None:
 
 
 def _modified(files: Files, paths: Sequence[Path]) -> list[int]:
-    """When each file was last written, wall time in ms; one that is gone counts as very old. Runs in a thread."""
+    """Return when each file was last written, wall time in ms; 0 if it is gone. Runs in a thread."""
     stats = [files.stat(path) for path in paths]
     return [stat.modified_ms if stat is not None else 0 for stat in stats]
 
@@ -255,9 +255,10 @@ def _modified(files: Files, paths: Sequence[Path]) -> list[int]:
 def _delete(
     files: Files, path: Path, queues: Sequence[ConsumeQueue], log_min: int
 ) -> list[tuple[ConsumeQueue, tuple[int, int]]]:
-    """Runs in a thread; doing it again does no harm.
+    """Delete a log file. Runs in a thread; repeating it is harmless.
 
-    Returns the queues that may begin later now, and where in their files, as `first_in_log` says.
+    Returns:
+        The queues whose minimum may advance, with the result of `first_in_log` on their files.
     """
     files.remove(path)
     files.sync_dir(path.parent)

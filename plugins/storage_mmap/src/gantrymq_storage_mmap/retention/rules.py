@@ -1,16 +1,16 @@
-"""What may be deleted, and when writes are refused: decisions over figures, no I/O.
+"""Retention rules: which files to delete and when to refuse writes. Pure decisions, no I/O.
 
-    what is seen                                        deletes                  writes
-    local hour in deleteWhen, or an operator asks       by age                   taken
-    disk above diskMaxUsedSpaceRatio                    by age, at any hour      taken
-    disk above diskSpaceCleanForciblyRatio              the oldest, any age      taken
-    next log file would break minFreeDiskBytes
-    or storeQuotaBytes                                  the oldest, any age      taken
-    disk above diskSpaceWarningLevelRatio, or under
+    condition                                           deletes                  writes
+    local hour in deleteWhen, or operator's request     by age                   accepted
+    disk above diskMaxUsedSpaceRatio                    by age, at any hour      accepted
+    disk above diskSpaceCleanForciblyRatio              the oldest, any age      accepted
+    next log file would exceed minFreeDiskBytes
+    or storeQuotaBytes                                  the oldest, any age      accepted
+    disk above diskSpaceWarningLevelRatio, or below
     minFreeDiskBytes, or store above storeQuotaBytes    the oldest, any age      refused
 
-"By age" means that a file was not written for fileReservedTime. "Any age" needs cleanFileForciblyEnable, and takes no
-more files than it needs. The newest file always stays. Free bytes and quota are GantryMQ's own.
+"By age" means that a file was not written for fileReservedTime. "Any age" requires cleanFileForciblyEnable and deletes
+no more files than needed. The newest file always stays. minFreeDiskBytes and storeQuotaBytes are GantryMQ's own.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (CleanCommitLogService), common/.../UtilAll.java
 (getDiskPartitionSpaceUsedPercent, isItTimeToDo), store/.../MappedFileQueue.java (deleteExpiredFileByTime).
@@ -29,14 +29,14 @@ from gantrymq_storage_mmap.full_disk import RESUME
 
 __all__ = ["DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
 
-NEAR_PERCENT = 2  # so far below a limit the disk is looked at every second
+NEAR_PERCENT = 2  # distance to a limit from which the disk is checked every second
 NEAR_FILES = 2
 HOUR_MS = 3_600_000
 
 
 @attrs.frozen
 class RetentionRules:
-    """The settings that decide; percents count as whole numbers, 0 bytes mean no limit."""
+    """The settings that decide; ratios are whole percents, 0 bytes mean no limit."""
 
     reserved_ms: int  # fileReservedTime
     delete_hours: frozenset[int]  # deleteWhen, local hours
@@ -52,38 +52,38 @@ class RetentionRules:
 
 @attrs.frozen
 class DiskState:
-    """What one look at the disk saw."""
+    """Result of one check of the disk."""
 
     log_folder: Path
     root: Path
     log_disk: DiskUse
     queue_disk: DiskUse  # the file system of the store's root
-    store_bytes: int  # what log, queues and index take; 0 while nobody set a quota
+    store_bytes: int  # size of log, queues and index; 0 without a quota
 
 
 class Refusal(NamedTuple):
     """Why writes are refused."""
 
-    cause: str  # a short name, for figures
+    cause: str  # short name, for metrics
     sentence: str
 
 
 class DeletionPlan(NamedTuple):
     """What to delete now."""
 
-    files: int  # so many log files, oldest first
+    files: int  # number of log files, oldest first
     reason: str  # for the operator
 
 
 def used_percent(disk: DiskUse) -> float:
-    """Share of a disk that is used, of what this process could use at all."""
+    """Return the used share of a disk, relative to what this process could use in total."""
     used = disk.total - disk.free
     whole = used + disk.usable
     return 100 * used / whole if whole > 0 else 0.0
 
 
 def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
-    """Why writes must be refused, None when there is room."""
+    """Return why writes must be refused, None if there is enough space."""
     for cause, folder, disk in (
         ("disk_ratio", disks.log_folder, disks.log_disk),
         ("queue_disk_ratio", disks.root, disks.queue_disk),
@@ -93,7 +93,7 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
             return Refusal(
                 cause,
                 f"the disk of {folder} is {percent:.1f} percent full, diskSpaceWarningLevelRatio="
-                f"{rules.warning_percent} is the most; free space, keep less with fileReservedTime, or raise the ratio"
+                f"{rules.warning_percent} is the limit; free space, keep less with fileReservedTime, or raise the ratio"
                 f"{RESUME}",
             )
     usable = disks.log_disk.usable
@@ -101,19 +101,19 @@ def refusal_for(rules: RetentionRules, disks: DiskState) -> Refusal | None:
         return Refusal(
             "free_bytes",
             f"the disk of {disks.log_folder} has {usable} bytes free, minFreeDiskBytes={rules.min_free_bytes} is the "
-            f"least; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
+            f"minimum; free space, keep less with fileReservedTime, or lower minFreeDiskBytes{RESUME}",
         )
     if 0 < rules.quota_bytes < disks.store_bytes:
         return Refusal(
             "store_quota",
-            f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the most; "
-            f"keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
+            f"the store {disks.root} takes {disks.store_bytes} bytes, storeQuotaBytes={rules.quota_bytes} is the "
+            f"limit; keep less with fileReservedTime, or raise storeQuotaBytes{RESUME}",
         )
     return None
 
 
 def is_near(rules: RetentionRules, disks: DiskState) -> bool:
-    """Whether a limit may be met soon."""
+    """Whether a limit may be reached soon."""
     if any(used_percent(disk) > rules.forced_percent - NEAR_PERCENT for disk in (disks.log_disk, disks.queue_disk)):
         return True
     ahead = NEAR_FILES * rules.log_file_bytes
@@ -123,7 +123,7 @@ def is_near(rules: RetentionRules, disks: DiskState) -> bool:
 
 
 def forced_bytes(rules: RetentionRules, disks: DiskState) -> int:
-    """So many bytes must go whatever their age; 0 when age decides."""
+    """Return how many bytes must be deleted regardless of age; 0 if only age decides."""
     if not rules.forced:
         return 0
     missing = [0]
@@ -147,16 +147,16 @@ def plan_deletion(
     *,
     manual: bool,
 ) -> DeletionPlan:
-    """Which log files to delete now.
+    """Decide which log files to delete now.
 
     Args:
         rules: the settings.
-        most: at most so many files.
-        disks: the newest look at them.
-        modified_ms: when each file that may go was last written, oldest file first.
+        most: maximum number of files.
+        disks: newest check of the disks.
+        modified_ms: time of the last write to each file that may be deleted, oldest file first.
         now_ms: wall time.
-        utc_offset_ms: what local time is ahead of UTC.
-        manual: an operator asked for it: the hour does not matter, the age does.
+        utc_offset_ms: local time minus UTC.
+        manual: requested by an operator: any hour, but only by age.
     """
     most = min(most, len(modified_ms))
     if needed := forced_bytes(rules, disks):

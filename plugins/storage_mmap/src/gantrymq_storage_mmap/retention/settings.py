@@ -1,7 +1,7 @@
-"""What an operator may set of retention; every key may be changed while the broker runs.
+"""Settings of retention; every key may be changed while the broker runs.
 
-``destroyMapedFileIntervalForcibly`` and ``redeleteHangedFileInterval`` have no use here: a file that is still read is
-unlinked like any other, and its room comes back with the last reader.
+``destroyMapedFileIntervalForcibly`` and ``redeleteHangedFileInterval`` are not needed: a file that is still being read
+is unlinked like any other, and its space is freed when the last reader closes it.
 
 Source: apache/rocketmq store/.../config/MessageStoreConfig.java.
 """
@@ -16,14 +16,14 @@ from gantrymq_storage_mmap.retention.rules import HOUR_MS, RetentionRules
 
 __all__ = ["LEAST_QUOTA_FILES", "RETENTION", "check_quota", "problem_of", "read_rules"]
 
-LEAST_QUOTA_FILES = 3  # one that is written, one to follow it, one to delete
+LEAST_QUOTA_FILES = 3  # the current one, the next one, and one to delete
 
 
 def hours_of(text: str) -> frozenset[int]:
-    """The hours that ``04`` or ``04;16`` name.
+    """Parse local hours such as ``04`` or ``04;16``.
 
     Raises:
-        ConfigError: something else stands there.
+        ConfigError: *text* is not a list of hours.
     """
     hours = set()
     for piece in text.split(";"):
@@ -35,7 +35,7 @@ def hours_of(text: str) -> frozenset[int]:
 
 
 def problem_of(parse: Callable[[str], object]) -> Callable[[Value], str | None]:
-    """A check of a setting: what *parse*, which raises ConfigError, has against a value."""
+    """Return a check for a setting that returns the message of the ConfigError that *parse* raises, or None."""
 
     def check(value: Value) -> str | None:
         try:
@@ -56,7 +56,7 @@ def _percent(key: str, default: int, text: str) -> Setting:
 
 
 RETENTION: tuple[Setting, ...] = (
-    _number("fileReservedTime", 72, "A log file may be deleted when it was not written for so long, hours."),
+    _number("fileReservedTime", 72, "A log file may be deleted when it was not written for this time, hours."),
     Setting(
         "deleteWhen",
         "text",
@@ -69,27 +69,29 @@ RETENTION: tuple[Setting, ...] = (
     _number("deleteFileBatchMax", 10, "Most log files that one cleaning deletes.", at_least=1),
     _number("deleteCommitLogFilesInterval", 100, "Pause between two log files that are deleted, ms."),
     _number("deleteConsumeQueueFilesInterval", 100, "Pause between two queue files that are deleted, ms."),
-    _percent("diskMaxUsedSpaceRatio", 75, "Above so many percent of the disk, expired files go at any hour."),
-    _percent("diskSpaceCleanForciblyRatio", 85, "Above so many percent of the disk, the oldest files go at any age."),
-    _percent("diskSpaceWarningLevelRatio", 90, "Above so many percent of the disk, writes are refused."),
+    _percent("diskMaxUsedSpaceRatio", 75, "Above this percentage of the disk, expired files are deleted at any hour."),
+    _percent(
+        "diskSpaceCleanForciblyRatio", 85, "Above this percentage of the disk, the oldest files are deleted at any age."
+    ),
+    _percent("diskSpaceWarningLevelRatio", 90, "Above this percentage of the disk, writes are refused."),
     Setting(
         "cleanFileForciblyEnable",
         "flag",
         True,
-        "Whether files may go before their time when room is short.",
+        "Whether files may be deleted before they expire when disk space is short.",
         runtime=True,
     ),
     _number("minFreeDiskBytes", 0, "Writes are refused with less than this free on the disk, bytes (GantryMQ's own)."),
     _number(
         "storeQuotaBytes",
         0,
-        "Most that log, queues and index may take, bytes; 0 for no limit (GantryMQ's own).",
+        "Maximum size of log, queues and index, bytes; 0 for no limit (GantryMQ's own).",
     ),
 )
 
 
 def read_rules(settings: Settings) -> RetentionRules:
-    """The rules in force."""
+    """Return the present rules."""
     number = settings.number
     return RetentionRules(
         reserved_ms=number("fileReservedTime") * HOUR_MS,
@@ -106,10 +108,10 @@ def read_rules(settings: Settings) -> RetentionRules:
 
 
 def check_quota(rules: RetentionRules) -> None:
-    """See that a quota leaves room to work.
+    """Check that the quota is large enough to work.
 
     Raises:
-        ConfigError: it does not; says what does.
+        ConfigError: it is not; the message says what is.
     """
     least = LEAST_QUOTA_FILES * rules.log_file_bytes
     if 0 < rules.quota_bytes < least:
