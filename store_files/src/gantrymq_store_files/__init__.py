@@ -1,1 +1,1 @@
-"""The files of a store, byte by byte, in RocketMQ's formats; what is read and written here does no I/O of its own."""
+"""Byte formats of a store's files, as in RocketMQ. This package does no I/O itself."""

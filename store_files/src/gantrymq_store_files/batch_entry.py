@@ -1,12 +1,12 @@
-"""Batch queue entries: one for each record of a topic with ``queue.type=BatchCQ``, big-endian, 46 bytes.
+"""Batch queue entries: one per record of a topic with ``queue.type=BatchCQ``, big-endian, 46 bytes.
 
     | log offset i64 | record size i32 | tags code i64 | store time i64 | base offset i64 | count i16 |
     | compacted offset i32, -1 | reserved i32, 0 |
 
-An entry stands for *count* messages with the queue offsets from base offset on: an inner batch, or one message sent by
-itself (count 1). Entries lie back to back in the order of their base offsets; each file is named by its first byte, so
-the place of a queue offset is found by bisection. An entry is there when its log offset and base offset are not
-negative and its size and count are positive; behind the last one stand zeros.
+An entry represents *count* messages with consecutive queue offsets starting at the base offset: an inner batch, or one
+message sent individually (count 1). Entries are contiguous in the order of their base offsets; each file is named by
+its first byte, so the entry of a queue offset is found by bisection. An entry is valid if its log offset and base
+offset are not negative and its size and count are positive; after the last one there are zeros.
 
 Source: apache/rocketmq store/.../queue/BatchConsumeQueue.java (CQ_STORE_UNIT_SIZE, putBatchMessagePositionInfo,
 getBatchMessagePositionInfo).
@@ -25,11 +25,11 @@ NOT_COMPACTED = -1
 
 
 class BatchQueueEntry(NamedTuple):
-    """Where one record lies in the commit log, and which messages it holds."""
+    """Position of one record in the commit log, and the messages it holds."""
 
     log_offset: int  # bytes from the start of the whole log, not of one file
     size: int  # bytes of the record, length prefix included
-    tags_code: int  # Java String.hashCode of the record's tag, 0 without one; batches have none as a rule
+    tags_code: int  # Java String.hashCode of the record's tag, 0 without one; batches usually have none
     store_timestamp: int  # ms
     base_offset: int  # queue offset of the first message
     messages: int  # 1 to 32767
@@ -38,16 +38,16 @@ class BatchQueueEntry(NamedTuple):
 
     @property
     def end_offset(self) -> int:
-        """Queue offset behind the last message."""
+        """Queue offset after the last message."""
         return self.base_offset + self.messages
 
 
 def read_batch_entry(buf: bytes | bytearray | memoryview, index: int) -> BatchQueueEntry | None:
-    """Return entry *index* of one file, or None where nothing was written yet.
+    """Return entry *index* of one file, or None if it was never written.
 
     Args:
         buf: the bytes of one file, or of a part that starts with an entry.
-        index: entry number within *buf*, from 0 (no queue offset).
+        index: entry number within *buf*, from 0 (not a queue offset).
 
     Raises:
         IndexError: *index* is outside *buf*.
@@ -63,5 +63,5 @@ def read_batch_entry(buf: bytes | bytearray | memoryview, index: int) -> BatchQu
 def pack_batch_entry(
     log_offset: int, size: int, tags_code: int, store_timestamp: int, base_offset: int, messages: int
 ) -> bytes:
-    """The bytes of one entry that no compaction has touched."""
+    """Return the bytes of one entry, without compacted offset."""
     return BATCH_ENTRY.pack(log_offset, size, tags_code, store_timestamp, base_offset, messages, NOT_COMPACTED, 0)

@@ -1,15 +1,15 @@
-"""What stands at one place of the log: a sound record, a blank, nothing, or something that must not be trusted.
+"""Check of one position of the log: a sound record, a blank, nothing, or data that must not be trusted.
 
-Java's recovery checks lengths and the CRC of the body. A record whose write was torn inside its topic or its properties
-passes that: the lengths still add up while the text is zero bytes. So this check looks at the whole structure:
+Java's recovery checks lengths and the CRC of the body. It accepts a record whose write was torn inside its topic or its
+properties: the lengths still add up while the text consists of zero bytes. So this check covers the whole structure:
 
 - total size, magic, and lengths that add up exactly;
-- the log offset in the record equals the place where it stands;
+- the log offset in the record equals its position;
 - the body's CRC;
-- the topic is not empty, UTF-8, and holds no zero byte;
-- the property text is UTF-8 (lone surrogates as Java may leave them are let through) and holds no zeros that a torn
-  write leaves: none at its end, and no run of 512 (the smallest unit a disk tears at). A single zero inside a value is
-  legal, odd as it is; a client may have sent it.
+- the topic is not empty, is UTF-8, and contains no zero byte;
+- the property text is UTF-8 (lone surrogates, which Java may write, are accepted) and contains no zeros as left by a
+  torn write: none at its end, and no run of 512 (the smallest unit that a disk tears). A single zero inside a value is
+  legal; a client may have sent it.
 
 Source of the first three: apache/rocketmq store/.../CommitLog.java (checkMessageAndReturnSize).
 """
@@ -45,43 +45,43 @@ __all__ = [
 ]
 
 _START = struct.Struct(">iI")
-_PLAIN_HEAD = struct.Struct(">iII8xqqi44xi")  # of HEAD_V4: what a look at a plain record needs
+_PLAIN_HEAD = struct.Struct(">iII8xqqi44xi")  # the fields of HEAD_V4 needed to check a plain record
 _HEAD_V4_BYTES = HEAD_V4.size
 _LOG_OFFSET_AT = 28
-HEAD_BYTES = 36  # of a record, up to and with its log offset
+HEAD_BYTES = 36  # of a record, up to and including its log offset
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 _SECTOR_BYTES = 512
-_SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
+_SMALL_BYTES = 16 * 1024  # up to this size, copying is faster than a memoryview
 _ZERO_SECTOR = bytes(_SECTOR_BYTES)
 
 
 class LogContent(enum.Enum):
-    """What a place holds."""
+    """Kinds of content at a position of the log."""
 
     RECORD = enum.auto()
-    BLANK = enum.auto()  # the rest of the file is unused by intent
-    END = enum.auto()  # never written: size and magic are zero, or no room for either
-    TORN = enum.auto()  # the remains of a write that did not finish: zeros where its last bytes belong
+    BLANK = enum.auto()  # the rest of the file is deliberately unused
+    END = enum.auto()  # never written: size and magic are zero, or do not fit the file
+    TORN = enum.auto()  # an interrupted write: zeros in place of its last bytes
     DAMAGED = enum.auto()  # anything else
 
 
 class CheckResult(NamedTuple):
-    """Outcome at one place."""
+    """Result of checking one position."""
 
     found: LogContent
-    size: int  # bytes of the record, or of the blank with what follows it; 0 otherwise
+    size: int  # bytes of the record, or from the blank to the end of the file; 0 otherwise
     record: RecordView | None
-    problem: str  # what is wrong there, empty when nothing is
+    problem: str  # description of the damage, empty if there is none
 
 
 def check_bytes(buf: memoryview, position: int, log_offset: int, *, check_crc: bool = True) -> CheckResult:
-    """Say what stands at *position*.
+    """Check the content at *position*.
 
     Args:
         buf: the bytes of one log file up to its end (at least to the end of the record).
-        position: where to look, from the start of *buf*.
-        log_offset: the same place, counted from the start of the whole log.
-        check_crc: False leaves the body's CRC out (``checkCRCOnRecover=false``).
+        position: from the start of *buf*.
+        log_offset: the same position, counted from the start of the whole log.
+        check_crc: False skips the body's CRC (``checkCRCOnRecover=false``).
     """
     left = len(buf) - position
     if left < BLANK_BYTES:
@@ -110,17 +110,17 @@ def check_bytes(buf: memoryview, position: int, log_offset: int, *, check_crc: b
 
 
 def verified_queue_offset(piece: bytes, position: int, log_offset: int, size: int, topic: bytes) -> int:
-    """The queue offset of a record that is sound beyond doubt; -1 calls for `check_bytes`.
+    """Return the queue offset of a record that is certainly sound; -1 if `check_bytes` has to decide.
 
-    The plain records that a log is full of (version 1, two IPv4 hosts, properties of ASCII) need no object to be told
-    sound: everything that `check_bytes` looks at is compared in place.
+    Most records of a log are plain (version 1, two IPv4 hosts, ASCII properties) and can be checked without creating an
+    object: everything that `check_bytes` checks is compared in place.
 
     Args:
-        piece: bytes that hold the record.
-        position: where it starts in *piece*.
-        log_offset: the same place in the whole log.
-        size: bytes it should have.
-        topic: that it should have.
+        piece: bytes that contain the record.
+        position: start of the record in *piece*.
+        log_offset: the same position in the whole log.
+        size: expected size in bytes.
+        topic: expected topic.
     """
     end = position + size
     if size < MIN_RECORD_BYTES or end > len(piece):
@@ -149,7 +149,7 @@ def verified_queue_offset(piece: bytes, position: int, log_offset: int, size: in
 
 
 def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
-    """Whether a log file may begin with *head*, its first `HEAD_BYTES` bytes: a record of that place, or a blank."""
+    """Whether *head*, the first `HEAD_BYTES` bytes of a log file, is that of its first record or of a blank."""
     if len(head) < HEAD_BYTES:
         return False
     size, magic = _START.unpack_from(head)
@@ -160,7 +160,7 @@ def head_is_sound(head: bytes, log_offset: int, file_bytes: int) -> bool:
 
 
 def properties_problem(text: bytes) -> str | None:
-    """Why stored property text *text* would not be trusted, or None."""
+    """Return why the stored property text *text* is not trusted, or None."""
     if not text.isascii():
         try:
             text.decode("utf-8", "surrogatepass")
@@ -173,7 +173,7 @@ def properties_problem(text: bytes) -> str | None:
 
 def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None:
     if record.log_offset != log_offset:
-        return f"it says that it stands at {record.log_offset}"
+        return f"its log offset field is {record.log_offset}"
     if check_crc and crc32(record.body) & 0x7FFFFFFF != record.body_crc:
         return f"the body's CRC is {crc32(record.body) & 0x7FFFFFFF}, the record says {record.body_crc}"
     if not record.topic or "\0" in record.topic:
@@ -182,9 +182,9 @@ def _problem(record: RecordView, log_offset: int, check_crc: bool) -> str | None
 
 
 def _ends_in_zeros(buf: memoryview, position: int, size: int) -> bool:
-    """Whether a record of *size* bytes has its place here and its last byte is zero, as a write that stopped leaves it.
+    """Whether a record of *size* bytes fits here and its last byte is zero, as after an interrupted write.
 
-    A record without properties ends in zeros too; damage in it passes for a torn write, treated no differently.
+    A record without properties also ends in zeros; damage in it is taken for a torn write, which makes no difference.
     """
     end = position + size
     return position < end <= len(buf) and buf[end - 1] == 0

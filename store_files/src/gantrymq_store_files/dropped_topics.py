@@ -1,12 +1,12 @@
-"""droppedTopics.json: which records belong to topics that were deleted, GantryMQ's own.
+"""droppedTopics.json: the log offsets up to which records belong to deleted topics. GantryMQ's own.
 
     {
     "<topic>": <log offset>,
     ...
     }
 
-A line for each topic, by log offset. Lines of spaces may stand among them. Records of the topic before that log offset
-are of a deleted one; behind it the name was used anew.
+One line per topic, in the order of log offsets; lines may consist of spaces. Records of the topic before that log
+offset belong to a deleted topic; later ones belong to a new topic of the same name.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ DROPPED_TOPICS = "droppedTopics.json"  # in the store's folder
 
 
 def pack_dropped_topic(topic: str, log_offset: int) -> bytes:
-    """A topic's line of the file, with a comma, which the last one lacks there."""
+    """Return a topic's line of the file, with a trailing comma, which the last line of the file lacks."""
     return f"{json.dumps(topic, ensure_ascii=False)}: {log_offset},\n".encode("utf-8", "surrogatepass")
 
 
 def read_dropped_topics(text: bytes) -> dict[str, int]:
-    """Log offsets by topic.
+    """Return log offsets by topic.
 
     Raises:
-        FormatError: something else stands there.
+        FormatError: the content is not valid.
     """
     try:
         return {str(topic): int(offset) for topic, offset in json.loads(text).items()}

@@ -1,13 +1,13 @@
-"""Ext units: what ``consumequeue_ext`` keeps of a message besides its 20-byte queue entry, big-endian.
+"""Ext units: additional data about a message in ``consumequeue_ext``, next to its 20-byte queue entry. Big-endian.
 
     | unit size i16 | tags code i64 | store time i64 | bits length i16 | bits |
 
-- Unit size counts the whole unit, 20 bytes and the bits. Units lie back to back in files of one size, each named by its
-  first byte. No unit spans two files: where it would leave less than 4 bytes of its file, an i16 of -1 marks the end of
-  that file's units, and the unit starts the next file. Zeros stand behind the last unit of the last file.
-- A queue entry names its unit by the address ``byte position - 2^63`` in place of the tags code. Every number below
+- Unit size counts the whole unit, 20 bytes and the bits. Units are contiguous in files of one size, each named by its
+  first byte. No unit spans two files: if less than 4 bytes of its file would remain, an i16 of -1 marks the end of that
+  file's units, and the unit starts the next file. After the last unit of the last file there are zeros.
+- A queue entry refers to its unit by the address ``byte position - 2^63`` in place of the tags code. Every number below
   the range of int32 is an address; real tags codes are int32, deliver times are positive.
-- The bits say which consumers' expressions the message may match. Filters make them; there may be none.
+- The bits tell which consumers' filter expressions the message may match. They are set by filters; there may be none.
 
 Source: apache/rocketmq store/.../ConsumeQueueExt.java (CqExtUnit, put, fullFillToEnd, isExtAddr, decorate).
 """
@@ -40,17 +40,17 @@ _HEAD = struct.Struct(">hqqh")
 _SIZE = struct.Struct(">h")
 _ADDRESS_BASE = 1 << 63
 MAX_UNIT_BYTES = 32767
-TAIL_BYTES = 4  # a file keeps so many for the mark
+TAIL_BYTES = 4  # bytes that a file reserves for the end mark
 END_OF_UNITS = _SIZE.pack(-1)
 
 
 def ext_address(position: int) -> int:
-    """What a queue entry holds for the unit at byte *position* of the queue's ext files."""
+    """Return the address in a queue entry of the unit at byte *position* of the queue's ext files."""
     return position - _ADDRESS_BASE
 
 
 def ext_position(address: int) -> int:
-    """Byte position of the unit that a queue entry names.
+    """Return the byte position of the unit with *address*.
 
     Raises:
         FormatError: *address* is a tags code.
@@ -61,7 +61,7 @@ def ext_position(address: int) -> int:
 
 
 def pack_ext_unit(unit: ExtUnit) -> bytes:
-    """The bytes of *unit*.
+    """Return the bytes of *unit*.
 
     Raises:
         FormatError: more than 32,747 bytes of bits.
@@ -72,10 +72,10 @@ def pack_ext_unit(unit: ExtUnit) -> bytes:
 
 
 def read_ext_unit(buf: bytes | bytearray | memoryview, position: int) -> ExtUnit | None:
-    """The unit at *position* of one ext file; None where its units end, by the mark, by zeros or by the file's end.
+    """Return the unit at *position* of one ext file; None at the end of its units: the mark, zeros or the file's end.
 
     Raises:
-        FormatError: lengths that do not add up, or a unit that runs over the end of *buf*.
+        FormatError: lengths do not add up, or the unit exceeds *buf*.
     """
     left = len(buf) - position
     if left < _SIZE.size:
@@ -92,9 +92,9 @@ def read_ext_unit(buf: bytes | bytearray | memoryview, position: int) -> ExtUnit
 
 
 def units_in(data: bytes, addresses: Iterable[int], start: int, found: dict[int, ExtUnit]) -> None:
-    """Add to *found* the units at *addresses* of one file, of which *data* has the bytes from address *start* on.
+    """Add the units at *addresses* of one file to *found*; *data* is the file's content from address *start* on.
 
-    The same as `read_ext_unit` for each, in one loop; what is no whole unit is left out.
+    Equivalent to `read_ext_unit` for each, in one loop; incomplete units are left out.
     """
     end, unpack, make = len(data) - MIN_UNIT_BYTES, _HEAD.unpack_from, ExtUnit._make
     for address in addresses:
@@ -107,16 +107,16 @@ def units_in(data: bytes, addresses: Iterable[int], start: int, found: dict[int,
 
 
 def are_units(data: bytes, size: int) -> bool:
-    """Whether *data* is units of *size* bytes, one behind the other; budget 10 ns each."""
+    """Whether *data* consists of contiguous units of *size* bytes; budget 10 ns each."""
     head, count = _HEAD.pack(size, 0, 0, size - MIN_UNIT_BYTES), len(data) // size
     return len(data) == size * count and all(data[at::size] == head[at : at + 1] * count for at in (0, 1, 18, 19))
 
 
 def iter_ext_units(buf: bytes | bytearray | memoryview, position: int = 0) -> Iterator[tuple[int, ExtUnit]]:
-    """Position and unit, from *position* on until the units of this file end.
+    """Yield position and unit, from *position* to the end of the units of this file.
 
     Raises:
-        FormatError: as `read_ext_unit`, at the first unit that is not whole.
+        FormatError: see `read_ext_unit`, at the first invalid unit.
     """
     while (unit := read_ext_unit(buf, position)) is not None:
         yield position, unit

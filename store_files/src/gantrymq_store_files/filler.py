@@ -1,11 +1,11 @@
-"""Fillers: what stands in the log where damaged records were, so that whoever reads the log steps over the place.
+"""Fillers: records that replace damaged ones, so that readers of the log can step over the place.
 
-A filler is an ordinary record of exactly the size of the hole, of a rolled-back message (sys flag 0xC): neither our
-broker nor a Java broker makes queue or index entries for one. Its topic is ``#``, which no client can send to, and its
-body says where the bytes that stood here are kept. A hole that reaches to the end of its file gets a blank instead
+A filler is an ordinary record of exactly the size of the hole, with the flags of a rolled-back message (sys flag 0xC):
+neither our broker nor a Java broker creates queue or index entries for it. Its topic is ``#``, to which no client can
+send, and its body says where the original bytes are kept. A hole that reaches the end of its file gets a blank instead
 (`gantrymq_store_files.blank`).
 
-Source of who skips what: apache/rocketmq store/.../DefaultMessageStore.java (CommitLogDispatcherBuildConsumeQueue),
+Source of the skipping rules: apache/rocketmq store/.../DefaultMessageStore.java (CommitLogDispatcherBuildConsumeQueue),
 store/.../index/IndexService.java (buildIndex).
 """
 
@@ -19,17 +19,17 @@ from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 __all__ = ["FILLER_TOPIC", "MIN_FILLER_BYTES", "fillers", "is_filler"]
 
 FILLER_TOPIC = "#"
-MIN_FILLER_BYTES = MIN_RECORD_BYTES + len(FILLER_TOPIC)  # no record is shorter, as each has a topic
+MIN_FILLER_BYTES = MIN_RECORD_BYTES + len(FILLER_TOPIC)  # the shortest record, because each has a topic
 MAX_FILLER_BYTES = 1024 * 1024
 
 
 def fillers(log_offset: int, size: int, store_timestamp: int, note: str) -> Iterator[tuple[int, bytes]]:
-    """Cut a hole of *size* bytes at *log_offset* into fillers; yields the place and the bytes of each.
+    """Split a hole of *size* bytes at *log_offset* into fillers; yield position and bytes of each.
 
     Args:
-        log_offset: where the hole starts, from the start of the whole log.
+        log_offset: start of the hole, from the start of the whole log.
         size: bytes of the hole, at least `MIN_FILLER_BYTES`.
-        store_timestamp: ms; not below that of the record before, not above that of the record behind.
+        store_timestamp: ms; between those of the records before and after the hole.
         note: put into the body as far as it fits.
 
     Raises:
@@ -58,5 +58,5 @@ def fillers(log_offset: int, size: int, store_timestamp: int, note: str) -> Iter
 
 
 def is_filler(record: RecordView) -> bool:
-    """Whether *record* stands for bytes that were lost."""
+    """Whether *record* replaces lost bytes."""
     return record.topic == FILLER_TOPIC and record.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK

@@ -1,18 +1,18 @@
-"""Index files: from a key to the log offsets of the messages that carry it. Big-endian, sizes in bytes.
+"""Index files: from a key to the log offsets of its messages. Big-endian, sizes in bytes.
 
     | header 40 | slots: int32 each | entries: 20 each |
 
     header  | begin time i64 | end time i64 | begin offset i64 | end offset i64 | used slots i32 | index count i32 |
     slot    | number of its newest entry i32, 0 for none |
-    entry   | hash i32 | log offset i64 | seconds after the begin time i32 | entry before i32, 0 for none |
+    entry   | hash i32 | log offset i64 | seconds after the begin time i32 | previous entry i32, 0 for none |
 
 - The text that is hashed is ``topic#key``; the hash is never negative, and ``hash % slots`` is the slot. Entries of one
-  slot are a chain, newest first. Two keys may share a hash: only the record tells.
-- Entries count from 1; entry 0 is never written, so a file holds one less than it has room for. *index count* is the
-  number of the next entry: 1 in an empty file, where the disk may say 0.
-- Times are store times in ms. Begin is what the first entry has; but that entry's seconds count from where the file
-  before ended, because a new file starts out with that as its begin.
-- A file's name is the local time of its making, ``yyyyMMddHHmmssSSS``; nothing in it says how many slots it has.
+  slot are a chain, newest first. Two keys may share a hash; only the record distinguishes them.
+- Entries are numbered from 1; entry 0 is never written, so a file holds one entry less than it has space for. *index
+  count* is the number of the next entry: 1 in an empty file, where the disk may say 0.
+- Times are store times in ms. Begin time and begin offset are those of the first entry, but the seconds of that entry
+  count from the end time of the previous file, because a new file starts with that as its begin time.
+- The name of a file is its local creation time, ``yyyyMMddHHmmssSSS``; the file does not store its number of slots.
 
 Source: apache/rocketmq store/.../index/IndexFile.java, IndexHeader.java, IndexService.java (buildIndex, queryOffset).
 """
@@ -52,17 +52,17 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class IndexHeader(NamedTuple):
-    """What a file says of its entries."""
+    """Summary of a file's entries."""
 
     begin_timestamp: int = 0  # ms
     end_timestamp: int = 0  # ms
     begin_offset: int = 0  # log offset of the first entry's message
-    end_offset: int = 0  # log offset of the last entry's message, where its record starts
+    end_offset: int = 0  # log offset of the last entry's message
     used_slots: int = 0
     index_count: int = 1  # number of the next entry
 
     def following(self) -> IndexHeader:
-        """The header with which the file after this one starts."""
+        """Return the initial header of the next file."""
         return IndexHeader(self.end_timestamp, self.end_timestamp, self.end_offset, self.end_offset)
 
 
@@ -72,14 +72,14 @@ class IndexEntry(NamedTuple):
     key_hash: int
     log_offset: int
     seconds: int  # after the file's begin time
-    previous: int  # number of the entry before it in the same slot
+    previous: int  # number of the previous entry in the same slot
 
 
 class IndexLayout(NamedTuple):
-    """Where things stand in a file; both numbers are settings of the broker that made it."""
+    """Positions in a file; both numbers are settings of the broker that created it."""
 
     slots: int = 5_000_000  # maxHashSlotNum
-    entries: int = 20_000_000  # maxIndexNum; one more than fit
+    entries: int = 20_000_000  # maxIndexNum; one more than the file holds
 
     @property
     def file_bytes(self) -> int:
@@ -87,16 +87,16 @@ class IndexLayout(NamedTuple):
         return HEADER_BYTES + self.slots * SLOT_BYTES + self.entries * ENTRY_BYTES
 
     def slot_at(self, slot: int) -> int:
-        """Position of a slot, from 0."""
+        """Return the position of a slot, from 0."""
         return HEADER_BYTES + slot * SLOT_BYTES
 
     def entry_at(self, number: int) -> int:
-        """Position of an entry, from 1."""
+        """Return the position of an entry, from 1."""
         return HEADER_BYTES + self.slots * SLOT_BYTES + number * ENTRY_BYTES
 
 
 def read_header(data: bytes | memoryview) -> IndexHeader:
-    """Read the first 40 bytes of a file; a count of 0 or less means an empty file.
+    """Decode the first 40 bytes of a file; a count of 0 or less means an empty file.
 
     Raises:
         struct.error: fewer than 40 bytes.
@@ -106,19 +106,19 @@ def read_header(data: bytes | memoryview) -> IndexHeader:
 
 
 def write_header(header: IndexHeader) -> bytes:
-    """The 40 bytes of *header*."""
+    """Return the 40 bytes of *header*."""
     return HEADER.pack(*header)
 
 
 def entry_seconds(store_timestamp: int, begin_timestamp: int) -> int:
-    """What an entry says of its message's store time; *begin_timestamp* as it is before the entry is added."""
+    """Return the seconds field of an entry; *begin_timestamp* is the value before the entry is added."""
     if begin_timestamp <= 0 or store_timestamp <= begin_timestamp:
         return 0
     return min((store_timestamp - begin_timestamp) // 1000, MAX_SECONDS)
 
 
 def overlaps(header: IndexHeader, begin_ms: int, end_ms: int) -> bool:
-    """Whether a file may know messages stored in ``[begin_ms, end_ms]``."""
+    """Whether a file may contain messages stored in ``[begin_ms, end_ms]``."""
     return begin_ms <= header.end_timestamp and end_ms >= header.begin_timestamp
 
 
@@ -129,14 +129,14 @@ def walk(
     key_hash: int,
     window_ms: tuple[int, int],
 ) -> Iterator[int]:
-    """Yield log offsets under *key_hash*, newest first; times in steps of a second, as entries have them.
+    """Yield log offsets under *key_hash*, newest first; times have the entries' resolution of one second.
 
     Args:
         header: of the file.
-        newest: what the hash's slot holds.
-        read_entry: gives an entry by its number.
+        newest: content of the hash's slot.
+        read_entry: returns an entry by its number.
         key_hash: see `gantrymq_store_files.index_hash`.
-        window_ms: first and last store time that are wanted.
+        window_ms: first and last store time to include.
     """
     begin_ms, end_ms = window_ms
     number = newest
@@ -145,17 +145,17 @@ def walk(
         time_ms = header.begin_timestamp + entry.seconds * 1000
         if entry.key_hash == key_hash and begin_ms <= time_ms <= end_ms:
             yield entry.log_offset
-        if time_ms < begin_ms or entry.previous >= number:  # a chain goes down, or it is damaged
+        if time_ms < begin_ms or entry.previous >= number:  # numbers decrease along a chain, unless it is damaged
             return
         number = entry.previous
 
 
 def index_file_name(time_ms: int, utc_offset_ms: int) -> str:
-    """The name of a file made at wall time *time_ms*, where local time is so far ahead of UTC."""
+    """Return the name of a file created at wall time *time_ms*; *utc_offset_ms*: local time minus UTC."""
     local = _EPOCH + timedelta(milliseconds=time_ms + utc_offset_ms)
     return f"{local:%Y%m%d%H%M%S}{local.microsecond // 1000:03d}"
 
 
 def is_index_file_name(name: str) -> bool:
-    """Whether *name* can be that of an index file."""
+    """Whether *name* can be the name of an index file."""
     return len(name) == NAME_DIGITS and name.isascii() and name.isdecimal()

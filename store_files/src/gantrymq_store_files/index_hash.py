@@ -1,7 +1,7 @@
-"""Hashes of index keys, and which keys a message is indexed by.
+"""Hashes of index keys, and the keys by which a message is indexed.
 
-The hash is Java's ``String.hashCode`` of ``topic#key`` made non-negative, and 0 where Java's ``abs`` cannot
-(-2147483648). What stands before the key is hashed once for each topic.
+The hash is Java's ``String.hashCode`` of ``topic#key``, made non-negative, and 0 where Java's ``abs`` fails
+(-2147483648). The hash of the part before the key is cached per topic.
 
 Source: apache/rocketmq store/.../index/IndexFile.java (indexKeyHashMethod), IndexService.java (buildKey, buildIndex).
 """
@@ -24,16 +24,16 @@ _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
 
 
 def index_hash(topic: str, key: str) -> int:
-    """The hash of one key, 0 to 2^31 - 1."""
+    """Return the hash of one key, 0 to 2^31 - 1."""
     return _made_positive(hash_units(units_of(key), _front(topic)))
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
-    """The hash of each key under the topic of the same position.
+    """Return the hash of each key under the topic of the same position.
 
     Args:
         topics: one for each key.
-        keys: UTF-8; bytes that are not become U+FFFD, as Java reads them.
+        keys: UTF-8; invalid bytes become U+FFFD, as in Java.
     """
     return [_hash(topic, key) for topic, key in zip(topics, keys, strict=True)]
 
@@ -46,12 +46,12 @@ def _hash(topic: str, key: bytes) -> int:
 
 @lru_cache(maxsize=16384)
 def _front(topic: str) -> int:
-    """The hash of what stands before a topic's keys."""
+    """Return the hash of the text before a topic's keys."""
     return hash_units(units_of(f"{topic}#"))
 
 
 def forget_topics() -> None:
-    """Keep nothing of topics, some of which were deleted."""
+    """Clear the cache, because topics were deleted."""
     _front.cache_clear()
 
 
@@ -60,7 +60,7 @@ def _made_positive(found: int) -> int:
 
 
 def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
-    """The keys, UTF-8, by which a stored message is found, in the order of its entries.
+    """Return the keys, UTF-8, of a stored message in the order of its index entries.
 
     Its unique key comes first, then each part of KEYS. Rolled back messages have none.
     """
@@ -76,7 +76,7 @@ def index_keys(properties: bytes, sys_flag: int) -> list[bytes]:
 
 
 def _hash_entries(entries: Sequence[DispatchEntry]) -> tuple[list[int], list[int], list[int]]:
-    """Hash, log offset and store timestamp (ms) of every key of *entries*, in order."""
+    """Return hash, log offset and store timestamp (ms) of every key of *entries*, in order."""
     hashes: list[int] = []
     offsets: list[int] = []
     timestamps: list[int] = []
@@ -89,7 +89,7 @@ def _hash_entries(entries: Sequence[DispatchEntry]) -> tuple[list[int], list[int
 
 
 def _value(properties: bytes, mark: bytes) -> bytes | None:
-    """The value behind *mark* (``name 0x01``) in stored property text, by the rules of `model.properties`."""
+    """Return the value after *mark* (``name 0x01``) in property text, by the rules of `model.properties`."""
     at = properties.rfind(_PAIRS[mark])
     if at >= 0:
         at += 1
@@ -102,12 +102,14 @@ def _value(properties: bytes, mark: bytes) -> bytes | None:
     value = properties[start:] if end < 0 else properties[start:end]
     if value:
         return value
-    text = property_text.decode(properties).get(mark[:-1].decode())  # an empty value counts as none: an earlier one may
+    text = property_text.decode(properties).get(
+        mark[:-1].decode()
+    )  # an empty value counts as missing, so an earlier one is used
     return text.encode("utf-8", "surrogatepass") if text else None
 
 
 def _hash_entry(entry: DispatchEntry) -> list[int]:
-    """The hashes of one entry, for its twin, which hashes nothing unusual itself."""
+    """Return the hashes of one entry; called by the compiled version for unusual entries."""
     return _hash_entries((entry,))[0]
 
 
@@ -115,4 +117,4 @@ hash_entries = (
     _hash_entries
     if speedups.compiled is None
     else partial(speedups.compiled.hash_entries, (_UNIQUE, _KEYS), TRANSACTION_PREPARED, _hash_entry)
-)  # that bit is set in what was rolled back, and not in what was committed
+)  # this bit is set in rolled back messages, and not in committed ones

@@ -1,8 +1,8 @@
-"""One index file while it is filled: slots in memory, entries made in batches, in the order in which they are written.
+"""An index file while it is being filled: slots in memory, entries built in batches, in the order of writing.
 
-Nothing here does I/O. Who writes the file puts the bytes that `IndexTable.put` returns at their place, then the header.
-Slots are written now and then, those that changed (`IndexTable.take_dirty`), because they can be had from here and made
-again from the entries (`IndexTable.mend`).
+This module does no I/O. The caller writes the bytes returned by `IndexTable.put` at their position, then the header.
+Changed slots are written from time to time (`IndexTable.take_dirty`), because they are available in memory and can be
+rebuilt from the entries (`IndexTable.rebuild`).
 
 Source: apache/rocketmq store/.../index/IndexFile.java (putKey).
 """
@@ -24,19 +24,19 @@ PAGE_SLOTS = 1024  # slots that are written together: 4 KiB
 
 
 class SlotRun(NamedTuple):
-    """Slots that stand side by side."""
+    """Consecutive slots."""
 
     first: int  # number of the first one
-    length: int  # how many
+    length: int  # number of slots
 
 
 class Put(NamedTuple):
-    """Entries that were added: where they belong, and what was there before."""
+    """Entries that were added, and the state before."""
 
     first: int  # number of the first one
-    entries: bytes  # as the file holds them
-    taken: int  # how many keys of those asked for
-    header: IndexHeader  # before
+    entries: bytes  # bytes for the file
+    taken: int  # number of keys added
+    header: IndexHeader  # before the entries were added
 
 
 def _put_entries(
@@ -50,10 +50,10 @@ def _put_entries(
     dirty_pages: set[int],
     page_slots: int,
 ) -> tuple[bytes, int, int]:
-    """Make the entries of these keys, the first with *number*, and note them in their slots.
+    """Build the entries of these keys, starting with *number*, and store them in their slots.
 
     Returns:
-        The entries as a file holds them; begin timestamp and used slots, as they are then.
+        The entries as bytes for the file; begin timestamp and used slots afterwards.
     """
     slot_count, pack = len(slots), ENTRY.pack
     packed: list[bytes] = []
@@ -69,7 +69,7 @@ def _put_entries(
         packed.append(pack(key_hash, log_offset, seconds, previous))
         slots[slot] = number
         dirty_pages.add(slot // page_slots)
-        if number <= 1:  # this entry's seconds counted from the file before
+        if number <= 1:  # the seconds of this entry count from the previous file
             begin, stamp = now, -1
         number += 1
     return b"".join(packed), begin, used
@@ -82,14 +82,14 @@ class IndexTable:
     """Header and slots of one file."""
 
     def __init__(self, layout: IndexLayout, header: IndexHeader) -> None:
-        """Go on from *header*; slots are empty until `load` says otherwise, and take memory as they are touched."""
+        """Start from *header*; slots are empty before `load`, and use memory only when touched."""
         self.layout = layout
         self.header = header
-        self.dirty_pages: set[int] = set()  # numbers of runs of PAGE_SLOTS slots that the file does not hold yet
+        self.dirty_pages: set[int] = set()  # numbers of runs of PAGE_SLOTS slots to be written
         self._slots = _empty_slots(layout.slots)
 
     def load(self, first: int, data: bytes) -> int:
-        """Take over slots from *first* on, as a file holds them; returns the largest."""
+        """Set slots from *first* on from the bytes of a file; return the largest value."""
         if data == bytes(len(data)):
             return 0
         slots = _swapped(array("i", data))
@@ -98,7 +98,7 @@ class IndexTable:
 
     @property
     def full(self) -> bool:
-        """Whether no entry fits any more."""
+        """Whether no further entry fits."""
         return self.header.index_count >= self.layout.entries
 
     def put(self, hashes: Sequence[int], log_offsets: Sequence[int], timestamps: Sequence[int], start: int = 0) -> Put:
@@ -106,7 +106,7 @@ class IndexTable:
 
         Args:
             hashes: of each key.
-            log_offsets: where each key's message starts in the log.
+            log_offsets: start of each key's message in the log.
             timestamps: store time of each key's message, ms.
             start: index of the first key to add.
         """
@@ -139,13 +139,13 @@ class IndexTable:
         return Put(number, entries, taken, before)
 
     def undo(self, put: Put) -> None:
-        """Take the newest *put* back: it could not be written."""
+        """Undo the newest *put*, because it could not be written."""
         for key_hash, _, _, previous in reversed(list(ENTRY.iter_unpack(put.entries))):
             self._slots[key_hash % self.layout.slots] = previous
         self.header = put.header
 
     def take_dirty(self) -> list[SlotRun]:
-        """The slots that the file does not hold, in whole pages; they count as written from now on."""
+        """Return the changed slots in whole pages, and mark them as written."""
         pages, self.dirty_pages = sorted(self.dirty_pages), set()
         runs: list[SlotRun] = []
         first = 0
@@ -157,15 +157,15 @@ class IndexTable:
         return runs
 
     def give_back(self, runs: Iterable[SlotRun]) -> None:
-        """The file does not hold *runs* after all."""
+        """Mark *runs* as changed again, because they could not be written."""
         for run in runs:
             self.dirty_pages.update(range(run.first // PAGE_SLOTS, (run.first + run.length - 1) // PAGE_SLOTS + 1))
 
-    def mend(self, chunks: Iterable[bytes]) -> None:
-        """Make every slot again; pages that come out different from what was loaded are dirty. 0.3 us an entry.
+    def rebuild(self, chunks: Iterable[bytes]) -> None:
+        """Rebuild every slot from the entries; pages that differ from the loaded ones become dirty. 0.3 us an entry.
 
         Args:
-            chunks: the entries of the file in order, from number 1 on, some at a time.
+            chunks: the entries of the file in order, from number 1 on, in parts.
         """
         made = _empty_slots(self.layout.slots)
         slot_count, number = len(made), 1
@@ -180,21 +180,21 @@ class IndexTable:
         self._slots = made
 
     def newest(self, key_hash: int) -> int:
-        """What the slot of *key_hash* holds."""
+        """Return the content of the slot of *key_hash*."""
         return self._slots[key_hash % self.layout.slots]
 
     def slot_bytes(self, first: int, count: int) -> bytes:
-        """Slots from *first* on as the file holds them; fewer at the end."""
+        """Return *count* slots from *first* on as bytes for the file; fewer at the end."""
         return _swapped(array("i", bytes(self._slots[first : first + count]))).tobytes()
 
 
 def _empty_slots(count: int) -> memoryview:
-    """So many zeros. Memory of the system's: a ``bytearray`` of 20 MB would be filled, 15 ms without a pause."""
+    """Return *count* zeros in mapped memory: filling a ``bytearray`` of 20 MB would block for 15 ms."""
     return memoryview(mmap.mmap(-1, count * SLOT_BYTES)).cast("i")
 
 
 def _swapped(numbers: array[int]) -> array[int]:
-    """Between this machine's order of bytes and the files'; changes *numbers*."""
+    """Convert *numbers* in place between the byte order of this machine and of files; return them."""
     if sys.byteorder == "little":
         numbers.byteswap()
     return numbers

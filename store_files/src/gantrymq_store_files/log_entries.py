@@ -1,16 +1,16 @@
-"""Walking the log for what its followers need: batches of dispatch entries, and the damage between them.
+"""Walking the log as batches of dispatch entries, with the damage between them.
 
     walk = LogEntries(source, start, end, delay_levels_ms=levels)
     for found in walk:
         if isinstance(found, LogDamage): ...        # a hole, or the log's tail
         else: ...                                   # list[DispatchEntry], in log order
 
-It finds what `LogWalk` finds: the same checks, the same damage. Plain records are read many at a time
-(`plain_entries`); the rest goes through `LogWalk`, one by one.
+The results are the same as those of `LogWalk`: the same checks, the same damage. Plain records are read many at a time
+(`plain_entries`); other records go through `LogWalk`, one by one.
 
-When the walk is over, `sound_end` is the log's end: behind the last sound record, or at the start of the file behind
-the blank that follows it. Damage that starts before it is a hole, with sound records behind; damage at or behind it is
-the tail. `zeros_from` says from where on nothing but zeros was seen.
+After the walk, `sound_end` is the log's end: after the last sound record, or at the start of the next file if a blank
+follows it. Damage before it is a hole, with sound records after it; damage at or after it is the tail. `zeros_from` is
+the position from which only zeros were found.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from gantrymq_store_files.plain_entries import plain_entries
 
 __all__ = ["LogEntries", "entry_of"]
 
-MOST_RECORDS = 1024  # of a batch
-CHUNK_BYTES = 1024 * 1024  # read at once: what the processor's caches hold until its entries are made
+MOST_RECORDS = 1024  # per batch
+CHUNK_BYTES = 1024 * 1024  # per read: fits the processor's caches until its entries are built
 
 
 class LogEntries:
-    """One walk; what the source raises ends it, and another one may begin at `position`."""
+    """One walk. Errors of the source end it, and another walk may begin at `position`."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class LogEntries:
 
         Args:
             source: the log's files.
-            start: where a record, a blank or nothing starts (see `log_walk.align`).
-            end: records that start before it are walked over, and nothing behind it is looked at; None for the end of
-                the source's last file.
+            start: position of a record, a blank or the end (see `log_walk.align`).
+            end: include records that start before it, and read nothing after it; None for the end of the source's last
+                file.
             delay_levels_ms: durations by delay level, for the tags codes of delayed messages.
-            check_crc: whether bodies are checked.
-            trust_zeros: zeros where a record belongs are the log's end; what stands behind them is not read.
+            check_crc: whether to check bodies.
+            trust_zeros: zeros in place of a record end the log; nothing after them is read.
         """
-        self.position = start  # behind what was given last
+        self.position = start  # after the last result
         self.records = 0
         self.last_timestamp = 0  # ms, store time of the newest record
         self.last = (-1, 0)  # log offset and size of the newest record
@@ -74,16 +74,16 @@ class LogEntries:
 
     @property
     def sound_end(self) -> int:
-        """Log offset behind the last sound record, and behind a blank that follows it."""
+        """Log offset after the last sound record, or after a blank that follows it."""
         return self._walk.sound_end
 
     @property
     def zeros_from(self) -> int:
-        """Log offset from which on only zeros stand, as far as the walk came; -1 while something else stands last."""
+        """Log offset from which only zeros were found so far; -1 if the last result was something else."""
         return self._walk.zeros_from
 
     def __iter__(self) -> Iterator[list[DispatchEntry] | LogDamage]:
-        """Walk. Budget: 1 us a record of 1 KB with reading and CRC, not compiled 6 us (`bench_scan.py`)."""
+        """Walk. Budget: 1 us a record of 1 KB including read and CRC, 6 us if not compiled (`bench_scan.py`)."""
         batch: list[DispatchEntry] = []
         begun = self.position
         for found in self._walk:
@@ -104,7 +104,7 @@ class LogEntries:
         self.position = max(self.position, self._walk.position)
 
     def _plain(self, most: int) -> list[DispatchEntry]:
-        """The plain records among the bytes that were read already; the walk goes on behind them."""
+        """Return the plain records in the loaded bytes, and advance the walk past them."""
         walk = self._walk
         data, place = walk.loaded()
         found: list[DispatchEntry] = plain_entries(
@@ -126,7 +126,7 @@ class LogEntries:
 
 
 def entry_of(record: RecordView, delay_levels_ms: Sequence[int]) -> DispatchEntry:
-    """What *record* says to those who follow the log."""
+    """Return the dispatch entry of *record*."""
     return DispatchEntry(
         record.topic,
         record.queue_id,

@@ -1,6 +1,6 @@
-"""Where the log's bytes come from: whoever walks over it is handed a source, and does no reading of its own.
+"""Source of the log's bytes: walks over the log do no I/O themselves, but use a source.
 
-Log offsets count from the start of the whole log. It is kept in files of one size, and files may be missing.
+Log offsets count from the start of the whole log. It is stored in files of one size, and files may be missing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gantrymq_store_files.record_crc import record_crc_matches
 
 __all__ = ["FileRanges", "LogSource", "Window", "check_offset", "check_window"]
 
-Window = Callable[[int, int], memoryview]  # (log offset, length): bytes from there on, at least so many
+Window = Callable[[int, int], memoryview]  # (log offset, length) to at least *length* bytes
 _HEAD = struct.Struct(">iI")
 
 
@@ -34,26 +34,26 @@ class LogSource(Protocol):
 
     @property
     def file_bytes(self) -> int:
-        """What each file has."""
+        """Size of each file."""
 
     def file_start(self, log_offset: int) -> int | None:
-        """Where the file begins that holds *log_offset*; None where there is none."""
+        """Return the start of the file that holds *log_offset*; None if there is none."""
 
     def next_start(self, log_offset: int) -> int | None:
-        """Where the first file begins that starts at or behind *log_offset*."""
+        """Return the start of the first file at or after *log_offset*."""
 
     def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts of ``[start, end)``, within one file, where something may have been written; all if unknown."""
+        """Return the parts of ``[start, end)``, within one file, that may have been written; all if unknown."""
 
     def read(self, log_offset: int, length: int) -> bytes:
-        """Exactly *length* bytes of one file. Raises OSError, or gives zeros for what cannot be read."""
+        """Return exactly *length* bytes of one file. Raises OSError, or returns zeros for unreadable bytes."""
 
 
 class FileRanges:
-    """The half of a `LogSource` that reads nothing: where files of one size lie. For any thread."""
+    """The part of a `LogSource` without I/O: positions of files of one size. For any thread."""
 
     def __init__(self, starts: Sequence[int], file_bytes: int) -> None:
-        """*starts*: log offset of the first byte of each, ascending; *file_bytes*: what each has."""
+        """*starts*: log offset of the first byte of each file, ascending; *file_bytes*: size of each."""
         self._starts = starts
         self._file_bytes = file_bytes
 
@@ -69,27 +69,27 @@ class FileRanges:
 
     @property
     def file_bytes(self) -> int:
-        """What each file has."""
+        """Size of each file."""
         return self._file_bytes
 
     def number_at(self, log_offset: int) -> int | None:
-        """Which file, from 0, holds *log_offset*; None where there is none."""
+        """Return the number, from 0, of the file that holds *log_offset*; None if there is none."""
         number = bisect_right(self._starts, log_offset) - 1
         return number if number >= 0 and log_offset < self._starts[number] + self._file_bytes else None
 
     def file_start(self, log_offset: int) -> int | None:
-        """Where the file begins that holds *log_offset*; None where there is none."""
+        """Return the start of the file that holds *log_offset*; None if there is none."""
         number = self.number_at(log_offset)
         return None if number is None else self._starts[number]
 
     def next_start(self, log_offset: int) -> int | None:
-        """Where the first file begins that starts at or behind *log_offset*."""
+        """Return the start of the first file at or after *log_offset*."""
         number = bisect_left(self._starts, log_offset)
         return self._starts[number] if number < len(self._starts) else None
 
 
 def check_offset(source: LogSource, log_offset: int, *, check_crc: bool = True) -> CheckResult:
-    """Say what stands at *log_offset*, as `check_bytes` does; END where there is no file. Reads no more than that."""
+    """Check the content at *log_offset* like `check_bytes`; END without a file. Reads only what is needed."""
     start = source.file_start(log_offset)
     if start is None:
         return CheckResult(LogContent.END, 0, None, "")
@@ -101,13 +101,13 @@ def check_offset(source: LogSource, log_offset: int, *, check_crc: bool = True) 
 
 
 def check_window(window: Window, log_offset: int, file_end: int, *, check_crc: bool) -> CheckResult:
-    """As `check_bytes`, without the whole file in memory; a check sum of the record's own is looked at as well.
+    """Like `check_bytes`, without the whole file in memory; also checks a record's own check sum.
 
     Args:
         window: reads within the file.
-        log_offset: where to look.
+        log_offset: position to check.
         file_end: log offset at which its file ends.
-        check_crc: whether the body is checked.
+        check_crc: whether to check the body.
     """
     left = file_end - log_offset
     if left < BLANK_BYTES:
@@ -127,7 +127,7 @@ def check_window(window: Window, log_offset: int, file_end: int, *, check_crc: b
         torn = magic == 0 and MIN_RECORD_BYTES <= size <= left and not any(window(log_offset + 4, size - 4)[: size - 4])
         return CheckResult(LogContent.TORN if torn else LogContent.DAMAGED, 0, None, text)
     result = check_bytes(window(log_offset, size)[:size], 0, log_offset, check_crc=check_crc)
-    if result.problem:  # it counts from the window's start
+    if result.problem:  # its position counts from the window's start
         result = result._replace(problem=result.problem.replace("record at 0: ", "", 1))
     if result.record is not None and record_crc_matches(result.record.raw) is False:
         text = f"record at log offset {log_offset}: its own check sum (__CRC32#) does not match"

@@ -1,18 +1,18 @@
-"""Walking the log over a range of log offsets: every sound record, and every place where none is.
+"""Walking the log over a range of log offsets: every sound record, and every place without one.
 
     for found in scan(source, start, end):      # RecordView or LogDamage, in log order
 
-A record belongs to the range in which it starts. Behind a place that cannot be trusted the walk goes on at the next
-sound record or blank of the file, found by its magic and its own log offset; a record that stands inside the body of
-another one says another log offset and is not taken for one. So one damaged byte costs one record.
+A record belongs to the range in which it starts. After damage the walk continues at the next sound record or blank of
+the file, found by its magic and its own log offset; a record copied into the body of another has a different log offset
+and is not accepted. So one damaged byte costs one record.
 
-A record behind damage that is older than those before it is no part of the log: a Java broker that cuts its log leaves
-what stood behind the cut, and newer records in front of it. Such remains are told, and not walked.
+A record after damage that is older than those before it is not part of the log: a Java broker that truncates its log
+leaves the data after the cut, and writes newer records before it. Such remains are reported, and skipped.
 
-Zeros are the log's end when nothing but zeros follows, also in later files. Zeros with something behind them are
-damage: pages that never reached the disk.
+Zeros are the log's end if only zeros follow, also in later files. Zeros followed by other data are damage: pages that
+never reached the disk.
 
-Damage is a hole where a record stands behind it, and the log's tail where none does: `LogWalk.sound_end` tells.
+Damage with a record after it is a hole, otherwise it is the log's tail: compare with `LogWalk.sound_end`.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _MAGICS = re.compile(rb"\xda\xa3\x20[\xa7\xab]|\xcb\xd4\x31\x94")
 
 
 class LogDamage(NamedTuple):
-    """A stretch of the log without a sound record."""
+    """A part of the log without a sound record."""
 
     kind: str  # torn, damaged, zeros, missing, remains
     log_offset: int
-    size: int  # bytes up to where the walk went on, or to the last byte that is not zero
+    size: int  # bytes up to where the walk continues, or to the last byte that is not zero
     problem: str
-    timestamp: int = 0  # ms, the store time of the record before it in this walk, 0 without one
+    timestamp: int = 0  # ms, store time of the record before it in this walk, 0 without one
 
     @property
     def end(self) -> int:
-        """Log offset behind it."""
+        """Log offset after it."""
         return self.log_offset + self.size
 
 
 class LogWalk:
-    """One walk. What its source raises ends it; `position` tells where."""
+    """One walk. Errors of its source end it at `position`."""
 
     def __init__(
         self,
@@ -71,20 +71,20 @@ class LogWalk:
 
         Args:
             source: the log's files.
-            start: where a record, a blank or nothing starts (see `align`).
-            end: records that start before it are walked over; the log's end when None.
-            check_crc: whether bodies are checked.
-            look_behind_end: damage that starts at *end* is told, and searched for where it stops: ranges lie side by
-                side, and nobody else would tell. False for a part of a log that is being written to.
-            trust_zeros: zeros where a record belongs are the log's end; what stands behind them is not read.
-            chunk_bytes: what is read at once; more for a record that is longer.
+            start: position of a record, a blank or the end (see `align`).
+            end: include records that start before it; None for the log's end.
+            check_crc: whether to check bodies.
+            look_behind_end: report damage that starts at *end*, and search for its end: for adjacent ranges, no other
+                walk reports it. False for a part of a log that is being written.
+            trust_zeros: zeros in place of a record end the log; nothing after them is read.
+            chunk_bytes: bytes per read; more for a longer record.
         """
-        self.position = start  # behind what was found last
-        self.sound_end = start  # behind the last sound record, and behind a blank that follows it
-        self.zeros_from = -1  # only zeros from here on, as far as the walk came; -1 while something else stands last
-        self.last_timestamp = 0  # ms, of the record before
+        self.position = start  # after the last result
+        self.sound_end = start  # after the last sound record, or after a blank that follows it
+        self.zeros_from = -1  # only zeros found from here on so far; -1 if the last result was something else
+        self.last_timestamp = 0  # ms, of the previous record
         self.read_bytes = 0
-        self._not_before = 0  # ms, the smaller store time of the two records before: one may be damaged
+        self._not_before = 0  # ms, the smaller store time of the two previous records: one may be damaged
         self._source = source
         self._end = source.end if end is None else end
         self._check_crc = check_crc
@@ -111,10 +111,10 @@ class LogWalk:
                 return
             yield from self._file(start, start + self._source.file_bytes)
 
-    # --- for those who take many records at once --------------------------------------------------------------------
+    # --- reading many records at once -------------------------------------------------------------------------------
 
     def window(self) -> memoryview:
-        """Bytes from `position` on, at least a megabyte of them where the file has so many; empty without a file."""
+        """Return the bytes from `position` on, at least a megabyte if the file has that many; empty without a file."""
         start = self._source.file_start(self.position)
         if start is None:
             return memoryview(b"")
@@ -122,17 +122,17 @@ class LogWalk:
         return self._window(self.position, min(WINDOW_BYTES, file_end - self.position), file_end)
 
     def loaded(self) -> tuple[bytes, int]:
-        """What was read last, and where in it `position` lies; at or behind its end when nothing is left of it."""
+        """Return the bytes read last, and `position` in them; at or after their end if all are used."""
         place = self.position - self._base
         return (self._data, place) if place >= 0 else (b"", 0)
 
     def skip(self, size: int, timestamp: int, before: int = 0) -> None:
-        """Go on behind *size* bytes of sound records that somebody else took.
+        """Advance past *size* bytes of sound records that were processed by the caller.
 
         Args:
             size: bytes.
-            timestamp: ms, the store time of the last.
-            before: ms, that of the last but one; 0 when it is not known.
+            timestamp: ms, store time of the last record.
+            before: ms, store time of the last but one; 0 if unknown.
         """
         self.position += size
         self.sound_end = self.position
@@ -149,7 +149,7 @@ class LogWalk:
                 return
             result = self._check(at, file_end)
             if at >= self._end and result.found in (LogContent.RECORD, LogContent.BLANK):
-                return  # the next range begins here; damage at the seam belongs to this one
+                return  # the next range begins here; damage across the boundary belongs to this range
             if result.found is LogContent.END:
                 if self._trust_zeros:
                     self.zeros_from = self._end = at
@@ -163,7 +163,7 @@ class LogWalk:
                 if behind is not None and self._older(behind, file_end):
                     behind = None
                     yield from self._settle_zeros()
-                    text = f"behind log offset {at} stand remains of an older log that a broker cut off"
+                    text = f"remains of an older log, truncated by a broker, after log offset {at}"
                     yield LogDamage("remains", at, used - at, text, self.last_timestamp)
                     self.position, self.zeros_from = file_end, used
                     continue
@@ -189,7 +189,7 @@ class LogWalk:
                 kind, problem = ("torn" if result.found is LogContent.TORN else "damaged"), result.problem
                 if behind is not None and self._older(behind, file_end):
                     behind, stop, kind = None, self._last_used(at, file_end), "remains"
-                    problem = f"behind log offset {at} stand remains of an older log that a broker cut off"
+                    problem = f"remains of an older log, truncated by a broker, after log offset {at}"
                 yield from self._settle_zeros()
                 yield LogDamage(kind, at, stop - at, problem, self.last_timestamp)
             if behind is not None:
@@ -200,7 +200,7 @@ class LogWalk:
                     self.zeros_from = stop
 
     def _settle_zeros(self) -> Iterator[LogDamage]:
-        """Something follows zeros that looked like the log's end, so they are damage up to the start of its file."""
+        """Report zeros that looked like the log's end as damage, because more data follows."""
         at, self.zeros_from = self.zeros_from, -1
         if at < 0:
             return
@@ -210,7 +210,7 @@ class LogWalk:
             start = self._source.file_start(at)
             assert start is not None
             size = start + self._source.file_bytes - at
-            text = f"zeros from log offset {at} to the end of {file_name(start)}, but the log goes on behind it"
+            text = f"zeros from log offset {at} to the end of {file_name(start)}, but the log continues after it"
             yield LogDamage("zeros", at, size, text, self.last_timestamp)
             at += size
 
@@ -223,7 +223,7 @@ class LogWalk:
         return check_window(window, at, file_end, check_crc=self._check_crc)
 
     def _window(self, at: int, length: int, file_end: int) -> memoryview:
-        """Bytes from *at* on, at least *length* of them."""
+        """Return at least *length* bytes from *at* on."""
         skip = at - self._base
         if skip < 0 or skip + length > len(self._data):
             wanted = self._chunk_bytes if self._look_behind_end else min(self._chunk_bytes, self._end - at)
@@ -233,14 +233,14 @@ class LogWalk:
             self.read_bytes += read
         return memoryview(self._data)[skip:]
 
-    # --- behind damage ----------------------------------------------------------------------------------------------
+    # --- after damage -----------------------------------------------------------------------------------------------
 
     def _resume(self, at: int, file_end: int) -> int | None:
-        """The next place behind *at* in this file where a sound record or a blank stands."""
+        """Return the next position after *at* in this file with a sound record or a blank."""
         return self.search(at + 1, file_end)
 
     def search(self, start: int, file_end: int) -> int | None:
-        """The first sound record or blank that starts in ``[start, file_end)`` of one file."""
+        """Return the first sound record or blank that starts in ``[start, file_end)`` of one file."""
         overlap = _LOG_OFFSET_AT + 8
         place = start
         while place + BLANK_BYTES <= file_end:
@@ -261,12 +261,12 @@ class LogWalk:
         return None
 
     def _older(self, place: int, file_end: int) -> bool:
-        """Whether the record at *place* was stored before those that the walk came by."""
+        """Whether the record at *place* was stored before the previous records of the walk."""
         record = self._check(place, file_end).record
         return record is not None and record.store_timestamp < self._not_before
 
     def _last_used(self, at: int, file_end: int) -> int:
-        """Behind the last byte of ``[at, file_end)`` that is not zero; *at* when all are."""
+        """Return the position after the last byte of ``[at, file_end)`` that is not zero; *at* if all are."""
 
         def read(place: int, length: int) -> bytes:
             self.read_bytes += length
@@ -275,7 +275,7 @@ class LogWalk:
         return last_nonzero(read, at, self._source.written(at, file_end))
 
     def _damage_end(self, at: int, file_end: int) -> int:
-        """How far damage reaches that no sound record follows: what the record claims, or all that is not zero."""
+        """Return the end of damage at the tail: the record's claimed end, or the last non-zero byte."""
         size, magic = _HEAD.unpack(self._source.read(at, BLANK_BYTES))
         claimed = at + size if magic in (MAGIC_V1, MAGIC_V2) and MIN_RECORD_BYTES <= size <= file_end - at else at
         return max(claimed, self._last_used(at, file_end))
@@ -289,9 +289,9 @@ def scan(
 
 
 def align(source: LogSource, log_offset: int) -> int:
-    """The first place at or behind *log_offset* where a sound record or a blank starts, else the end of that file.
+    """Return the first position at or after *log_offset* with a sound record or a blank, else the end of that file.
 
-    Ranges that begin somewhere inside a file begin here; starts of files need no search.
+    Use it to begin ranges inside a file; starts of files need no search.
     """
     start = source.file_start(log_offset)
     if start is None:

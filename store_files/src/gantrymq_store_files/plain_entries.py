@@ -1,9 +1,9 @@
-"""Dispatch entries of the records that a log is full of, many at a time.
+"""Dispatch entries of plain records, many at a time.
 
-A plain record is of version 1 between IPv4 hosts, its topic ASCII and not that of delayed messages, its property text
-ASCII without zeros and without a check sum of the whole record (`record_crc`). Whatever `check_bytes` looks at is
-compared in place. The first record that is not plain, not sound or not whole ends the stretch; it is left to
-`check_bytes`, which also finds out what is wrong with it.
+A plain record is of version 1 between IPv4 hosts, its topic is ASCII and not that of delayed messages, its property
+text is ASCII without zeros and without a check sum of the whole record (`record_crc`). Everything that `check_bytes`
+checks is compared in place. Processing stops at the first record that is not plain, not sound or not complete; it is
+left to `check_bytes`, which also determines the damage.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["plain_entries"]
 
 _HEAD_BYTES = HEAD_V4.size
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
-_SMALL_BYTES = 16 * 1024  # are sooner copied than looked at through a view
+_SMALL_BYTES = 16 * 1024  # up to this size, copying is faster than a memoryview
 _DELAYED = SCHEDULE_TOPIC.encode()
 _TAGS = f"{TAGS}\x01".encode()
 _LATER_TAGS = b"\x02" + _TAGS
@@ -32,16 +32,16 @@ _LATER_TAGS = b"\x02" + _TAGS
 def _plain_entries(
     data: bytes, position: int, log_offset: int, end: int, most: int, check_crc: bool, topics: dict[bytes, str]
 ) -> list[DispatchEntry]:
-    """The plain records that lie back to back from *position* on.
+    """Return the plain records that follow each other from *position* on.
 
     Args:
         data: bytes of one log file.
-        position: where the first record starts in them.
-        log_offset: the same place in the whole log.
-        end: records from this log offset on are not taken.
-        most: records at most.
-        check_crc: whether bodies are checked.
-        topics: topics by their bytes, so that entries share them; gets those that come up.
+        position: start of the first record in *data*.
+        log_offset: the same position in the whole log.
+        end: records from this log offset on are not included.
+        most: maximum number of records.
+        check_crc: whether to check bodies.
+        topics: topics by their bytes, so that entries share them; new ones are added.
     """
     found: list[DispatchEntry] = []
     length = len(data)
@@ -92,7 +92,7 @@ def _plain_entries(
 
 
 def _tag(properties: bytes) -> bytes | None:
-    """The value of the last TAGS, empty without one; None where it is there and empty, so that an earlier counts."""
+    """Return the value of the last TAGS, empty without one; None if it is empty, so that an earlier one counts."""
     at = properties.rfind(_LATER_TAGS)
     if at >= 0:
         start = at + len(_LATER_TAGS)

@@ -2,15 +2,15 @@
 
     | log offset i64 | record size i32 | tags code i64 |
 
-Entry n of a queue stands at byte 20 n of its files, each named by its first byte. A queue whose entries start above 0
-(older ones were cleaned away before its files were rebuilt) is filled up to there with pre-blank entries: offset 0,
-size 0x7FFFFFFF, code 0. They look valid, so it is the queue's minimum offset that hides them. An entry of offset 0 and
-size 0 was never written.
+Entry n of a queue is at byte 20 n of its files, each named by its first byte. A queue whose entries start above 0
+(older ones were deleted before its files were rebuilt) is padded up to there with pre-blank entries: offset 0, size
+0x7FFFFFFF, code 0. They look valid; only the queue's minimum offset excludes them. An entry of offset 0 and size 0 was
+never written.
 
-A tags code below the range of int32 is no code but the address of a unit in an ext file, offset by -2^63.
+A tags code below the range of int32 is not a code but the address of a unit in an ext file, offset by -2^63.
 
-Source: apache/rocketmq store/.../ConsumeQueue.java (CQ_STORE_UNIT_SIZE, fillPreBlank),
-ConsumeQueueExt.java (isExtAddr).
+Source: apache/rocketmq store/.../ConsumeQueue.java (CQ_STORE_UNIT_SIZE, fillPreBlank), ConsumeQueueExt.java
+(isExtAddr).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_EXT_ADDRESS = -2147483649  # the largest tags code that is an address
 
 
 class QueueEntry(NamedTuple):
-    """Where one message lies in the commit log."""
+    """Position of one message in the commit log."""
 
     log_offset: int  # bytes from the start of the whole log, not of one file
     size: int  # bytes, length prefix included
@@ -35,7 +35,7 @@ class QueueEntry(NamedTuple):
 
 
 def read_entry(buf: bytes | bytearray | memoryview, index: int) -> QueueEntry | None:
-    """Return entry *index* of one queue file, or None where nothing was written yet.
+    """Return entry *index* of one queue file, or None if it was never written.
 
     Args:
         buf: the bytes of one file, or of a part that starts with an entry.
@@ -51,10 +51,10 @@ def read_entry(buf: bytes | bytearray | memoryview, index: int) -> QueueEntry | 
 
 
 def is_pre_blank(log_offset: int, size: int) -> bool:
-    """Whether an entry only fills the space below a queue's first message."""
+    """Whether an entry only pads the range below a queue's first message."""
     return size == 0x7FFFFFFF and log_offset == 0
 
 
 def is_ext_address(tags_code: int) -> bool:
-    """Whether *tags_code* points into an ext file instead of being a code."""
+    """Whether *tags_code* is the address of an ext unit instead of a code."""
     return tags_code <= MAX_EXT_ADDRESS

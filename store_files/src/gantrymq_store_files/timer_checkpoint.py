@@ -1,14 +1,14 @@
-"""``config/timercheck``: how far timers have come, 56 of 4096 bytes. Big-endian, times in ms.
+"""``config/timercheck``: progress of the timer store, 56 of 4096 bytes. Big-endian, times in ms.
 
     | read time i64 | flushed position i64 | queue offset i64 | master's queue offset i64 |
     | state version i64 | changed i64 | counter i64 | zeros |
 
-Slots of the wheel before the read time were delivered; messages of the timer topic's queue below the queue offset
-stand in wheel and log; the timer log is durable up to the flushed position. The last three are a data version.
+Slots of the wheel before the read time were delivered; messages of the timer topic's queue below the queue offset are
+in wheel and log; the timer log is durable up to the flushed position. The last three fields are a data version.
 
-GantryMQ adds, at byte 2048, from where in the commit log deliveries may lie that the read time does not tell of yet,
-and the sum of the counts of the slots from the read time on, of entries before the flushed position. A Java broker
-leaves those bytes alone, and they count only while the two numbers that they repeat are still the same:
+GantryMQ adds, at byte 2048, the commit log offset from which there may be deliveries that the read time does not cover
+yet, and the sum of the counts of the slots from the read time on, of entries before the flushed position. A Java broker
+does not touch these bytes, and they are valid only while the two numbers that they repeat are unchanged:
 
     | 0x47616E7472790002 | read time i64 | queue offset i64 | commit log offset i64 | count i64 |
 
@@ -54,7 +54,7 @@ class TimerCheckpoint(NamedTuple):
 
 
 def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint | None:
-    """Read the file; None for one shorter than its fields, which counts as absent."""
+    """Decode the file; None if it is shorter than its fields, which counts as missing."""
     if len(data) < _FIELDS.size:
         return None
     found = TimerCheckpoint(*_FIELDS.unpack_from(data))
@@ -69,7 +69,7 @@ def decode_timer_checkpoint(data: bytes) -> TimerCheckpoint | None:
 
 
 def encode_timer_checkpoint(checkpoint: TimerCheckpoint) -> bytes:
-    """The whole file, 4096 bytes; its first 56 are what request 60 is answered with."""
+    """Return the whole file, 4096 bytes; request 60 is answered with its first 56."""
     data = bytearray(TIMER_CHECKPOINT_BYTES)
     _FIELDS.pack_into(data, 0, *checkpoint[:7])
     if checkpoint.delivered_from >= 0:

@@ -1,12 +1,12 @@
-"""The timer log: an entry for each message that waits for its time, in files of one size. Big-endian, times in ms.
+"""The timer log: an entry for each waiting timed message, in files of one size. Big-endian, times in ms.
 
     | 52 i32 | previous i64 | magic i32 | written i64 | delay i32 | log offset i64 | size i32 | topic hash i32 | 0 i64 |
 
-- previous: position of the entry before it in the same slot of the wheel, -1 for the first.
-- magic: 1, with 2 for an entry that only waits for its next round, with 4 for one that takes a message back.
-- due time = written + delay; written is the wheel's time when the entry was made.
-- log offset and size say where in the commit log the message lies; topic hash is Java's hash of its real topic.
-- An entry does not cross files: where 52 bytes and 16 more do not fit, a blank fills the file:
+- previous: position of the previous entry in the same slot of the wheel, -1 for the first.
+- magic: 1, plus 2 for an entry that only waits for its next round, plus 4 for one that cancels a message.
+- due time = written + delay; written is the wheel's time when the entry was created.
+- log offset and size locate the message in the commit log; topic hash is Java's hash of its real topic.
+- An entry does not cross files: if 52 bytes and 16 more do not fit, a blank fills the file:
 
     | bytes left i32 | 0 i64 | 0xCBD43194 |
 
@@ -42,7 +42,7 @@ _MAGIC_BITS = 0xF
 
 
 class TimerEntry(NamedTuple):
-    """One message that waits."""
+    """One waiting message."""
 
     previous: int  # bytes from the start of the timer log, -1 for none
     magic: int
@@ -54,7 +54,7 @@ class TimerEntry(NamedTuple):
 
     @property
     def due_ms(self) -> int:
-        """The time of its slot."""
+        """The due time, which is the time of its slot."""
         return self.written_ms + self.delay_ms
 
     @property
@@ -64,17 +64,17 @@ class TimerEntry(NamedTuple):
 
     @property
     def deletes(self) -> bool:
-        """Whether it takes a message back."""
+        """Whether it cancels a message."""
         return self.magic & DELETE != 0
 
 
 def encode_entry(entry: TimerEntry) -> bytes:
-    """Its 52 bytes."""
+    """Return the 52 bytes of *entry*."""
     return _ENTRY.pack(ENTRY_BYTES, *entry, 0)
 
 
 def decode_entry(data: bytes | memoryview, at: int = 0) -> TimerEntry | None:
-    """The entry at byte *at*, or None where there is none: too short, another length, or bits that no magic has."""
+    """Return the entry at byte *at*, or None: too short, another length field, or invalid magic bits."""
     if at < 0 or len(data) - at < ENTRY_BYTES:
         return None
     length, *fields, _ = _ENTRY.unpack_from(data, at)
@@ -83,21 +83,21 @@ def decode_entry(data: bytes | memoryview, at: int = 0) -> TimerEntry | None:
 
 
 def blank(length: int) -> bytes:
-    """What stands where a file has *length* bytes left that are not used."""
+    """Return the blank for *length* unused bytes at the end of a file."""
     return _BLANK.pack(length, 0, _BLANK_MAGIC)
 
 
 def is_blank(data: bytes | memoryview, at: int = 0) -> bool:
-    """Whether the rest of a file is not used from *at* on."""
+    """Whether the rest of a file is unused from *at* on."""
     return len(data) - at >= _BLANK.size and _BLANK.unpack_from(data, at)[2] == _BLANK_MAGIC
 
 
 def next_entry_position(end: int, file_bytes: int) -> int:
-    """Where the next entry goes in a log that ends at *end*: there, or at the start of the next file."""
+    """Return the position of the next entry in a log that ends at *end*, possibly in the next file."""
     left = file_bytes - end % file_bytes
     return end if left >= ENTRY_BYTES + _BLANK.size else end + left
 
 
 def last_entry_position(file_bytes: int) -> int:
-    """Where in a full file its last entry stands."""
+    """Return the position of the last entry of a full file."""
     return (file_bytes - _BLANK.size) // ENTRY_BYTES * ENTRY_BYTES - ENTRY_BYTES

@@ -1,4 +1,4 @@
-"""``config/timermetrics``: how many messages of each topic wait for their time. JSON without spaces.
+"""``config/timermetrics``: numbers of waiting timed messages by topic. JSON without spaces.
 
     {"dataVersion":{"counter":22,"stateVersion":0,"timestamp":T},"timingCount":{"TopicA":{"count":6,"timeStamp":T}}}
 
@@ -20,7 +20,7 @@ __all__ = ["TimerMetrics", "TopicCount"]
 
 @attrs.define
 class TopicCount:
-    """Of one real topic."""
+    """Count of one real topic."""
 
     count: int
     changed_ms: int
@@ -34,31 +34,31 @@ class TimerMetrics:
     topics: dict[str, TopicCount] = attrs.field(factory=dict)
 
     def add(self, topic: str, change: int, now_ms: int) -> None:
-        """*change* more messages of *topic* wait."""
+        """Change the count of *topic* by *change*."""
         self.version.next(now_ms)
         known = self.topics.get(topic)
         self.topics[topic] = TopicCount((known.count if known is not None else 0) + change, now_ms)
 
     def forget(self, topic: str, now_ms: int) -> None:
-        """*topic* was deleted."""
+        """Remove *topic*, which was deleted."""
         if self.topics.pop(topic, None) is not None:
             self.version.next(now_ms)
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, and answers request 61 with."""
+        """Return the members as RocketMQ writes them, also in the answer to request 61."""
         counts = {name: {"count": each.count, "timeStamp": each.changed_ms} for name, each in self.topics.items()}
         return {"dataVersion": self.version.to_json(), "timingCount": counts}
 
     def encode(self) -> bytes:
-        """The file."""
+        """Return the content of the file."""
         return json.dumps(self.to_json(), separators=(",", ":")).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> TimerMetrics:
-        """Read the file.
+        """Decode the file.
 
         Raises:
-            FormatError: it is not what RocketMQ writes.
+            FormatError: it is not valid JSON of timer metrics.
         """
         try:
             members = json.loads(data)

@@ -1,4 +1,4 @@
-"""Files that crash, lose power, run full, fail, flip bits and dawdle, by a seed. For tests of whatever writes files."""
+"""Simulated file faults for tests: crashes, power cuts, full disks, errors, bit flips and slow calls, from a seed."""
 
 from gantrymq_storage_faults.calls import Crashed
 from gantrymq_storage_faults.files import FaultyFiles, flip_bit

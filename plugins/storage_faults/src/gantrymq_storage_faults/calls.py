@@ -1,4 +1,4 @@
-"""The calls in their order: which of them fails, is late, or is the last one the process makes."""
+"""Counting of all file calls, and the decision which of them fails, is slow, or ends the process."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gantrymq_testing.simulated import ProcessKilled
 
 __all__ = ["Calls", "Crashed"]
 
-KEPT = 400  # calls that the trace remembers
+KEPT = 400  # number of calls in the trace
 
 T = TypeVar("T")
 
 
 class Crashed(ProcessKilled):
-    """The process ended at a call of `Files`, and every later call says so again. No ``except Exception`` holds it."""
+    """Raised when the process ends at a call of `Files`, and by every later call. Not a subclass of Exception."""
 
 
 @attrs.define
@@ -43,20 +43,20 @@ class _Call:
 
 
 class Calls:
-    """One counter, one trace and one lock for all files of a process."""
+    """Counter, trace and lock shared by all files of a process."""
 
     def __init__(self, plan: FaultPlan, lock: threading.RLock) -> None:
-        """*lock* is shared by all that use the machine."""
+        """*lock* is shared by all users of the machine."""
         self.plan = plan
-        self.number = 0  # calls so far
-        self.counts: Counter[str] = Counter()  # the same by name
+        self.number = 0  # number of calls so far
+        self.counts: Counter[str] = Counter()  # number of calls by name
         self.dead = False
         self.lock = lock
         self.on_crash: Callable[[], None] = lambda: None
-        self.after: Callable[[], None] = lambda: None  # runs behind every call that succeeded
+        self.after: Callable[[], None] = lambda: None  # runs after every successful call
         self.stall: Callable[[float], object] | None = None
         self._trace: deque[_Call] = deque(maxlen=KEPT)
-        self.failed: Counter[str] = Counter()  # by plan, by name
+        self.failed: Counter[str] = Counter()  # planned failures by name
         self._failures: list[Failure] = []
         self._matched: list[int] = []
         self._failed: list[int] = []
@@ -76,16 +76,16 @@ class Calls:
         part: Callable[[random.Random], object] | None = None,
         failed: Callable[[int], object] = lambda number: None,
     ) -> T:
-        """Do one call, or what the plan makes of it.
+        """Make one call, as modified by the plan.
 
         Args:
             name: of the method; "write" for a write into a mapping.
-            path: what it is about.
-            do: makes it.
+            path: file or folder of the call.
+            do: makes the call.
             position: bytes from the start of the file.
             length: bytes.
-            part: what may have happened of it when the process ends in its middle.
-            failed: what a failure by plan does besides raising; gets its errno.
+            part: makes a part of the call, if the process ends during it.
+            failed: additional effect of a planned failure; receives its errno.
         """
         with self.lock:
             if self.dead:
@@ -112,27 +112,27 @@ class Calls:
         return result
 
     def flips(self) -> random.Random | None:
-        """What the place of a wrong bit is drawn from, None when this read is right."""
+        """Return the source of randomness for a wrong bit, None if this read is correct."""
         rng = self._random["flips"]
         return rng if self.plan.flip_share and rng.random() < self.plan.flip_share else None
 
     def remark(self, outcome: str) -> None:
-        """Say in the trace what became of the newest call."""
+        """Set the outcome of the newest call in the trace."""
         self._trace[-1].outcome = outcome
 
     def trace(self, last: int) -> str:
-        """The newest calls, one a line."""
+        """Return the newest calls, one per line."""
         with self.lock:
             return "\n".join(map(str, list(self._trace)[-last:]))
 
     # --- time -------------------------------------------------------------------------------------------------------
 
     def begin_work(self) -> None:
-        """This thread does work off the loop: how late it is counts from here."""
+        """Start measuring the delay of work of this thread off the event loop."""
         self._late.seconds = 0.0
 
     def end_work(self) -> float:
-        """Seconds that the calls since `begin_work` took."""
+        """Return the seconds by which calls since `begin_work` were slow."""
         seconds: float = self._late.seconds
         del self._late.seconds
         return seconds
@@ -152,10 +152,10 @@ class Calls:
             return 0.0
         return rng.uniform(*slow.seconds)
 
-    # --- failures and the end ---------------------------------------------------------------------------------------
+    # --- failures and crashes ---------------------------------------------------------------------------------------
 
     def fail(self, *failures: Failure) -> None:
-        """Let more fail from now on."""
+        """Add failures from now on."""
         self._failures += failures
         for failure in failures:
             self._matched.append(0)
@@ -163,7 +163,7 @@ class Calls:
             self._failing |= failure.calls
 
     def implicit_failure(self, name: str, path: Path) -> int:
-        """The errno by which something fails that is no call (`IMPLICIT_OPERATIONS`), 0 when it does not."""
+        """Return the errno with which an operation of `IMPLICIT_OPERATIONS` fails, 0 if it does not."""
         with self.lock:
             if name not in self._failing or self.dead:
                 return 0
@@ -174,7 +174,7 @@ class Calls:
             return number
 
     def _failure(self, call: _Call) -> int:
-        """The errno by which *call* fails, 0 when it does not."""
+        """Return the errno with which *call* fails, 0 if it does not."""
         if call.name in self._failing:
             for index, failure in enumerate(self._failures):
                 if self._meets(index, failure, call):
@@ -193,24 +193,24 @@ class Calls:
         return self._failed[index] < failure.times and self._random["failures"].random() < failure.share
 
     def _end(self, call: _Call, do: Callable[[], object], part: Callable[[random.Random], object] | None) -> None:
-        """End the process before the call, in its middle or behind it."""
+        """End the process before, during or after the call."""
         rng = self._random["crash"]
         moment = rng.choice(("before", "in", "behind"))
         result: object = None
         if moment == "in" and part is not None:
             part(rng)
         elif moment == "behind":
-            with suppress(Exception):  # what would have failed has no effect, and nobody is left to hear of it
+            with suppress(Exception):  # a failed call has no effect, and the process has ended
                 result = do()
         else:
             moment = "before"
         call.outcome = f"the process ends {moment} this call"
         self.end()
-        for give_back in ("close", "release"):  # a file, a mapping or a lock that nobody got
+        for give_back in ("close", "release"):  # release a file, mapping or lock that was not returned
             getattr(result, give_back, lambda: None)()
         raise Crashed(str(call))
 
     def end(self) -> None:
-        """The process is gone."""
+        """Mark the process as ended."""
         self.dead = True
         self.on_crash()

@@ -1,7 +1,6 @@
-"""A disk that runs full: so many bytes may be taken, in blocks of 4 KiB, and what is removed gives them back.
+"""A disk of limited size: a number of bytes may be used, in blocks of 4 KiB; removing files frees them.
 
-A file that was there before counts as taking all of its length; names and folders take nothing. A sparse file takes
-what was written to it.
+An existing file counts with its full length; names and folders use nothing. A sparse file uses what was written to it.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ __all__ = ["DiskSpace"]
 
 
 class DiskSpace:
-    """What is left."""
+    """Remaining disk space."""
 
     def __init__(self, left: int | None) -> None:
-        """*left*: bytes; None for a disk whose end is not watched."""
+        """*left*: bytes; None for no limit."""
         self.left = left
 
     def take(self, node: Node, start: int, end: int) -> None:
-        """Take the blocks of ``[start, end)`` that *node* does not have. Raises OSError (ENOSPC), taking none."""
+        """Allocate the missing blocks of ``[start, end)`` of *node*. Raises OSError (ENOSPC), allocating none."""
         if end <= start:
             return
         first, last = start // PAGE_BYTES, (end - 1) // PAGE_BYTES + 1
@@ -37,12 +36,12 @@ class DiskSpace:
         node.blocks[first:last] = b"\1" * (last - first)
 
     def cut(self, node: Node, length: int) -> None:
-        """Give back what lies behind *length*."""
+        """Free the blocks after *length*."""
         kept = -(-length // PAGE_BYTES)
         if self.left is not None:
             self.left += node.blocks.count(1, kept) * PAGE_BYTES
         del node.blocks[kept:]
 
     def use(self, inner: DiskUse) -> DiskUse:
-        """What a look at the disk tells: what is used stays, and the disk is only so much larger as there is room."""
+        """Return the disk usage as processes see it: used bytes unchanged, free bytes as remaining here."""
         return inner if self.left is None else DiskUse(inner.total - inner.free + self.left, self.left, self.left)

@@ -1,19 +1,19 @@
-"""`FaultyFiles`: any `Files` with a plan of what goes wrong, and with a plug that can be pulled.
+"""`FaultyFiles`: any `Files` with a plan of failures, and a simulated power cut.
 
     files = FaultyFiles(RealFiles(), FaultPlan(seed=7, crash_at=120))     or over SimulatedFiles
     ... run the store in a world with these files until Crashed ...
-    files.power_cut()                                                leave it out for a mere kill
-    ... start the store again, over the files underneath or over FaultyFiles of another plan ...
+    files.power_cut()                                                     omit it to simulate a kill only
+    ... start the store again, over the files underneath or over FaultyFiles with another plan ...
 
-After a crash the descriptors, mappings and locks of the process are given back, as the operating system does, and every
-further call raises `Crashed`. The files underneath are what a process sees: after a kill they are what is left. After a
-power cut they have lost what nobody synced; `power_cut` rewrites them in place.
+After a crash the descriptors, mappings and locks of the process are released, as by the operating system, and every
+further call raises `Crashed`. The files underneath are what a process sees: after a kill they are unchanged. After a
+power cut they have lost everything that was not synced; `power_cut` rewrites them in place.
 
-What a killed process left in the page cache is durable to the next `FaultyFiles` over the same files. Put both over one
-`Machine`, and it is not, until somebody syncs it.
+For the next `FaultyFiles` over the same files, everything that a killed process left in the page cache is durable. With
+both over one `Machine`, it is not durable until it is synced.
 
-Who is under the plan must not be read past it: pages that others write into the same files are not watched. What is
-removed is kept in memory until its folder is synced, so stores of small files are what this is for.
+All accesses must go through this object: changes made to the files in other ways are not tracked. Removed files are
+held in memory until their folder is synced, so this is meant for stores of small files.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["FaultyFiles", "PowerCut", "flip_bit"]
 
 
 class FaultyFiles(ProcessFiles):
-    """`Files` of one process. May be used from several threads; the calls take turns."""
+    """`Files` of one process. For use from several threads; calls are serialized."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class FaultyFiles(ProcessFiles):
         on_crash: Callable[[], object] = lambda: None,
         stall: Callable[[float], object] | None = None,
     ) -> None:
-        """Put *plan* over *disk*.
+        """Apply *plan* to *disk*.
 
         Args:
-            disk: the machine this process runs on; or files, which are a machine of their own: everything on them
-                counts as durable.
-            plan: by default nothing goes wrong by itself, but the power may be cut.
+            disk: the machine of this process; or files, which become a machine of their own: everything on them counts
+                as durable.
+            plan: by default nothing fails, but the power may be cut.
             on_crash: called once when the process ends, such as ``SimulatedProcess.kill``.
-            stall: called with the seconds that a slow call takes outside `LateWorkers`, such as ``SimulatedLoop.jump``
-                or ``time.sleep``; without it such calls are not slow.
+            stall: called with the seconds of a slow call outside `LateWorkers`, such as ``SimulatedLoop.jump`` or
+                ``time.sleep``; without it such calls are not slow.
         """
         self.plan = plan if plan is not None else FaultPlan()
         self.machine = disk if isinstance(disk, Machine) else Machine(disk)
@@ -71,21 +71,21 @@ class FaultyFiles(ProcessFiles):
 
     @property
     def calls(self) -> int:
-        """How many calls were made; one more than the last number that ``crash_at`` can meet is never met."""
+        """Number of calls so far; a larger ``crash_at`` was not reached."""
         return self._calls.number
 
     @property
     def counts(self) -> Counter[str]:
-        """How many calls were made, by name."""
+        """Number of calls by name."""
         return self._calls.counts.copy()
 
     @property
     def failed(self) -> Counter[str]:
-        """How many failed by plan, by name; what is no call, such as "write_back", included."""
+        """Number of planned failures by name, including implicit operations such as "write_back"."""
         return self._calls.failed.copy()
 
     def fail(self, *failures: Failure) -> None:
-        """Add to the plan's failures while the world runs."""
+        """Add failures to the plan while the world runs."""
         with self._calls.lock:
             self._calls.fail(*failures)
 
@@ -96,7 +96,7 @@ class FaultyFiles(ProcessFiles):
 
     @property
     def room_bytes(self) -> int | None:
-        """What may still be taken on the disk; set it to fill the disk or to make room."""
+        """Remaining disk space in bytes; set it to fill the disk or to free space."""
         return self._room.left
 
     @room_bytes.setter
@@ -104,25 +104,25 @@ class FaultyFiles(ProcessFiles):
         self._room.left = length
 
     def crash(self) -> None:
-        """End the process here; harmless the second time."""
+        """End the process now; further calls do nothing."""
         with self._calls.lock:
             if not self._calls.dead:
                 self._calls.end()
 
     def power_cut(self) -> PowerCut:
-        """End the process, and every other of its machine, and take what is not durable."""
+        """End this process and all others of its machine, and discard what is not durable."""
         return self.machine.power_cut(self.plan, self._random)
 
     def begin_work(self) -> None:
-        """For `LateWorkers`: this thread begins work off the loop."""
+        """For `LateWorkers`: this thread starts work off the event loop."""
         self._calls.begin_work()
 
     def end_work(self) -> float:
-        """For `LateWorkers`: seconds that slow calls of this thread took since."""
+        """For `LateWorkers`: return the seconds of slow calls of this thread since `begin_work`."""
         return self._calls.end_work()
 
     def trace(self, last: int = 40) -> str:
-        """Seed and newest calls, to be printed when a test fails."""
+        """Return the seed and the newest calls, to print when a test fails."""
         head = f"seed {self.plan.seed!r}, {self.calls} calls, the last {min(last, self.calls)}:"
         return f"{head}\n{self._calls.trace(last)}"
 
@@ -136,7 +136,7 @@ class FaultyFiles(ProcessFiles):
         self._on_crash()
 
     def _kernel(self) -> None:
-        """The kernel writes dirty pages when it likes, and forgets clean ones."""
+        """Simulate the kernel: write back dirty pages and evict lost pages at random."""
         if self._random.random() < self.plan.write_back:
             dirty = [node for _, node in sorted(self.machine.names.nodes.items()) if node.dirty]
             if dirty:
@@ -150,7 +150,7 @@ class FaultyFiles(ProcessFiles):
 
 
 def flip_bit(files: Files, path: Path, position: int, bit: int) -> None:
-    """Change bit *bit* (0 is the lowest) of byte *position* of the file at rest."""
+    """Flip bit *bit* (0 is the lowest) of byte *position* of the file."""
     file = files.open(path)
     try:
         (value,) = file.pread(1, position)

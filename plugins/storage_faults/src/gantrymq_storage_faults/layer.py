@@ -1,7 +1,7 @@
-"""`Files` under the plan: every call is counted, may fail or end the process, and what it changes is remembered.
+"""`Files` that apply the plan: every call is counted, may fail or end the process, and its changes are tracked.
 
-The files underneath show what a process sees, page cache included; `Node` and `Names` know what of it is durable, and
-belong to the `Machine`. A write notes the durable bytes first, a sync forgets them.
+The files underneath show what a process sees, including the page cache; `Node` and `Names` track what of it is durable,
+and belong to the `Machine`. A write saves the durable bytes first, a sync discards them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Layer"]
 
 T = TypeVar("T")
 
-UNCOUNTED = frozenset({"written", "release", "unwatch"})  # which no plan can meet
+UNCOUNTED = frozenset({"written", "release", "unwatch"})  # not affected by plans
 
 
 class Layer(ForwardingFiles):
@@ -87,9 +87,9 @@ class Layer(ForwardingFiles):
             if there is not None:
                 self.room.cut(self.names.node(path), 0)
             else:
-                self.names.make(path)  # in a folder whose own name may be lost
+                self.names.make(path)  # its folder may be lost too
             self.names.nodes[path] = node
-            self.names.nodes.pop(_temporary(path), None)  # what a process left there that ended half way
+            self.names.nodes.pop(_temporary(path), None)  # left by a process that ended during a replacement
             self.names.synced(path.parent)
 
         def part(rng: random.Random) -> None:
@@ -98,7 +98,7 @@ class Layer(ForwardingFiles):
         self.calls.make("replace", path, do, length=len(data), part=part)
 
     def _replace_in_part(self, path: Path, data: bytes, rng: random.Random) -> None:
-        """The temporary file is there, whole or not; or it was renamed, and its folder not synced."""
+        """Leave the temporary file, complete or not; or rename it without syncing the folder."""
         temporary = _temporary(path)
         if self._inner.stat(temporary) is None:
             self._inner.open(temporary, create=True).close()
@@ -171,7 +171,7 @@ class Layer(ForwardingFiles):
 
 
 def _temporary(path: Path) -> Path:
-    """Where the content of a file that is replaced is written first."""
+    """Return the path of the temporary file used to replace *path*."""
     return path.with_name(path.name + ".tmp")
 
 
@@ -210,7 +210,7 @@ class _File(ForwardingFile):
 
     @property
     def about(self) -> Path:
-        """A rename is followed."""
+        """The present path, following renames."""
         return self._node.path
 
     def pread(self, length: int, position: int) -> bytes:
@@ -244,7 +244,7 @@ class _File(ForwardingFile):
             raise
 
     def _as_before(self, taken: bytes) -> None:
-        """Nothing was written: the room is as it was."""
+        """Restore the used space after a failed write."""
         room, node = self._layer.room, self._node
         if room.left is not None:
             room.left += (node.blocks.count(1) - taken.count(1)) * PAGE_BYTES
@@ -277,7 +277,7 @@ class _File(ForwardingFile):
             mapping = self._inner.map()
             if rng := self._calls.flips():
                 position, bit = rng.randrange(mapping.size), rng.randrange(8)
-                # The page in the cache is wrong, for everybody who reads it.
+                # The page in the cache is wrong, for all readers.
                 file = self._layer.machine.inner.open(self._node.path)
                 try:
                     file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
@@ -318,7 +318,7 @@ class _Mapping(ForwardingMapping):
 
     @property
     def about(self) -> Path:
-        """A rename is followed."""
+        """The present path, following renames."""
         return self._node.path
 
     @property
@@ -353,7 +353,7 @@ class _Mapping(ForwardingMapping):
 
 
 def wrong(data: bytes, rng: random.Random, calls: Calls) -> bytes:
-    """*data* with one bit changed; nothing to change where there is nothing."""
+    """Return *data* with one bit flipped; empty data is unchanged."""
     if not data:
         return data
     position, bit = rng.randrange(len(data)), rng.randrange(8)

@@ -1,10 +1,10 @@
-"""Names that are not durable yet: what was made, moved and removed in folders that were not synced since.
+"""Names that are not durable yet: creations, renames and removals in folders that were not synced since.
 
-A name is durable once its folder was synced (``fsync`` of a file does not promise it), and only if the folder's own
-name is. A rename happens whole or not at all, so the sync of either folder makes it durable. What a power cut takes is
-undone here, latest first; whatever builds on a name that is taken goes with it.
+A name is durable once its folder was synced (``fsync`` of a file does not guarantee it), and only if the folder's own
+name is. A rename is atomic, so a sync of either folder makes it durable. A power cut undoes the other changes, latest
+first, including all changes that depend on an undone one.
 
-Source: the POSIX description of fsync, and what the Linux manual pages fsync(2) and rename(2) do and do not promise.
+Source: the POSIX description of fsync, and the Linux manual pages fsync(2) and rename(2).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _ZEROS = bytes(PAGE_BYTES)
 
 @attrs.define
 class _Saved:
-    """A file that has no name any more."""
+    """A file without a name."""
 
     path: Path
     size: int
-    pages: dict[int, bytes]  # those that are not zero
+    pages: dict[int, bytes]  # pages that are not zero
     node: Node
 
 
@@ -39,13 +39,13 @@ class _Step:
 
     kind: str  # make, make_dir, remove, remove_dir or move
     path: Path
-    folders: tuple[Path, ...]  # the sync of any makes it durable
-    target: Path | None = None  # of a move
-    gone: _Saved | None = None  # what a removal or a move took away
+    folders: tuple[Path, ...]  # a sync of any of them makes it durable
+    target: Path | None = None  # new path of a move
+    gone: _Saved | None = None  # file deleted by a removal or a move
     synced: bool = False
 
     def touches(self, other: _Step) -> bool:
-        """Whether one of the two builds on the other."""
+        """Whether one of the two depends on the other."""
         return any(_is_in(mine, theirs) or _is_in(theirs, mine) for mine in self._paths() for theirs in other._paths())
 
     def _paths(self) -> tuple[Path, ...]:
@@ -56,7 +56,7 @@ class _Step:
 
 
 class Names:
-    """The files that were touched, by path, and the changes of names that may still be lost."""
+    """The tracked files by path, and the changes of names that may still be lost."""
 
     def __init__(self, inner: Files) -> None:
         self._inner = inner
@@ -64,7 +64,7 @@ class Names:
         self._steps: list[_Step] = []
 
     def node(self, path: Path) -> Node:
-        """The file at *path*, which exists."""
+        """Return the node of the existing file at *path*."""
         node = self.nodes.get(path)
         if node is None:
             stat = self._inner.stat(path)
@@ -72,12 +72,12 @@ class Names:
         return node
 
     def make(self, path: Path) -> None:
-        """A file was made."""
+        """Record that a file was created."""
         self.nodes.pop(path, None)
         self._steps.append(_Step("make", path, (path.parent,)))
 
     def make_dirs(self, path: Path) -> None:
-        """A folder is about to be made, and those above it that are missing."""
+        """Prepare the creation of a folder and of its missing parents."""
         missing = []
         while self._inner.stat(path) is None and path != path.parent:
             missing.append(path)
@@ -85,7 +85,7 @@ class Names:
         self._steps += [_Step("make_dir", each, (each.parent,)) for each in reversed(missing)]
 
     def remove(self, path: Path) -> Node | None:
-        """A file is about to go; returns it if it is there."""
+        """Prepare the removal of a file; return its node if it exists."""
         stat = self._inner.stat(path)
         if stat is None or stat.is_dir:
             return None
@@ -95,11 +95,11 @@ class Names:
         return gone.node
 
     def remove_dir(self, path: Path) -> None:
-        """An empty folder was removed."""
+        """Record that an empty folder was removed."""
         self._steps.append(_Step("remove_dir", path, (path.parent,)))
 
     def move(self, old: Path, new: Path) -> Node | None:
-        """A rename is about to happen; returns the file that it takes away, if it does."""
+        """Prepare a rename; return the node of the file that it replaces, if any."""
         stat, there = self._inner.stat(old), self._inner.stat(new)
         if stat is None or old == new:
             return None
@@ -107,16 +107,16 @@ class Names:
         self._steps.append(_Step("move", old, (old.parent, new.parent), new, gone))
         self.nodes.pop(new, None)
         self._renamed(old, new)
-        for step in self._steps[:-1]:  # the sync of a folder is that of its entries, whatever its name is now
+        for step in self._steps[:-1]:  # a folder's sync covers its entries, also after it was renamed
             step.folders = tuple(new / each.relative_to(old) if _is_in(each, old) else each for each in step.folders)
         return gone.node if gone is not None else None
 
     def synced(self, folder: Path) -> None:
-        """The names in *folder* are durable, as far as its own is."""
+        """Mark the names in *folder* as durable, as far as its own name is."""
         for step in self._steps:
             step.synced = step.synced or folder in step.folders
         for number, step in enumerate(self._steps):
-            if step.kind == "remove_dir" and step.synced:  # so it was empty, and what emptied it is durable too
+            if step.kind == "remove_dir" and step.synced:  # the folder was empty, so the removals in it are durable too
                 for before in self._steps[:number]:
                     before.synced = before.synced or any(_is_in(each, step.path) for each in before.folders)
         left: list[_Step] = []
@@ -126,14 +126,14 @@ class Names:
         self._steps = left
 
     def sync_all(self) -> None:
-        """Every name is durable, and every file but what was lost of it."""
+        """Mark every name and every file as durable, except lost pages."""
         for path, node in self.nodes.items():
             if not node.durable:
                 node.synced(self._size(path))
         self._steps = []
 
     def fail_all(self, number: int) -> None:
-        """No file that is dirty could be written (errno *number*); names wait on."""
+        """Fail the write of every dirty file with errno *number*; names are unaffected."""
         for path, node in self.nodes.items():
             if node.dirty:
                 node.failed(number, self._size(path))
@@ -143,7 +143,7 @@ class Names:
         return stat.size if stat is not None else 0
 
     def lose(self, plan: FaultPlan, rng: random.Random) -> list[str]:
-        """Undo what a power cut takes; returns it in words."""
+        """Undo the changes that a power cut loses; return their descriptions."""
         lost: list[_Step] = []
         for step in self._steps:
             falls = not step.synced and (bool(lost) if plan.names_in_order else False)

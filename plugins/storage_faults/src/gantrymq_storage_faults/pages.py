@@ -97,24 +97,27 @@ class Node:
 
     def failed(self, number: int, size: int) -> None:
         """Turn dirty pages into lost pages after a failed write, and record error *number*."""
-        behind = -(-size // PAGE_BYTES)  # what was cut off is no page any more
+        behind = -(-size // PAGE_BYTES)  # pages after the end no longer exist
         self.dirty = {page: None for page in self.dirty if page >= behind}
         self.errors.set(number)
 
     def write_back(self, page: int, size: int) -> None:
-        """The kernel has written a dirty page by itself; a length that it gave the file follows with the next sync."""
+        """Record that the kernel wrote a dirty page; a length set by that page is durable after the next sync."""
         if self.old_size is not None and page * PAGE_BYTES < size:
             known = self.set_size if self.set_size is not None else self.old_size
             self.set_size = max(known, min((page + 1) * PAGE_BYTES, size))
         del self.old[page], self.dirty[page]
 
     def write_back_failed(self, page: int, number: int) -> None:
-        """The kernel could not: the page is lost."""
+        """Record that the kernel could not write a page, which is now lost."""
         del self.dirty[page]
         self.errors.set(number)
 
     def evict(self, page: int, file: File) -> None:
-        """The kernel forgets a lost page: *file* shows the disk's. Without descriptors it forgets the error too."""
+        """Evict a lost page: *file* then shows the disk's content.
+
+        If no descriptor is open, the error is forgotten too.
+        """
         start, old = page * PAGE_BYTES, self.old.pop(page)
         if start < file.size():
             file.pwrite(old[: file.size() - start], start)
@@ -122,7 +125,7 @@ class Node:
             self.errors = ErrorSequence()
 
     def discard_unsynced(self, file: File, plan: FaultPlan, rng: random.Random, fate: PageCounts) -> None:
-        """Make *file* what the disk has after a power cut."""
+        """Change *file* to its content on the disk after a power cut."""
         size = file.size()
         if self.old_size is not None:
             kept = self._size_after_sync(size)
@@ -154,7 +157,7 @@ class Node:
         self.errors = ErrorSequence()
 
     def _size_after_sync(self, size: int) -> int:
-        """The length that a sync makes durable: as far as it was set, or written by pages that are dirty."""
+        """Return the durable length after a sync: as set, or extended by dirty pages."""
         if self.old_size is None:
             return size
         known = self.set_size if self.set_size is not None else self.old_size
@@ -162,6 +165,6 @@ class Node:
 
 
 def _torn(old: bytes, new: bytes, sector_bytes: int, rng: random.Random) -> bytes:
-    """Sectors of both, in any mixture: a disk may write them in any order."""
+    """Return a random mixture of sectors of both: a disk may write them in any order."""
     starts = range(0, PAGE_BYTES, sector_bytes)
     return b"".join(rng.choice((old, new))[at : at + sector_bytes] for at in starts)

@@ -1,10 +1,10 @@
-"""What goes wrong: a plan says it beforehand, and its seed makes every choice that is left open.
+"""Fault plans: what fails in a run. The seed determines every random choice.
 
-Names of calls are those of `gantrymq_testing.forwarding`, but that ``create`` is only the `open` of a file that is not
-there yet, and that a `peek` is a ``pread``. CHANGES are those that change or sync something.
+Names of calls are those of `gantrymq_testing.forwarding`, except that ``create`` is the `open` of a file that does not
+exist yet, and `peek` counts as ``pread``. CHANGES are the calls that change or sync something.
 
-The same plan over the same calls gives the same faults. Calls that come from several threads have no order of their
-own, so a run with real threads repeats only as far as they do.
+The same plan over the same calls gives the same faults. Calls from several threads have no fixed order, so a run with
+real threads repeats only as far as their order does.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ __all__ = ["CHANGES", "IMPLICIT_OPERATIONS", "READS", "Failure", "FaultPlan", "S
 READS = frozenset({"read", "pread", "map"})
 """Names of calls that read contents."""
 IMPLICIT_OPERATIONS = frozenset({"write_back", "mapped_read"})
-"""What fails only where a `Failure` names it, and is no call: the kernel writes a page by itself, a mapping is read."""
+"""Operations that are not calls and fail only if a `Failure` names them: write-back, and reads of mappings."""
 
 
 @attrs.frozen
 class Failure:
-    """Calls that raise OSError and do nothing; a sync that fails loses what it should have written (see `pages`)."""
+    """Calls that raise OSError and do nothing; a failed sync loses the data it should have written (see `pages`)."""
 
     number: int  # of the error: errno.EIO, errno.ENOSPC, errno.EROFS, ...
     calls: frozenset[str] = attrs.field(default=CHANGES, converter=frozenset)  # of methods or IMPLICIT_OPERATIONS
-    where: str = ""  # only paths that contain this
-    at: int = 0  # only the at-th of these calls, from 1; 0 leaves it to *share*
-    share: float = 1.0  # of these calls
-    times: int = 1 << 62  # at most so often
+    where: str = ""  # only paths containing this text
+    at: int = 0  # only the call with this number among them, from 1; 0 to use *share*
+    share: float = 1.0  # share of these calls
+    times: int = 1 << 62  # maximum number of failures
 
 
 @attrs.frozen
 class Slowness:
-    """Calls that take long."""
+    """Slow calls."""
 
-    seconds: tuple[float, float]  # least and most
+    seconds: tuple[float, float]  # minimum and maximum
     calls: frozenset[str] = attrs.field(default=CHANGES | READS, converter=frozenset)
     where: str = ""
     share: float = 1.0
@@ -45,18 +45,20 @@ class Slowness:
 
 @attrs.frozen
 class FaultPlan:
-    """All that goes wrong in one run of `FaultyFiles`."""
+    """All faults in one run of `FaultyFiles`."""
 
     seed: int | str = 0
     crash_at: int = 0  # number of the call, from 1, at which the process ends; 0 for never
     failures: tuple[Failure, ...] = ()
     slowness: tuple[Slowness, ...] = ()
-    room_bytes: int | None = None  # what may still be taken on the disk; None leaves that to the files underneath
-    flip_share: float = 0.0  # of reads that return one bit wrong; of maps of which one bit is wrong from then on
-    # What becomes of that which was not synced when the power goes:
-    lose: float = 0.5  # share of dirty pages, and of names, that never got to the disk
-    tear: float = 0.25  # share of dirty pages of which some sectors got there and others did not
-    sector_bytes: int = 512  # what a disk writes whole; 4096 tears nothing, but still loses every page by itself
-    write_back: float = 0.02  # share of calls after which the kernel has written one dirty page by itself
-    evict: float = 0.0  # share of calls after which a page that could not be written is read from the disk again
-    names_in_order: bool = False  # a journal: of two names the later is never kept without the earlier
+    room_bytes: int | None = None  # free disk space; None for no limit
+    flip_share: float = 0.0  # share of reads that return a wrong bit, and of maps with a wrong bit from then on
+    # Fate of unsynced data in a power cut:
+    lose: float = 0.5  # share of dirty pages, and of names, that did not reach the disk
+    tear: float = 0.25  # share of dirty pages of which only some sectors reached the disk
+    sector_bytes: int = (
+        512  # unit that a disk writes atomically; with 4096 no page is torn, but pages are still lost independently
+    )
+    write_back: float = 0.02  # share of calls after which the kernel writes one dirty page
+    evict: float = 0.0  # share of calls after which a lost page is read from the disk again
+    names_in_order: bool = False  # like a journal: a change of names is never kept without the earlier ones

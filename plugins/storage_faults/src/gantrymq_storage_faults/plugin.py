@@ -1,4 +1,4 @@
-"""Where GantryMQ finds this plugin. It has no hooks: a broker in service has no use for faults.
+"""Entry point of the plugin. It has no hooks, because a running broker does not use faults.
 
-What it offers is for tests: `gantrymq_storage_faults.FaultyFiles`, and the pytest fixture ``faulty_files``.
+It provides tools for tests: `gantrymq_storage_faults.FaultyFiles`, and the pytest fixture ``faulty_files``.
 """

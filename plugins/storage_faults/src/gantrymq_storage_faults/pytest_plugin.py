@@ -1,10 +1,10 @@
-"""The fixture ``faulty_files``; pytest finds this module by itself (entry point group ``pytest11``).
+"""The fixture ``faulty_files``; pytest finds this module through the entry point group ``pytest11``.
 
     def test_my_store_survives(faulty_files):
         files = faulty_files(SimulatedFiles(lambda: 0), FaultPlan(seed=7, crash_at=120))
 
-When the test fails, the report shows seed and newest calls of every such object. Nothing of GantryMQ is imported before
-the fixture is used.
+When a test fails, the report contains the seed and the newest calls of every such object. GantryMQ is imported only
+when the fixture is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MADE: pytest.StashKey[list[FaultyFiles]] = pytest.StashKey()
 
 @pytest.fixture
 def faulty_files(request: pytest.FixtureRequest) -> Iterator[Callable[..., FaultyFiles]]:
-    """Make `FaultyFiles`; those that still run when the test ends are crashed, so that nothing stays open or locked."""
+    """Create `FaultyFiles`; those still running at the end are crashed, so that nothing stays open or locked."""
     from gantrymq_storage_faults.files import FaultyFiles
 
     made: list[FaultyFiles] = []
@@ -42,7 +42,7 @@ def faulty_files(request: pytest.FixtureRequest) -> Iterator[Callable[..., Fault
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Add the traces to the report of a test that failed."""
+    """Add the traces to the report of a failed test."""
     report = yield
     if report.when == "call" and report.failed:
         made = item.stash.get(MADE, [])

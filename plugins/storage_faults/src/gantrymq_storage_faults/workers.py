@@ -1,4 +1,4 @@
-"""Workers whose work takes as long as its slow calls: the completion is late, nobody sleeps.
+"""Workers whose completions are delayed by the slow calls of the work; no thread sleeps.
 
 world = attrs.evolve(world, files=files, workers=LateWorkers(world.workers, world.clock, files))
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class LateWorkers:
-    """`Workers` beside `FaultyFiles`."""
+    """`Workers` to be used with `FaultyFiles`."""
 
     def __init__(self, inner: Workers, clock: Clock, files: FaultyFiles) -> None:
         self._inner = inner
@@ -28,13 +28,13 @@ class LateWorkers:
         self._late = 0
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Run ``work(*args)``, return (or raise) what it does once its calls would have ended."""
+        """Run ``work(*args)`` and return its result (or raise) when its slow calls would have ended."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(work, *args, done=into(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
-        """Run ``work(*args)``, call ``done(result, error)`` once its calls would have ended."""
+        """Run ``work(*args)``, call ``done(result, error)`` when its slow calls would have ended."""
         seconds = 0.0
 
         def timed(*args: Any) -> T:

@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the store ``memory``."""
+"""Entry point ``storage_memory``: the store ``memory``."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from gantrymq_storage_memory.store import MemoryStore
 
 @hookimpl
 def gantry_register_stores(registry: StoreRegistry) -> None:
-    """Offer the store."""
+    """Register the store."""
     registry.add("memory", MemoryStore)

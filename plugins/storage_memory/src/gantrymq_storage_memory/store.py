@@ -1,6 +1,6 @@
-"""Messages in lists: the smallest store that keeps every promise of `gantrymq.interfaces.MessageStore` but durability.
+"""Messages in lists: the smallest store that fulfils `gantrymq.interfaces.MessageStore`, except for durability.
 
-Records are the bytes RocketMQ would have on disk, so pulls hand out what clients expect; the log has no files, hence no
+Records have the bytes RocketMQ would have on disk, so pulls return what clients expect; the log has no files and so no
 blanks, and everything appended counts as flushed.
 """
 
@@ -38,12 +38,12 @@ _start_of = attrgetter("log_offset")
 _time_of = attrgetter("store_timestamp")
 
 MAX_TOPIC_BYTES = 255
-MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # where no setting maxMessageSize is declared
-MAX_EXAMINED = 800  # entries one get looks at: a filter that lets nothing through must not hold the loop up
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024  # if no setting maxMessageSize is declared
+MAX_EXAMINED = 800  # entries per get: a filter that rejects everything must not block the event loop
 
 
 class _Done:
-    """An awaitable that is over at once and may as well be thrown away."""
+    """A completed awaitable that may be ignored."""
 
     def __await__(self) -> Generator[None, None, None]:
         return
@@ -59,8 +59,8 @@ class MemoryStore:
         self._settings = settings
         self._log: list[DispatchEntry] = []  # everything appended
         self._records: dict[int, bytes] = {}  # by log offset
-        self._published = 0  # so many of the log
-        self._queues: dict[Queue, list[DispatchEntry]] = {}  # what is published; index = queue offset
+        self._published = 0  # number of published entries of the log
+        self._queues: dict[Queue, list[DispatchEntry]] = {}  # published entries; index = queue offset
         self._next: dict[Queue, int] = {}
         self._dropped: dict[str, int] = {}  # topic to the log's end when it was last dropped
         self._store_time = 0
@@ -86,7 +86,7 @@ class MemoryStore:
         return results
 
     def flushed(self, log_offset: int) -> Awaitable[None]:
-        """Done at once: memory is as durable as it gets here."""
+        """Return a completed awaitable: memory is never flushed."""
         return _Done()
 
     def publish(self, up_to: int) -> Sequence[DispatchEntry]:
@@ -131,36 +131,36 @@ class MemoryStore:
         return GetResult(status, next_offset, 0, end, found, len(found), size)
 
     def read(self, log_offset: int) -> RecordView | None:
-        """The published record at *log_offset*."""
+        """Return the published record at *log_offset*."""
         record = self._records.get(log_offset)
         return None if record is None or log_offset >= self._published_offset() else read_record(record)
 
     def view(self, log_offset: int) -> RecordView | None:
-        """As `read`."""
+        """Like `read`."""
         return self.read(log_offset)
 
     def scan(self, start: int, end: int) -> Iterator[DispatchEntry]:
-        """Published records that start in [start, end)."""
+        """Iterate over published records that start in ``[start, end)``."""
         published = self._log[: self._published]
         yield from published[bisect_left(published, start, key=_start_of) : bisect_left(published, end, key=_start_of)]
 
     def bounds(self, queue: Queue) -> Bounds:
-        """Offsets of a queue; nothing is ever cut off its start."""
+        """Return the offsets of a queue; its start is always 0."""
         return Bounds(0, len(self._queues.get(queue, ())))
 
     def queues(self) -> Sequence[Queue]:
-        """Every queue with a message."""
+        """Return every queue with a message."""
         return list(self._queues)
 
     async def offset_at(self, queue: Queue, time_ms: int, edge: BoundaryType) -> int:
-        """Queue offset by store time."""
+        """Return the queue offset for a store time."""
         entries = self._queues.get(queue, [])
         if edge is BoundaryType.LOWER:
             return bisect_left(entries, time_ms, key=_time_of)
         return max(0, bisect_right(entries, time_ms, key=_time_of) - 1)
 
     def query(self, topic: str, key: str, begin_ms: int, end_ms: int, limit: int) -> QueryResult:
-        """The newest *limit* records with *key*, oldest first, by looking at every one."""
+        """Return the newest *limit* records with *key*, oldest first, by checking every record."""
         published = self._log[: self._published]
         text = key.encode("utf-8", "surrogatepass")
         found = [
@@ -188,15 +188,15 @@ class MemoryStore:
         return _Done()
 
     def dropped_at(self, topic: str) -> int:
-        """End of the log when *topic* was last dropped; 0 if it never was."""
+        """Return the end of the log when *topic* was last dropped; 0 if never."""
         return self._dropped.get(topic, 0)
 
     async def clean(self, what: Cleaning) -> CleanReport:
-        """Nothing to do: there are no files, and everything is gone with the process."""
+        """Do nothing: there are no files."""
         return CleanReport()
 
     def state(self) -> StoreState:
-        """Watermarks and refusals."""
+        """Return positions and refusals."""
         cause = "" if self._refusal is None else "not_running"
         return StoreState(0, self._end(), self._end(), self._published_offset(), self._refusal, cause)
 
@@ -288,7 +288,7 @@ class MemoryStore:
 
 
 def _has_queue_entry(sys_flag: int) -> bool:
-    """Prepared and rolled back messages have none (store/.../DefaultMessageStore.java, CommitLogDispatcher...)."""
+    """False for prepared and rolled back messages (store/.../DefaultMessageStore.java, CommitLogDispatcher...)."""
     return sys_flag & TRANSACTION_MASK not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
 
 

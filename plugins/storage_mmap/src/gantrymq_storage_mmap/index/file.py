@@ -137,7 +137,7 @@ class IndexFile:
                 step = data[start * SLOT_BYTES : (start + STEP_SLOTS) * SLOT_BYTES]
                 newest = max(newest, table.load(first + start, step))
         if newest >= count:
-            table.mend(
+            table.rebuild(
                 self.file.pread(min(LOAD_ENTRIES, count - first) * ENTRY_BYTES, layout.entry_at(first))
                 for first in range(1, count, LOAD_ENTRIES)
             )
