@@ -189,7 +189,7 @@ def test_without_a_checkpoint_everything_is_built_again(rig, read_from):
     assert right(rig)
     assert min(read_from) == 0
     assert sentences(rig) == [
-        f"index file {before[0]} was being written when the broker ended; it and {len(before) - 1} behind it are "
+        f"index file {before[0]} was being written when the broker ended; it and {len(before) - 1} newer files are "
         "removed and rebuilt from the log"
     ]
 
@@ -224,9 +224,9 @@ def test_a_file_is_never_named_like_one_that_a_checkpoint_may_still_name(rig):
         ({"header": [1, 2, 3]}, ""),
         ({"header": [0, 0, 0, 1 << 62, 1, 5]}, "refers to a message at"),
         ({"header": "x"}, ""),
-        ({"file": "20990101000000000"}, "is not full, where the checkpoint knows 20990101000000000 behind it"),
+        ({"file": "20990101000000000"}, "is not full, but the checkpoint refers to a newer file 20990101000000000"),
         ({"file": 7}, ""),
-        ({"offset": 1}, "where the checkpoint says 1"),
+        ({"offset": 1}, "but the checkpoint says 1"),
         ({"keys": -1}, ""),
         ({"keys": "1"}, ""),
     ],
@@ -277,7 +277,7 @@ def test_what_follows_a_file_that_is_not_full_is_built_again(rig):
     rig.patch(rig.root / "index" / before[1], 0, write_header(first.following()))
     rig.run(everything, **SMALL)
     (said,) = sentences(rig)
-    assert "where the checkpoint knows" in said
+    assert "but the checkpoint refers to a newer file" in said
     assert before[1] in said
 
     async def found(bench):
@@ -293,7 +293,7 @@ def test_files_of_another_size_are_built_again_in_the_size_of_the_settings(rig):
     assert list(rig.index().values()) == rig.index_of_log(3, 100)
     (said,) = sentences(rig)
     assert "where maxHashSlotNum=3 and maxIndexNum=100 make" in said
-    assert "it and 3 behind it are removed" in said
+    assert "it and 3 newer files are removed" in said
 
 
 def test_a_checkpoint_that_knew_more_than_is_kept_is_put_right_before_anything_is_built(rig):

@@ -383,7 +383,7 @@ def test_a_queue_without_a_recent_message_that_lost_entries_is_rebuilt(rig, clea
         (rig.root / "abort").touch()
 
     async def check(bench):
-        assert "missing or wrong (Idle/3): 7 entries were made again" in bench.report.notes[0]
+        assert "missing or wrong (Idle/3): 7 entries were rebuilt" in bench.report.notes[0]
         assert bench.store.bounds(Queue("Idle", 3)) == Bounds(0, 7)
         assert path.read_bytes() == before
 
@@ -518,7 +518,7 @@ def test_records_behind_the_end_of_a_cleanly_stopped_log_refuse_the_start(rig):
     async def check(bench):
         raise AssertionError
 
-    with pytest.raises(StoreDamaged, match="behind it holds records"):
+    with pytest.raises(StoreDamaged, match="after it holds records"):
         recovered(rig, check)
 
 

@@ -135,6 +135,6 @@ def test_slots_are_made_again_from_the_entries(dirty_table, chunk):
     assert torn.load(0, right.slot_bytes(0, PAGE_SLOTS)) == 4
     assert torn.load(PAGE_SLOTS, (9).to_bytes(4, "big")) == 9
     torn.load(3 * PAGE_SLOTS, right.slot_bytes(3 * PAGE_SLOTS, 5))
-    torn.mend(entries[at : at + 20 * chunk] for at in range(0, len(entries), 20 * chunk))
+    torn.rebuild(entries[at : at + 20 * chunk] for at in range(0, len(entries), 20 * chunk))
     assert torn.slot_bytes(0, right.layout.slots) == right.slot_bytes(0, right.layout.slots)
     assert torn.dirty_pages == {1}

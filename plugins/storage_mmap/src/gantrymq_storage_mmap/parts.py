@@ -92,9 +92,9 @@ class StoreParts:
         entry_repairer = EntryRepairer(mend, cold, clock, self._publisher, self._tell)
         self._reader = QueueReader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, entry_repairer)
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged, entry_repairer)
-        held = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
+        index_files = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(
-            held, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
+            index_files, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
         )
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
         self._checkpointer = Checkpointer(
