@@ -117,7 +117,7 @@ def test_a_file_that_cannot_be_deleted_stays_readable_and_is_tried_again():
         await bench.world.clock.sleep(SECONDS_TO_FOUR + 60)
         assert logs(bench) == [1, 2, 3]
         assert bench.store.bounds(T0) == Bounds(2, 7)
-        assert [s for s in bench.said if "tried again" in s] == [
+        assert [s for s in bench.said if "retrying" in s] == [
             "expired files could not be deleted, retrying: [Errno 5] Input/output error: "
             f"'/store/commitlog/{FILE:020d}'"
         ]

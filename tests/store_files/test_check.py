@@ -71,7 +71,7 @@ def test_a_record_whose_end_was_not_written_is_torn(cut_at):
 @pytest.mark.parametrize(
     ("raw", "says"),
     [
-        (record(log_offset=4999), "it says that it stands at 4999"),
+        (record(log_offset=4999), "its log offset field is 4999"),
         (changed(record(), 90, b"L"), "the body's CRC is"),
         (changed(record(), 95, b"\0"), "the topic is 'T"),
         (record(topic=""), "the topic is ''"),

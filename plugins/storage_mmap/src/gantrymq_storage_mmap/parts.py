@@ -94,7 +94,13 @@ class StoreParts:
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged, entry_repairer)
         index_files = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
         self._index = IndexBuilder(
-            index_files, self._log, workers, clock, self._tell, lambda: self._checkpointer.hasten(), options.index_enabled
+            index_files,
+            self._log,
+            workers,
+            clock,
+            self._tell,
+            lambda: self._checkpointer.hasten(),
+            options.index_enabled,
         )
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
         self._checkpointer = Checkpointer(
