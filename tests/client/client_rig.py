@@ -1,4 +1,4 @@
-"""A name server and a broker, each in a process of its own, and a look at how the client's event loop gets on."""
+"""A name server and a broker, each in a separate process, and a monitor of the client's event loop."""
 
 import asyncio
 import json

@@ -1,6 +1,6 @@
-"""A consumer in a process of its own: python consume_once.py NAMESRV DATABASE PLACE NUMBER
+"""A consumer in a separate process: python consume_once.py NAMESRV DATABASE PLACE NUMBER
 
-It does each message once, and says so; at the NUMBER-th new one it stops for ever, to be killed, either ``inside`` the
+It processes and prints each message once; at the NUMBER-th new one it blocks until killed, either ``inside`` the
 transaction or ``behind`` it, before the message is acknowledged.
 """
 

@@ -1,6 +1,6 @@
 """Functions of the application that raise any BaseException, or return awaitables, wherever the client takes one.
 
-Beside a broker in memory, on a virtual clock. Functions in threads are tried in `test_sync`.
+With an in-memory broker, on a virtual clock. Functions in threads are tested in `test_sync`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ OFTEN = {"transactionCheckInterval": 5000, "transactionTimeOut": 6000}
 
 
 class Odd(BaseException):
-    """No Exception, and none of those that Python knows."""
+    """A BaseException that is neither an Exception nor built in."""
 
 
 async def inner_task_cancelled():
@@ -77,7 +77,7 @@ async def sent(cluster, count=COUNT, topic=TOPIC):
 
 @contextlib.asynccontextmanager
 async def running(work):
-    """*work*, which must not end by itself before the block does."""
+    """Run *work*, which must not end before the block does."""
     task = asyncio.ensure_future(work)
     try:
         yield task
@@ -112,7 +112,7 @@ def test_a_handler_that_fails_in_any_way_fails_for_its_message_alone(mode, fails
         async with client_of(cluster) as client:
             consumer = client.consumer("billing", TOPIC, consume_from="first", suspend_s=0.1, **settings)
             run = consumer.run(handle, **{"concurrency": 1, **options})
-            if mode == "broadcasting":  # what failed is not delivered again
+            if mode == "broadcasting":  # failed messages are not redelivered
                 async with running(run):
                     await cluster.world.clock.sleep(30)
                     assert len(tries) == COUNT
@@ -601,7 +601,7 @@ def test_a_closed_producer_says_so_from_an_async_callback():
         found = []
 
         async def callback(result, error):
-            await producer.close()  # waits for what is under way, but not for itself
+            await producer.close()  # waits for calls in progress, but not for itself
             try:
                 await producer.send(Message(TOPIC, b"x"))
             except ClientError as problem:

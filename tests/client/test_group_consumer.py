@@ -1,4 +1,4 @@
-"""The consumer of a group beside a broker in memory, on a virtual clock."""
+"""The consumer of a group with an in-memory broker, on a virtual clock."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ async def some(stream, count, within_s=600):
 
 
 async def taken(stream, count):
-    """*count* messages, left in hand."""
+    """Take *count* messages and leave them in flight."""
     found = []
     async for message in stream:
         found.append(message)
@@ -500,7 +500,7 @@ def test_messages_that_nobody_acknowledges_in_time_are_given_to_the_broker():
             begun = clock.monotonic()
             (again,) = await taken(member, 1)
             assert (again.body, again.reconsume_times) == (b"2", 1)
-            assert 20 <= clock.monotonic() - begun <= 30  # in hand for 10 s more; level 3 is 10 s
+            assert 20 <= clock.monotonic() - begun <= 30  # in flight for 10 s more; level 3 is 10 s
             assert not member.ack(first[2])
             assert await member.nack(first[2]) is False
             assert member.ack(again)

@@ -1,6 +1,6 @@
 """Business effects exactly once: duplicates from redelivery, rebalance and producer retry, on a virtual clock.
 
-The business change is a row in a table without any key of its own, so that every effect shows.
+The business change is a row in a table without a key, so that every effect is visible.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ TOPIC = "Orders"
 
 
 class Shop:
-    """What was done, in a file that outlives every member."""
+    """The business changes, in a file that outlives every member."""
 
     def __init__(self, folder):
         self.path = folder / "shop.db"
@@ -26,7 +26,7 @@ class Shop:
         self._stores = []
 
     def once(self, cluster, **more):
-        """As a process of its own has it: connections and cache of its own, beside the others'."""
+        """Records as of a separate process, with their own connections and cache."""
         self._stores.append(SqliteRecords(self.path))
         return idempotent(self._stores[-1], "billing", world=cluster.world, **more)
 
@@ -204,7 +204,7 @@ def test_queues_that_move_with_messages_in_hand(shop, seed):
 
 
 def test_a_member_that_is_gone_before_its_progress_was_stored(shop):
-    """What it consumed since is delivered to the next one, whose cache knows nothing of it."""
+    """Messages consumed since then are delivered to the next member, which does not have them in its cache."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC)
@@ -247,7 +247,7 @@ def test_a_message_that_its_producer_sent_twice(shop):
 
 
 def test_messages_of_a_batch_that_fail_and_come_back_are_not_taken_for_each_other(shop, as_java):
-    """What comes back shows the batch's id, the same for all of them."""
+    """Redelivered messages all have the id of the batch."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)

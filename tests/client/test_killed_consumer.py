@@ -1,4 +1,4 @@
-"""A consumer that is killed (kill -9) with a message in hand: its business effect happens once."""
+"""A consumer is killed (kill -9) with a message in flight: its business effect happens once."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The lite pull consumer beside a broker in memory, on a virtual clock."""
+"""The lite pull consumer with an in-memory broker, on a virtual clock."""
 
 import asyncio
 import contextlib
@@ -71,7 +71,7 @@ def test_a_poll_waits_for_the_first_message_and_no_longer_than_it_may():
             await cluster.send(TOPIC, b"1")
             assert [message.body for message in await waiting] == [b"1"]
             assert clock.monotonic() - begun < 8.5
-            assert not consumer._run.member.deliveries._waiters  # nobody waits any more
+            assert not consumer._run.member.deliveries._waiters  # no waiter is left
 
     simulate_cluster(work)
 
@@ -95,7 +95,7 @@ def test_a_poll_returns_messages_of_one_queue_up_to_its_number():
 
 
 def test_what_was_polled_last_is_not_stored_by_itself():
-    """It counts as consumed at the next poll; whoever dies before it gets it again."""
+    """A message is consumed at the next poll; if the consumer dies before, it is delivered again."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -194,7 +194,7 @@ def test_seeking_forgets_what_was_pulled():
 
 
 def test_after_a_seek_the_progress_is_where_it_went():
-    """Also for what was polled before it, which counts no more."""
+    """Also for messages polled before the seek, which are ignored."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -258,7 +258,7 @@ def test_assigned_queues_are_read_and_others_are_not():
             assert consumer.assignment == queues[:2]
             assert len(await polled(consumer, 20)) == 20
             assert await consumer.poll(1) == ()
-            await consumer.assign(queues[1:3])  # the second one goes on where it is
+            await consumer.assign(queues[1:3])  # the second one keeps its position
             assert len(await polled(consumer, 10)) == 10
             assert await consumer.poll(1) == ()
             await consumer.assign([])
@@ -290,7 +290,7 @@ def test_where_nothing_is_known_of_a_queue_nothing_is_assigned():
             with pytest.raises(ClientError, match="broker away has no address"):
                 await consumer.assign([queues[0], MessageQueue(TOPIC, "away", 0)])
             assert consumer.assignment == ()
-            await consumer.subscribe(TOPIC)  # nothing was assigned, so this may be
+            await consumer.subscribe(TOPIC)  # allowed, because no queues are assigned
 
     simulate_cluster(work)
 
@@ -477,7 +477,7 @@ def test_a_cancelled_poll_takes_nothing():
 
 
 def test_a_full_queue_that_nobody_polls_keeps_what_it_has():
-    """It is not taken anew for want of pulls: its messages would come twice."""
+    """It is not taken again for lack of pulls: its messages would be delivered twice."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -505,7 +505,7 @@ def test_broadcasting_consumers_keep_their_own_progress():
                 await consumer.commit()
                 assert await consumer.committed(queue) == found[-1] + 1
         assert found == [3, 4, 5]
-        assert await committed(cluster) == [0]  # the brokers know nothing of it
+        assert await committed(cluster) == [0]  # the brokers do not know the group
 
     simulate_cluster(work)
 

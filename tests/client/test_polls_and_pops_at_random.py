@@ -1,4 +1,4 @@
-"""Members that poll or pop come and go at random: every message is consumed, whatever the seed."""
+"""Members that poll or pop start and stop at random: every message is consumed, for any seed."""
 
 import asyncio
 import random
@@ -102,7 +102,7 @@ def test_members_that_pop(seed):
                         else:
                             seen.append(int(message.body))
                             await consumer.ack(message)
-                    if messages and rng.random() < 0.9:  # else nobody knows what became of it
+                    if messages and rng.random() < 0.9:  # otherwise its outcome is unknown
                         seen.append(int(messages[0].body))
                         await consumer.ack(messages[0])
 

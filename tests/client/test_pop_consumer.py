@@ -1,4 +1,4 @@
-"""The pop consumer beside a broker in memory that serves pops, on a virtual clock."""
+"""The pop consumer with an in-memory broker that supports pop, on a virtual clock."""
 
 import asyncio
 import contextlib
@@ -54,7 +54,7 @@ def numbers(messages):
 
 
 class Looping:
-    """A task with a loop, which notes what it gets and when."""
+    """A task with a loop that records messages and their times."""
 
     def __init__(self, consumer, clock, pause_s=0.0):
         self.seen, self.at_s, self.times = [], [], []
@@ -114,7 +114,7 @@ def test_the_second_form_of_retry_topics():
 
 
 def test_messages_that_keep_the_name_of_their_retry_topic():
-    """Their receipts are made here, of what the answer says."""
+    """Their receipts are built by the client from the response."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC)
@@ -277,7 +277,7 @@ def test_a_message_that_was_not_consumed_comes_again_later_each_time():
                 async for message in consumer:
                     seen.append((int(message.body), message.reconsume_times, clock.monotonic()))
                     if message.body == b"1":
-                        await consumer.nack(message)  # what is not acknowledged by itself then
+                        await consumer.nack(message)  # which are not acknowledged automatically then
 
             task = asyncio.create_task(loop())
             await clock.sleep(115)
@@ -385,7 +385,7 @@ def test_a_loop_with_long_work_is_renewed():
 
 
 def test_without_renewal_what_waited_for_too_long_is_not_handed_out():
-    """It is somebody else's by then, and comes again here with its count."""
+    """It is another consumer's by then, and is delivered here again with its count."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -505,7 +505,7 @@ def test_in_order_a_queue_waits_until_all_is_acknowledged():
             await consumer.ack(two)
             again = await consumer.pop()
             assert numbers(again) == [2, 3]
-            await clock.sleep(32)  # nobody acknowledged them
+            await clock.sleep(32)  # they were not acknowledged
             again = await consumer.pop()
             assert numbers(again) == [2, 3]
             assert {message.reconsume_times for message in again} == {1}
@@ -584,7 +584,7 @@ def test_a_broker_that_knows_no_batches_is_told_one_by_one(monkeypatch):
             async def old(address, request, timeout_s):
                 codes.append(request.code)
                 if request.code == RequestCode.BATCH_ACK_MESSAGE:
-                    request.code = 299  # which nobody knows
+                    request.code = 299  # an unknown group
                 return await send(address, request, timeout_s)
 
             rpc.send = old
@@ -635,7 +635,7 @@ def test_a_client_makes_them_and_a_namespace_stands_before_their_names():
 
 
 class Noting:
-    """A hook that keeps what it is told."""
+    """A hook that records its calls."""
 
     def __init__(self):
         self.begun, self.ended = [], []

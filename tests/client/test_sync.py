@@ -1,4 +1,4 @@
-"""The client for threads, against a broker in a process of its own."""
+"""The client for threads, against a broker in a separate process."""
 
 import asyncio
 import contextlib
@@ -45,7 +45,7 @@ def topic(client):
 
 
 def within(work, deadline_s=DEADLINE_S):
-    """What *work* returns, in another thread; fails when that takes too long."""
+    """Return the result of *work*, run in another thread; fail if that takes too long."""
     pool = ThreadPoolExecutor(1)
     try:
         return pool.submit(work).result(deadline_s)
@@ -158,7 +158,7 @@ def test_a_slow_loop_keeps_one_message_and_others_get_the_rest(client, topic):
     got = [within(slow.__next__).body for _ in range(5)]  # by then it takes several at a time
     rest = taken(consumer, 95)
     assert sorted([*got, *(body.encode() for body in rest)]) == sorted(b"%d" % number for number in range(100))
-    slow.close()  # comes back when the loop's thread has its turn; so does what the other loop had in hand
+    slow.close()  # given back when the loop's thread runs, like the in-flight message of the other loop
     assert sorted(taken(consumer, 2)) == sorted([got[-1].decode(), rest[-1]])
 
 
@@ -406,7 +406,7 @@ def test_closing_gives_up_a_loop_that_nobody_asks_any_more(monkeypatch, client, 
 
 
 def test_calls_that_come_while_it_closes_end(namesrv, client, topic):
-    """Whatever a call met, it has a result or an error of the client; none waits for a loop that is gone."""
+    """Every call returns a result or raises an error of the client; none waits for a stopped loop."""
     for _ in range(5):
         other = Client(namesrv)
         other.start()
@@ -659,6 +659,6 @@ def test_ctrl_c_ends_what_waits(namesrv, client, topic, source, says):
                 waiting.kill()
     assert (waiting.returncode, errors) == (0, "")
     assert said.splitlines() == [*says, "interrupted", "closed []"]
-    if says:  # what was in hand was finished, and acknowledged
+    if says:  # in-flight messages were finished and acknowledged
         progress = client.admin.group_progress(client.admin.masters()[0], "waiters", topic)
         assert sum(each.committed for each in progress.values()) == 1

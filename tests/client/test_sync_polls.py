@@ -1,4 +1,4 @@
-"""The client for threads polls and pops, against a broker in a process of its own."""
+"""The client for threads polls and pops, against a broker in a separate process."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

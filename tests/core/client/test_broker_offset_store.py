@@ -1,4 +1,4 @@
-"""Whether another member has gone on in a queue, by the offsets that its broker answers."""
+"""Detection of another member that has advanced in a queue, by the stored offset."""
 
 import asyncio
 

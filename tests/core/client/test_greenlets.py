@@ -32,7 +32,7 @@ else:
 
 
 def patched(library, *modules):
-    """The library's module that tells what is patched, as if *modules* were."""
+    """A stand-in for the library's module that reports *modules* as patched."""
     if library == "gevent":
         return "gevent.monkey", SimpleNamespace(is_module_patched=lambda name: name in modules)
     return "eventlet.patcher", SimpleNamespace(is_monkey_patched=lambda name: name in modules)

@@ -1,4 +1,4 @@
-"""Requests of pops and what is made of their answers, beside scripted brokers."""
+"""Pop requests and their responses, with scripted brokers."""
 
 import asyncio
 
@@ -85,7 +85,7 @@ def test_receipts_are_made_of_what_the_answer_says(simulate, cluster, record):
 
 
 def test_messages_that_came_back_do_not_count_among_those_of_their_topic(simulate, cluster, record):
-    """A broker gives them the topic's name; queue and offset are those of the retry topic."""
+    """A broker sets the name of the topic, but queue and offset of the retry topic."""
 
     async def work(world):
         async with cluster(world, "a") as c, consumer(c, world) as pops:
@@ -254,7 +254,7 @@ def test_what_the_broker_refuses_is_raised(simulate, cluster, record):
 
 
 def test_every_broker_is_asked_and_the_first_with_messages_answers(simulate, cluster, record):
-    """What another one brings meanwhile is what the next call returns, without a request."""
+    """The next call returns the messages of another broker, without a request."""
 
     async def work(world):
         async with cluster(world, "ab") as c, consumer(c, world) as pops:

@@ -1,4 +1,4 @@
-"""Starting and closing at the same time: what was closed last stays closed, and nothing of it is left."""
+"""Starting and closing at the same time: a client closed last stays closed and leaves nothing running."""
 
 import asyncio
 import socket
@@ -154,7 +154,7 @@ def test_a_client_that_is_being_closed_makes_nothing_more_and_is_not_started(sim
 
 
 class Busy:
-    """In place of a holder that has messages in hand."""
+    """Stands in for a holder with in-flight messages."""
 
     def __init__(self, done):
         self._done = done
@@ -188,7 +188,7 @@ def test_a_start_right_after_a_close_that_was_cancelled_begins_anew(simulate, cl
 
 
 class Slow:
-    """A server that takes connections and says nothing."""
+    """A server that accepts connections and never responds."""
 
     def __enter__(self):
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -196,7 +196,7 @@ class Slow:
         return self
 
     def wait(self):
-        """Until somebody connects."""
+        """Wait for a connection."""
         self._peer, _ = self._socket.accept()
 
     def __exit__(self, *_):

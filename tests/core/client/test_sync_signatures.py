@@ -1,4 +1,4 @@
-"""The client for threads has what the other one has, with the same arguments."""
+"""The client for threads has the methods of the async one, with the same arguments."""
 
 import ast
 import importlib.util
@@ -79,7 +79,7 @@ def test_administration_is_what_its_generator_writes():
 
 
 def imports_apart(module):
-    """The module without its imports, whose order is ruff's affair."""
+    """Return the module without its imports, because ruff orders them."""
     module.body = [each for each in module.body if not isinstance(each, ast.ImportFrom | ast.If)]
     return module
 

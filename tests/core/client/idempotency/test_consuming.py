@@ -16,7 +16,7 @@ RECORDED = "SELECT message_key FROM gantrymq_consumed WHERE message_key NOT LIKE
 
 
 class Shop:
-    """A file with a table of the application, and what consumes into it."""
+    """A database file with a table of the application, and consumers that write to it."""
 
     def __init__(self, path):
         self.path = path
@@ -192,7 +192,7 @@ def test_it_goes_on_in_another_event_loop(shop, message):
 
 
 def test_two_members_in_two_processes_have_one_message(shop, message):
-    """Each has records of its own over the same file, as two processes do."""
+    """Each has its own records object for the same file, as two processes do."""
     other = SqliteRecords(shop.path)
 
     async def main():
@@ -250,7 +250,7 @@ def test_a_batch_is_one_transaction_of_those_that_are_new(shop, message):
 
 
 def test_messages_of_a_producers_batch_are_several_and_known_when_they_come_back(shop, message):
-    """They show one id, that of the batch; when they come back they have no other."""
+    """All have the id of the batch; when redelivered they have no other id."""
     batch = [message(f"U{n}", b"%d" % n, "UNIQ_KEY\x01BATCH\x02", log_offset=n * 100) for n in (1, 2, 3)]
     places = [each.offset_id for each in batch]
     back = [

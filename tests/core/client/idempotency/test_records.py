@@ -1,4 +1,4 @@
-"""What `AsyncRecords` promises, kept by a file of SQLite and by SQLAlchemy's plain and async engines.
+"""The contract of `AsyncRecords`, for a SQLite file and for plain and async engines of SQLAlchemy.
 
 $GANTRYMQ_DATABASE_URLS may name other databases, with blanks between: SQLAlchemy's address of a plain engine, a comma,
 and that of an async one. Tables are made there, and dropped.
@@ -33,7 +33,7 @@ KINDS = [
 
 @contextlib.asynccontextmanager
 async def opened(kind, folder, **more):
-    """Records of *kind*, in a file of *folder* or in another database, beside this event loop."""
+    """Records of *kind* for this event loop, in a file of *folder* or in another database."""
     path, world, url = folder / "shop.db", real_world(worker_threads=4), kind.rpartition(" ")[2]
     if kind == "sqlite":
         store, end = SqliteRecords(path, **more), None

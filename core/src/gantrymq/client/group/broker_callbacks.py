@@ -73,32 +73,32 @@ class BrokerCallbacks:
         """Rebalance soon."""
         self._rebalancer.wake()
 
-    async def answer(self, asked: Command) -> Command:
+    async def answer(self, request: Command) -> Command:
         """Answer one request. Raises GantryError: its message is sent as the answer."""
-        if asked.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-            await self._reset(asked)
-            return response_to(asked)
-        if asked.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
-            return response_to(asked, body=dumps(self._status(asked)))
-        if asked.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
-            return response_to(asked, body=dumps(self._running_info()))
-        return response_to(asked, body=dumps(await self._consume_directly(asked)))
+        if request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            await self._reset(request)
+            return response_to(request)
+        if request.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
+            return response_to(request, body=dumps(self._status(request)))
+        if request.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            return response_to(request, body=dumps(self._running_info()))
+        return response_to(request, body=dumps(await self._consume_directly(request)))
 
-    async def _reset(self, asked: Command) -> None:
+    async def _reset(self, request: Command) -> None:
         member = self._member
-        topic = reply_header(ResetOffsetRequest, asked, "the broker").topic
-        wanted = {queue: at for queue, at in _offsets_in(asked).items() if queue.topic == topic}
+        topic = reply_header(ResetOffsetRequest, request, "the broker").topic
+        offsets = {queue: at for queue, at in _offsets_in(request).items() if queue.topic == topic}
         was_paused, member.paused = member.paused, True
         try:
-            going = [pq for queue, pq in member.process_queues.items() if queue in wanted]
-            await asyncio.gather(*(self._rebalancer.give_up(pq, grace_s=RESET_GRACE_S) for pq in going))
-            await member.offset_store.store(wanted)
+            leaving = [pq for queue, pq in member.process_queues.items() if queue in offsets]
+            await asyncio.gather(*(self._rebalancer.give_up(pq, grace_s=RESET_GRACE_S) for pq in leaving))
+            await member.offset_store.store(offsets)
         finally:
             member.paused = was_paused
             self._rebalancer.wake()
 
-    def _status(self, asked: Command) -> dict[str, Any]:
-        topic = reply_header(GetConsumerStatusRequest, asked, "the broker").topic
+    def _status(self, request: Command) -> dict[str, Any]:
+        topic = reply_header(GetConsumerStatusRequest, request, "the broker").topic
         commit_offsets = self._member.commit_offsets()
         return {
             "messageQueueTable": {
@@ -166,7 +166,7 @@ class BrokerCallbacks:
             "PROP_THREADPOOL_CORE_SIZE": "1",
         }
 
-    async def _consume_directly(self, asked: Command) -> dict[str, Any]:
+    async def _consume_directly(self, request: Command) -> dict[str, Any]:
         """Deliver the message before all others, and wait until it is consumed."""
         direct_consumptions = self._direct_consumptions
         if direct_consumptions is None:
@@ -174,10 +174,10 @@ class BrokerCallbacks:
                 f"the lite pull consumer of {self._member.group} polls its messages and takes none from a broker; ask "
                 "a consumer that is given its messages"
             )
-        header = reply_header(ConsumeMessageDirectlyRequest, asked, "the broker")
+        header = reply_header(ConsumeMessageDirectlyRequest, request, "the broker")
         clock = self._member.instance.world.clock
         message = next(
-            decode_messages(asked.payload, header.broker_name or "", unwrap=self._member.instance.unwrap), None
+            decode_messages(request.payload, header.broker_name or "", unwrap=self._member.instance.unwrap), None
         )
         if message is None:
             raise ClientError("there is no message to consume in the request")
@@ -203,18 +203,18 @@ class BrokerCallbacks:
         }
 
 
-def _offsets_in(asked: Command) -> dict[MessageQueue, int]:
+def _offsets_in(request: Command) -> dict[MessageQueue, int]:
     """Read the body of request 220: a table with queues as keys, or a list as older C++ clients need it.
 
     Raises:
         RefusedWith: the body is neither.
     """
     try:
-        table = loads(asked.payload)["offsetTable"]
+        table = loads(request.payload)["offsetTable"]
         if isinstance(table, list):
             return {MessageQueue.from_json(each): int(each["offset"]) for each in table}
         return {MessageQueue.from_json(queue): int(at) for queue, at in dict(table).items()}
     except GantryError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise RefusedWith(1, f"offsets were expected as an offsetTable, got {asked.payload[:200]!r}") from error
+        raise RefusedWith(1, f"offsets were expected as an offsetTable, got {request.payload[:200]!r}") from error

@@ -259,10 +259,10 @@ class Consumer(BaseClient):
 
     async def subscribe(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> None:
         """Consume *topic* as well, or with another expression. Raises InvalidParameter: its name is not valid."""
-        wanted = self._subscriptions[topic] = subscription_of(topic, expression, expression_type)
+        subscription = self._subscriptions[topic] = subscription_of(topic, expression, expression_type)
         if self._run is not None:
             instance = self._started()
-            self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
+            self._subscriptions[topic] = attrs.evolve(subscription, version=instance.world.clock.now_ms())
             instance.registration.heartbeat_now()
             self._run.rebalancer.wake()
 

@@ -182,11 +182,11 @@ class LitePullConsumer(BaseClient):
             ClientError: queues were assigned, or the client already has a consumer of the group.
             PluginAbsent: no installed plugin offers the allocation strategy.
         """
-        wanted = subscription_of(topic, expression, expression_type)
+        subscription = subscription_of(topic, expression, expression_type)
         run, instance = self._running(), self._started()
         if run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has assigned queues; {_EITHER}")
-        self._subscriptions[topic] = attrs.evolve(wanted, version=instance.world.clock.now_ms())
+        self._subscriptions[topic] = attrs.evolve(subscription, version=instance.world.clock.now_ms())
         if run.is_subscribed:
             instance.registration.heartbeat_now()
             run.rebalancer.wake()
@@ -222,9 +222,9 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if run.is_subscribed:
             raise ClientError(f"the consumer of {self.group} has subscribed to topics; {_EITHER}")
-        wanted = dict.fromkeys(queues)
-        subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in wanted}
-        await run.assign(tuple(wanted), subscriptions)
+        unique = dict.fromkeys(queues)
+        subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in unique}
+        await run.assign(tuple(unique), subscriptions)
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
@@ -318,17 +318,17 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         run.process_queue_of(queue)
         offsets = run.member.offsets
-        least, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
-        if not least <= offset <= end:
-            raise InvalidParameter(f"cannot seek to offset {offset}: {queue} has {least} to {end}")
+        begin, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
+        if not begin <= offset <= end:
+            raise InvalidParameter(f"cannot seek to offset {offset}: {queue} has {begin} to {end}")
         run.restart(run.process_queue_of(queue), offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """`seek` to the first message of the queue. Raises as `seek`."""
         run = self._running()
         run.process_queue_of(queue)
-        least = await run.member.offsets.min_offset(queue)
-        run.restart(run.process_queue_of(queue), least)
+        begin = await run.member.offsets.min_offset(queue)
+        run.restart(run.process_queue_of(queue), begin)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """`seek` to the end of the queue. Raises as `seek`."""
@@ -369,7 +369,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if offsets is None:
             run.finish_polled()
-            await run.commit_reached()
+            await run.commit_current()
             return
         for queue, offset in offsets.items():
             run.process_queue_of(queue)

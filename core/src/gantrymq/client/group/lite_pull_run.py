@@ -63,7 +63,7 @@ class LitePullRun(MemberRun):
         self._polled: Delivery | None = None  # consumed at the next poll
         self._polled_s = 0.0
         self.hooks: ConsumeHookCaller | None = None  # called for polled messages
-        self._hooked: ConsumeContext | None = None  # of the last poll
+        self._context: ConsumeContext | None = None  # of the last poll
         self._stored: dict[
             MessageQueue, tuple[ProcessQueue, int]
         ] = {}  # offsets stored by `commit`, with the process queue of that time
@@ -100,8 +100,8 @@ class LitePullRun(MemberRun):
 
     async def give_up(self, queues: Iterable[MessageQueue]) -> None:
         """Drop queues, after storing their offsets if auto_commit is set."""
-        going = [self.member.process_queues[queue] for queue in queues]
-        await asyncio.gather(*(self.rebalancer.give_up(pq, grace_s=0.0) for pq in going))
+        leaving = [self.member.process_queues[queue] for queue in queues]
+        await asyncio.gather(*(self.rebalancer.give_up(pq, grace_s=0.0) for pq in leaving))
 
     def process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         """Return the process queue of *queue*. Raises ClientError: it is not assigned."""
@@ -133,7 +133,7 @@ class LitePullRun(MemberRun):
         self.finish_polled()  # messages that another task polled meanwhile
         self._polled, self._polled_s = delivery, self._instance.world.clock.monotonic()
         if self.hooks is not None:
-            self._hooked = self.hooks.before(
+            self._context = self.hooks.before(
                 delivery.process_queue.queue, delivery.messages, batch=max_count > 1, in_task=True
             )
         return tuple(delivery.messages)
@@ -151,9 +151,9 @@ class LitePullRun(MemberRun):
             window.spent_s += (now - self._polled_s) * count
 
     def _after(self, outcome: ConsumeOutcome) -> None:
-        hooked, self._hooked = self._hooked, None
-        if hooked is not None and self.hooks is not None:
-            self.hooks.after(hooked, outcome)
+        context, self._context = self._context, None
+        if context is not None and self.hooks is not None:
+            self.hooks.after(context, outcome)
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets. Raises ClientError: some are not stored."""
@@ -165,14 +165,16 @@ class LitePullRun(MemberRun):
             if problem is not None:
                 raise problem
 
-    async def commit_reached(self) -> None:
+    async def commit_current(self) -> None:
         """Store the offsets of all queues, except those that another member has continued. Raises as `commit`."""
         member = self.member
-        gone = []
+        continued_elsewhere = []
         for queue, pq in list(member.process_queues.items()):
             if pq.unconfirmed and await member.offset_store.offset_of_other_member(queue) is not None:
-                gone.append(queue)
-        await self.commit({queue: offset for queue, offset in member.commit_offsets().items() if queue not in gone})
+                continued_elsewhere.append(queue)
+        await self.commit(
+            {queue: offset for queue, offset in member.commit_offsets().items() if queue not in continued_elsewhere}
+        )
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the stored offset of the group in *queue*, None if it has none.

@@ -156,7 +156,7 @@ class MemberRun(ABC):
     def _log_move(self, pq: ProcessQueue, offset: int) -> None:
         logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.member.group, offset)
 
-    async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], gone: tuple[MessageQueue, ...]) -> None:
-        logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(gone))
+    async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], given_up: tuple[MessageQueue, ...]) -> None:
+        logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(given_up))
         if self._on_rebalance is not None:
-            await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, gone)
+            await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, given_up)

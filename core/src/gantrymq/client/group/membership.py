@@ -100,8 +100,8 @@ def subscriptions_of(topics: str | Mapping[str, str], expression: str, expressio
         raise InvalidParameter(
             f"topics is {shown(topics)}; expected a topic, or a dict of topics with their expressions"
         )
-    wanted = topics if isinstance(topics, Mapping) else {topics: expression}
-    return {topic: subscription_of(topic, text, expression_type) for topic, text in wanted.items()}
+    expressions = topics if isinstance(topics, Mapping) else {topics: expression}
+    return {topic: subscription_of(topic, text, expression_type) for topic, text in expressions.items()}
 
 
 def join_group(

@@ -98,14 +98,14 @@ class ProcessQueue:
             waiting.append(message)
         self.next_offset = next_offset
 
-    def hand_out(self, most: int, now_s: float) -> list[ReceivedMessage]:
-        """Take up to *most* waiting messages and mark them in flight. At least one message must be waiting."""
+    def hand_out(self, max_count: int, now_s: float) -> list[ReceivedMessage]:
+        """Take up to *max_count* waiting messages and mark them in flight. At least one message must be waiting."""
         waiting, in_flight_since = self.waiting, self.in_flight_since
-        if most == 1:
+        if max_count == 1:
             message = waiting.popleft()
             in_flight_since[message.queue_offset] = now_s
             return [message]
-        taken = [waiting.popleft() for _ in range(min(most, len(waiting)))]
+        taken = [waiting.popleft() for _ in range(min(max_count, len(waiting)))]
         for message in taken:
             in_flight_since[message.queue_offset] = now_s
         return taken

@@ -101,30 +101,30 @@ class QueuePuller:
 
     def _full(self, pq: ProcessQueue) -> bool:
         settings = self._member.settings
-        most, most_mib = settings.max_queue_messages, settings.max_queue_mib
+        max_messages, max_mib = settings.max_queue_messages, settings.max_queue_mib
         queues = max(1, len(self._member.process_queues))
         if settings.max_topic_messages is not None:
-            most = max(1, settings.max_topic_messages // queues)
+            max_messages = max(1, settings.max_topic_messages // queues)
         if settings.max_topic_mib is not None:
-            most_mib = max(1, settings.max_topic_mib // queues)
-        if pq.count > most or pq.bytes // _MIB > most_mib:
+            max_mib = max(1, settings.max_topic_mib // queues)
+        if pq.count > max_messages or pq.bytes // _MIB > max_mib:
             return True
         return not settings.orderly and pq.span > settings.max_span
 
     async def _pull(self, pq: ProcessQueue) -> PullResult:
         member, queue = self._member, pq.queue
         pq.last_pull_s = member.instance.world.clock.monotonic()
-        wanted = member.subscriptions.get(queue.topic) or Subscription(queue.topic)
+        subscription = member.subscriptions.get(queue.topic) or Subscription(queue.topic)
         silent = member.settings.broadcasting or member.settings.orderly or not member.auto_commit
         commit = 0 if silent else pq.commit_offset
         if commit:
             member.offset_store.note_commit(queue, commit)
-        asked = pq.next_offset
+        offset = pq.next_offset
         reply, address = await member.pulls.pull(
-            queue, asked, wanted, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
+            queue, offset, subscription, max_count=member.settings.pull_batch, suspend_ms=HOLD_MS, commit=commit
         )
-        tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
+        tags = parse_tags(subscription.expression) if subscription.type == TAG else frozenset[str]()
         check, unwrap = member.settings.check_crcs, member.instance.unwrap
-        result = read_pull_reply(reply, address, queue.broker_name, tags, asked, unwrap, check_crcs=check)
+        result = read_pull_reply(reply, address, queue.broker_name, tags, offset, unwrap, check_crcs=check)
         member.pulls.note(queue, result)
         return result

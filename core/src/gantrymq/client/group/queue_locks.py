@@ -29,20 +29,20 @@ class QueueLocks:
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock *queues*. Return the granted ones; their process queues are updated."""
-        wanted: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        by_broker: defaultdict[str, list[MessageQueue]] = defaultdict(list)
         for queue in queues:
-            wanted[queue.broker_name].append(queue)
+            by_broker[queue.broker_name].append(queue)
         granted: set[MessageQueue] = set()
-        for broker_queues in wanted.values():
+        for broker_queues in by_broker.values():
             granted |= await self._lock_at(broker_queues)
         return granted
 
     async def renew(self) -> None:
         """Renew the locks of all process queues; a queue locked by another member meanwhile becomes unconfirmed."""
         member = self._member
-        asked = [queue for queue, pq in member.process_queues.items() if not (pq.dropped or pq.unconfirmed)]
-        await self.lock(asked)
-        for queue in asked:
+        queues = [queue for queue, pq in member.process_queues.items() if not (pq.dropped or pq.unconfirmed)]
+        await self.lock(queues)
+        for queue in queues:
             pq = member.process_queues.get(queue)
             if pq is not None and pq.locked_s is None:
                 pq.unconfirmed = True

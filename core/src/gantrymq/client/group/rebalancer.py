@@ -59,7 +59,7 @@ class _TopicAllocation(NamedTuple):
     """Result of one round for one topic."""
 
     topic: str
-    wanted: list[MessageQueue]  # queues of this member that are not taken yet, or unconfirmed
+    to_take: list[MessageQueue]  # queues of this member that are not taken yet, or unconfirmed
     others: bool  # whether the group has other members
     complete: bool  # whether all queues of other members were given up
 
@@ -136,7 +136,7 @@ class Rebalancer:
             if done:
                 self.balanced.set()
             if self._member.deliveries.refused is not None:
-                self.balanced.set()  # end waits for the first rebalance
+                self.balanced.set()  # let `wait_balanced` raise it
                 return
             pause = period if done else min(period, RETRY_S * 2 ** min(8, self._failed_rounds))
             if any(pq.unconfirmed for pq in self._member.process_queues.values()):
@@ -159,25 +159,24 @@ class Rebalancer:
         if self._member.paused:
             return True
         self._connection_lost = False
-        member, taken, gone = self._member, list[MessageQueue](), list[MessageQueue]()
+        member, taken, given_up = self._member, list[MessageQueue](), list[MessageQueue]()
         found = await asyncio.gather(
-            *(self._guarded(topic, self._allocate_topic(topic, gone)) for topic in member.subscriptions)
+            *(self._guarded(topic, self._allocate_topic(topic, given_up)) for topic in member.subscriptions)
         )
         stale = [queue for queue in member.process_queues if queue.topic not in member.subscriptions]
         for queue in stale:
             await self.give_up(member.process_queues[queue])
-        shares = [share for share in found if share is not None]
-        done = all(share is not None and share.complete for share in found)
-        if await self._wait_others_released(shares):
-            for share in shares:
-                done &= (
-                    not share.wanted or await self._guarded(share.topic, self._take_queues(share.wanted, taken)) is True
-                )
+        allocations = [allocation for allocation in found if allocation is not None]
+        done = all(allocation is not None and allocation.complete for allocation in found)
+        if await self._wait_others_released(allocations):
+            for allocation in allocations:
+                if allocation.to_take:
+                    done &= await self._guarded(allocation.topic, self._take_queues(allocation.to_take, taken)) is True
         else:
             done = False
-        if taken or gone or stale:
+        if taken or given_up or stale:
             member.instance.registration.heartbeat_now()
-            await self._on_rebalanced(tuple(taken), (*gone, *stale))
+            await self._on_rebalanced(tuple(taken), (*given_up, *stale))
         return done
 
     async def _guarded(self, topic: str, work: Awaitable[T]) -> T | None:
@@ -194,7 +193,7 @@ class Rebalancer:
             logger.exception("rebalance of %s, topic %s", self._member.group, topic)
         return None
 
-    async def _allocate_topic(self, topic: str, gone: list[MessageQueue]) -> _TopicAllocation:
+    async def _allocate_topic(self, topic: str, given_up: list[MessageQueue]) -> _TopicAllocation:
         """Determine the queues of this member in *topic*, and give up the others.
 
         All topics give up their queues at the same time, because other members wait for them.
@@ -212,9 +211,9 @@ class Rebalancer:
             own = self._allocated_queues(queues, ids)
         now = member.instance.world.clock.monotonic()
         current = [pq for queue, pq in member.process_queues.items() if queue.topic == topic]
-        going = [pq for pq in current if pq.queue not in own or pq.unlock_tries]
-        gave = await asyncio.gather(*(self.give_up(pq) for pq in going))
-        gone += [pq.queue for pq, done in zip(going, gave, strict=True) if done]
+        leaving = [pq for pq in current if pq.queue not in own or pq.unlock_tries]
+        results = await asyncio.gather(*(self.give_up(pq) for pq in leaving))
+        given_up += [pq.queue for pq, done in zip(leaving, results, strict=True) if done]
         for pq in current:
             idle = now - pq.last_pull_s > IDLE_S and not (pq.pull_blocked or member.is_paused(pq.queue))
             if pq.unconfirmed:
@@ -222,20 +221,20 @@ class Rebalancer:
             elif pq.queue in own and idle:
                 logger.warning("%s was not pulled for %g s; it is taken again", pq.queue, IDLE_S)
                 await self.give_up(pq)
-        wanted = [
+        to_take = [
             queue for queue in sorted(own) if (again := member.process_queues.get(queue)) is None or again.unconfirmed
         ]
-        return _TopicAllocation(topic, wanted, others, all(gave))
+        return _TopicAllocation(topic, to_take, others, all(results))
 
-    async def _wait_others_released(self, shares: list[_TopicAllocation]) -> bool:
+    async def _wait_others_released(self, allocations: list[_TopicAllocation]) -> bool:
         """Wait until other members have given up the queues that this member takes.
 
         Return False if the members changed, a broker was lost, or the member is paused.
         """
         member = self._member
-        if member.locking or not any(share.wanted and share.others for share in shares):
+        if member.locking or not any(allocation.to_take and allocation.others for allocation in allocations):
             return not self._connection_lost
-        regained = any(queue in member.process_queues for share in shares for queue in share.wanted)
+        regained = any(queue in member.process_queues for allocation in allocations for queue in allocation.to_take)
         await member.instance.world.clock.sleep(REGAIN_WAIT_S if regained else RELEASE_WAIT_S)
         return not (
             member.paused or self._connection_lost or (self._due.is_set() and self._failed_rounds < _MAX_POSTPONED)
@@ -248,19 +247,19 @@ class Rebalancer:
         """
         member = self._member
         instance = member.instance
-        instance_name = {
+        by_full_name = {
             MessageQueue(instance.wrapped(each.topic), each.broker_name, each.queue_id): each for each in queues
         }
         group = instance.wrapped(member.group)
         assert self.strategy is not None
-        own = call_function(self.strategy.allocate, group, instance.client_id, [*instance_name], ids)
-        return {instance_name[queue] for queue in own}
+        own = call_function(self.strategy.allocate, group, instance.client_id, [*by_full_name], ids)
+        return {by_full_name[queue] for queue in own}
 
-    async def _take_queues(self, wanted: list[MessageQueue], taken: list[MessageQueue]) -> bool:
+    async def _take_queues(self, to_take: list[MessageQueue], taken: list[MessageQueue]) -> bool:
         member = self._member
-        granted = await self._locks.lock(wanted) if member.locking else None
+        granted = await self._locks.lock(to_take) if member.locking else None
         begun = await asyncio.gather(
-            *(self._take_or_confirm(queue) for queue in wanted if granted is None or queue in granted),
+            *(self._take_or_confirm(queue) for queue in to_take if granted is None or queue in granted),
             return_exceptions=True,
         )
         for queue in begun:
@@ -272,7 +271,7 @@ class Rebalancer:
                 raise queue
             else:
                 member.instance.outages.failed(f"reading the start offset of {member.group}", queue)
-        return all((pq := member.process_queues.get(queue)) is not None and not pq.unconfirmed for queue in wanted)
+        return all((pq := member.process_queues.get(queue)) is not None and not pq.unconfirmed for queue in to_take)
 
     async def _take_or_confirm(self, queue: MessageQueue) -> MessageQueue | None:
         """Take *queue*, or confirm it if it is unconfirmed and no other member has taken it meanwhile.
@@ -283,19 +282,14 @@ class Rebalancer:
         pq = member.process_queues.get(queue)
         if pq is None:
             return await self.take_queue(queue)
-        moved = await member.offset_store.offset_of_other_member(queue)
+        stored = await member.offset_store.offset_of_other_member(queue)
         if pq.dropped or self._connection_lost:
             return None
-        if moved is None:
+        if stored is None:
             pq.confirm(member.instance.world.clock.monotonic())
             member.deliveries.offer(pq)
             return None
-        logger.info(
-            "another member of %s continued at %d of %s during an outage",
-            member.group,
-            moved,
-            queue,
-        )
+        logger.info("another member of %s continued at %d of %s during an outage", member.group, stored, queue)
         await self._wait_finished(pq, member.instance.world.clock.monotonic() + FINISH_S)
         if pq.dropped or (member.locking and pq.in_flight_since):
             return None

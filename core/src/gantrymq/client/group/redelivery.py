@@ -153,14 +153,20 @@ class Redelivery:
 
 def retry_copy(message: ReceivedMessage, group: str, tries: int) -> Message:
     """Return the copy of *message* that is sent to the retry topic."""
-    own, found = split_properties(message.properties)
-    found.pop(names.TRAN_MSG, None)
-    found.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
-    found[names.RETRY_TOPIC] = message.topic
-    found[_RECONSUME_TIME] = str(message.reconsume_times + 1)
-    found[_MAX_RECONSUME_TIMES] = str(tries)
-    found[names.DELAY] = str(_FIRST_LEVEL + message.reconsume_times)
-    return Message(RETRY_PREFIX + group, message.body, flag=message.flag, properties=own, system_properties=found)
+    properties, system_properties = split_properties(message.properties)
+    system_properties.pop(names.TRAN_MSG, None)
+    system_properties.setdefault(names.ORIGIN_MESSAGE_ID, message.message_id)
+    system_properties[names.RETRY_TOPIC] = message.topic
+    system_properties[_RECONSUME_TIME] = str(message.reconsume_times + 1)
+    system_properties[_MAX_RECONSUME_TIMES] = str(tries)
+    system_properties[names.DELAY] = str(_FIRST_LEVEL + message.reconsume_times)
+    return Message(
+        RETRY_PREFIX + group,
+        message.body,
+        flag=message.flag,
+        properties=properties,
+        system_properties=system_properties,
+    )
 
 
 def _ignore_oneway() -> None:

@@ -128,8 +128,7 @@ class Idempotent:
         self.duplicates = 0
 
     def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed
-        before.
+        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for each new message.
 
         Args:
             handler: changes the database through *connection*, in a transaction that is committed when it returns and

@@ -178,11 +178,11 @@ class AckBuffer:
 
     async def _send_some(self) -> None:
         """Send the waiting acknowledgements; they stay in the buffer if this raises or is cancelled."""
-        these = self._waiting[:_MAX_ACKS]
-        for message, _ in these:
+        batch = self._waiting[:_MAX_ACKS]
+        for message, _ in batch:
             await self._renewals.remove(message)
-        await self._calls.ack([receipt_of(message) for message, _ in these])
-        del self._waiting[: len(these)]
+        await self._calls.ack([receipt_of(message) for message, _ in batch])
+        del self._waiting[: len(batch)]
 
     def _give_up(self, lost: list[tuple[ReceivedMessage, float]], problem: ClientError) -> None:
         if lost:

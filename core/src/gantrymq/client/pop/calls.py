@@ -94,12 +94,12 @@ class PopCalls:
     ConnectionLost or CallTimeout without a response.
     """
 
-    def __init__(self, instance: ClientInstance, group: str, wanted: Subscription) -> None:
+    def __init__(self, instance: ClientInstance, group: str, subscription: Subscription) -> None:
         """Send requests over the connections of *instance*."""
         self._instance = instance
         self._group = group
-        self._wanted = wanted
-        self._tags = parse_tags(wanted.expression) if wanted.type == TAG else frozenset[str]()
+        self._subscription = subscription
+        self._tags = parse_tags(subscription.expression) if subscription.type == TAG else frozenset[str]()
         self._no_batch_ack = set[str]()  # addresses of brokers that do not support 200151
 
     async def pop(self, broker_name: str, parameters: PopParameters) -> PopResult:
@@ -107,15 +107,15 @@ class PopCalls:
         address = await self._master(broker_name)
         ext = {
             "consumerGroup": self._group,
-            "topic": self._wanted.topic,
+            "topic": self._subscription.topic,
             "queueId": _ALL_QUEUES,
             "maxMsgNums": str(parameters.max_count),
             "invisibleTime": str(parameters.invisible_ms),
             "pollTime": str(parameters.poll_ms),
             "bornTime": str(self._instance.world.clock.now_ms()),
             "initMode": "0" if parameters.from_first else "1",
-            "expType": self._wanted.type,
-            "exp": self._wanted.expression,
+            "expType": self._subscription.type,
+            "exp": self._subscription.expression,
             "order": "true" if parameters.orderly else "false",
             "bname": broker_name,
         }
@@ -143,16 +143,16 @@ class PopCalls:
             header.start_offset_info, header.msg_offset_info, header.order_count_info, address, new
         )
         for message in messages:
-            found = message.properties
-            if POP_CK not in found:
+            properties = message.properties
+            if POP_CK not in properties:
                 receipt = handles.receipt(
                     message, broker_name, header.pop_time, header.invisible_time, header.revive_qid
                 )
-                found[POP_CK] = str(receipt)
+                properties[POP_CK] = str(receipt)
                 if parameters.orderly:
                     message.reconsume_times = handles.delivery_count(message) or message.reconsume_times
-            found.setdefault(_FIRST_POP_TIME, str(header.pop_time))
-            message.topic = self._wanted.topic
+            properties.setdefault(_FIRST_POP_TIME, str(header.pop_time))
+            message.topic = self._subscription.topic
         if not self._tags:
             return PopResult(tuple(messages))
         return PopResult(
@@ -165,8 +165,8 @@ class PopCalls:
         of_broker: defaultdict[str, list[Receipt]] = defaultdict(list)
         for receipt in receipts:
             of_broker[receipt.broker_name].append(receipt)
-        for broker_name, these in of_broker.items():
-            await self._ack_at(broker_name, these)
+        for broker_name, broker_receipts in of_broker.items():
+            await self._ack_at(broker_name, broker_receipts)
 
     async def _ack_at(self, broker_name: str, receipts: Sequence[Receipt]) -> None:
         address = await self._master(broker_name)
@@ -188,7 +188,7 @@ class PopCalls:
             of_pop[receipt._replace(queue_offset=receipt.start_offset)].add(receipt.queue_offset - receipt.start_offset)
         return [
             {
-                "b": _bits(handles),
+                "b": _bits(indexes),
                 "c": self._group,
                 "it": pop.invisible_ms,
                 "pt": pop.pop_time_ms,
@@ -196,9 +196,9 @@ class PopCalls:
                 "r": pop.kind,
                 "rq": pop.revive_queue,
                 "so": pop.start_offset,
-                "t": self._wanted.topic,
+                "t": self._subscription.topic,
             }
-            for pop, handles in of_pop.items()
+            for pop, indexes in of_pop.items()
         ]
 
     async def change(self, receipt: Receipt, invisible_ms: int) -> Receipt:
@@ -220,7 +220,9 @@ class PopCalls:
     def _receipt_fields(self, receipt: Receipt) -> dict[str, str]:
         return {
             "consumerGroup": self._group,
-            "topic": receipt.topic(self._instance.wrapped(self._wanted.topic), self._instance.wrapped(self._group)),
+            "topic": receipt.topic(
+                self._instance.wrapped(self._subscription.topic), self._instance.wrapped(self._group)
+            ),
             "queueId": str(receipt.queue_id),
             "extraInfo": str(receipt),
             "offset": str(receipt.queue_offset),
@@ -228,7 +230,7 @@ class PopCalls:
         }
 
     async def _master(self, broker_name: str) -> str:
-        return await self._instance.routes.find_broker(self._wanted.topic, broker_name)
+        return await self._instance.routes.find_broker(self._subscription.topic, broker_name)
 
 
 def _check(reply: Command, address: str) -> None:
@@ -236,10 +238,10 @@ def _check(reply: Command, address: str) -> None:
         raise refused(reply, address)
 
 
-def _bits(handles: Iterable[int]) -> str:
+def _bits(indexes: Iterable[int]) -> str:
     """Encode a BitSet as fastjson does: bit n is in byte n / 8, lowest bit first."""
-    found = sorted(handles)
-    bits = bytearray((found[-1] >> 3) + 1)
-    for place in found:
-        bits[place >> 3] |= 1 << (place & 7)
+    ordered = sorted(indexes)
+    bits = bytearray((ordered[-1] >> 3) + 1)
+    for index in ordered:
+        bits[index >> 3] |= 1 << (index & 7)
     return base64.b64encode(bits).decode()

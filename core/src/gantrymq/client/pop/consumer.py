@@ -120,7 +120,7 @@ class PopConsumer(BaseClient):
         self.group = group
         self.topic = topic
         super().__init__(namesrv, **connect)
-        self._wanted = subscription_of(topic, expression, expression_type)
+        self._subscription = subscription_of(topic, expression, expression_type)
         _within("poll_s", poll_s, 1, 60)
         _within("batch", batch, 1, _MOST)
         if renew_for_s is not None:
@@ -145,7 +145,7 @@ class PopConsumer(BaseClient):
         hooks = self._instrumentation.consumptions(
             instance, self.group, broadcasting=False, consume_timeout_s=longest_s
         )
-        self._run = PopRun(instance, self.group, self._wanted, self._parameters, self._renew_for_s, hooks)
+        self._run = PopRun(instance, self.group, self._subscription, self._parameters, self._renew_for_s, hooks)
 
     async def _finish(self) -> None:
         if self._run is not None:

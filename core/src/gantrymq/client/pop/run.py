@@ -40,7 +40,7 @@ class PopRun:
         self,
         instance: ClientInstance,
         group: str,
-        wanted: Subscription,
+        subscription: Subscription,
         parameters: PopParameters,
         renew_for_s: float | None,
         hooks: ConsumeHookCaller | None,
@@ -49,9 +49,9 @@ class PopRun:
         clock = instance.world.clock
         self._instance = instance
         self._clock = clock
-        self._topic = wanted.topic
+        self._topic = subscription.topic
         self._parameters = parameters
-        self.calls = PopCalls(instance, group, wanted)
+        self.calls = PopCalls(instance, group, subscription)
         invisible_s = parameters.invisible_ms / 1000
         self.renewals = InvisibleTimeRenewals(
             self.calls, clock, instance.job, instance.outages, invisible_s, renew_for_s
@@ -70,8 +70,7 @@ class PopRun:
         self._jobs = [instance.job(self.renewals.run())] if renew_for_s is not None else []
 
     async def pop(self, parameters: PopParameters) -> tuple[list[PoppedMessage], bool]:
-        """Return messages of the first broker that has some, and whether a broker has reached its limit of waiting
-        pops.
+        """Return messages of the first broker that has some, and whether a broker has too many waiting pops.
 
         With several brokers, messages of the others are returned by the next call.
 

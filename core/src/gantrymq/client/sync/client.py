@@ -137,8 +137,7 @@ class Client:
         self._started().call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
     def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
-        """Return the started producer of *group*: created by the first call, and reused by later calls until it is
-        closed.
+        """Return the started producer of *group*, which is created once and reused until it is closed.
 
         Args:
             group: producer group, named after the application.

@@ -81,8 +81,7 @@ class Idempotent:
         return self._wrapped.duplicates
 
     def __call__(self, handler: Callable[[Any, Any], Any]) -> Callable[[Any], None]:
-        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for messages not consumed
-        before.
+        """Return a handler for `Consumer.run` that calls ``handler(message, connection)`` for each new message.
 
         *connection* is the database connection, in a transaction that is committed when *handler* returns and rolled
         back if it raises. With ``batch_size`` the handler gets a list of the new messages, in one transaction.

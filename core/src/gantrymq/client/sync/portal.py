@@ -67,8 +67,9 @@ class Portal:
             raise
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Start *work* in the loop, in the context (contextvars) of the calling thread; cancelling the future cancels
-        it.
+        """Start *work* in the loop, in the context (contextvars) of the calling thread.
+
+        Cancelling the future cancels the work.
 
         Raises:
             ClientError: as `call`.
