@@ -245,7 +245,7 @@ def main() -> int:
     names, missing, table = [OURS, *options.peers], set[tuple[str, str]](), Table()
     clients = ", ".join(f"{each} {metadata.version(each)}" for each in _installed(options.peers))
     print(f"{platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, {clients}")
-    print(f"GantryMQ with {speedups.said}; load {os.getloadavg()[0]:.1f} before it begins\n")
+    print(f"GantryMQ with {speedups.description}; load {os.getloadavg()[0]:.1f} before it begins\n")
     for number in range(1, options.rounds + 1):
         first = (number - 1) % len(names)
         for flush in options.flush:

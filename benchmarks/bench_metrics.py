@@ -19,7 +19,7 @@ from arguments import whole
 
 from gantrymq.broker.sending.pipeline import Pipeline
 from gantrymq.interfaces import BrokerMetrics, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState, Throughput
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq.world.real import real_world
 from gantrymq_metrics.exposition import families, render
 from gantrymq_metrics.send_times import SendTimes
@@ -88,7 +88,7 @@ def moment_of(topics: int) -> MetricsSnapshot:
         state=StoreState(0, 10**9, 10**9, 10**9),
         ends=dict.fromkeys(names, 1000),
         progress=tuple(ConsumerLag(name, f"group-{name}", 900, 100, 1500) for name in names),
-        disk=DiskUse(10**12, 10**11, 10**11),
+        disk=DiskUsage(10**12, 10**11, 10**11),
         topics=topics,
         permission=6,
         send_times=SendTimes().histogram(),

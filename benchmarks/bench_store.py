@@ -94,7 +94,7 @@ async def run(options: argparse.Namespace, root: Path) -> bool:
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(15)
     print(f"load of this machine {os.getloadavg()[0]:.1f} over the last minute; medians of {len(ours)} rounds")
-    print(speedups.said)
+    print(speedups.description)
     for name, rounds in (("append and publish", ours), ("pwrite of the same", raw)):
         wall_us, cpu_us = (statistics.median(column) for column in zip(*rounds, strict=True))
         print(f"{name}  {1e6 / wall_us:10,.0f} records/s  {wall_us:6.2f} us each on the wall, {cpu_us:.2f} us of CPU")

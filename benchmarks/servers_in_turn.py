@@ -111,7 +111,7 @@ class Rates:
             goals: the ratio that is wanted for each thing measured; one without a goal is printed without a verdict.
         """
         rounds = max(len(each) for each in self._found.values())
-        print(f"\nGantryMQ with {speedups.said}")
+        print(f"\nGantryMQ with {speedups.description}")
         print(f"{heading:28} {'java':>10} {'gantrymq':>10} {'ratio':>6} {'goal':>5}   medians of {rounds}")
         good = True
         for what in dict.fromkeys(what for what, _ in self._found):

@@ -35,7 +35,7 @@ def pytest_report_header():
         return None
     from gantrymq import speedups
 
-    return f"gantrymq: {speedups.said}"
+    return f"gantrymq: {speedups.description}"
 
 
 @pytest.fixture(scope="session")

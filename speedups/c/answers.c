@@ -1,4 +1,4 @@
-/* gantrymq.remoting.replies: write_answers */
+/* gantrymq.remoting.responses: write_answers */
 #include "common.h"
 
 /* Slots of a Send. */

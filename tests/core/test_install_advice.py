@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 
 ROOT = Path(__file__).parents[2]
 FROM_AN_INDEX = re.compile(r"pip install\s+(?!.*--find-links)(?:[^\n|&(;]*?['\" ])?['\"]?gantrymq\b(?!\.)")
@@ -46,14 +46,14 @@ def test_every_folder_that_is_advised_is_one_of_a_distribution():
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
 def test_the_command_for_a_plugin_names_its_folder(folder):
     name = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["name"]
-    assert f"./plugins/{folder.name} (in a clone of GantryMQ)" in to_install(name)
+    assert f"./plugins/{folder.name} (in a clone of GantryMQ)" in install_command(name)
 
 
 @pytest.mark.parametrize(
     "distribution", sorted({*TO_INSTALL.values(), "gantrymq-storage-mmap", "gantrymq-schedule", "gantrymq-pop"})
 )
 def test_the_command_names_everything_of_ours_that_the_plugin_needs(distribution):
-    command = to_install(distribution)
+    command = install_command(distribution)
     folder = ROOT / "plugins" / distribution.removeprefix("gantrymq-").replace("-", "_")
     if not folder.is_dir():
         pytest.skip("the plugin's folder is not here")

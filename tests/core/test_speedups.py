@@ -21,8 +21,8 @@ def test_the_environment_leaves_them_out():
 def test_a_switch_that_is_neither_on_nor_off_is_named():
     assert speedups.find("maybe")[1].endswith("; GANTRYMQ_SPEEDUPS=maybe is ignored: it is neither on nor off")
     assert speedups.find("maybe")[0] is speedups.find()[0]
-    assert speedups.ignored_switch("maybe") == "GANTRYMQ_SPEEDUPS=maybe is ignored: it is neither on nor off"
-    assert [speedups.ignored_switch(switch) for switch in ("", "on", "OFF ")] == ["", "", ""]
+    assert speedups.switch_warning("maybe") == "GANTRYMQ_SPEEDUPS=maybe is ignored: it is neither on nor off"
+    assert [speedups.switch_warning(switch) for switch in ("", "on", "OFF ")] == ["", "", ""]
 
 
 def test_a_package_of_another_interface_is_not_used(monkeypatch):

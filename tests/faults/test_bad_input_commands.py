@@ -12,7 +12,7 @@ from faulty_broker import DEADLINE_S, PROGRAM, Peer
 
 from gantrymq.cli import main, name_servers
 from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 from gantrymq.plugins import discover
 
 SPOILT = b"these bytes are no stream"
@@ -128,7 +128,7 @@ def test_bi136_a_command_of_a_plugin_that_is_not_installed(row, monkeypatch):
     for command, distribution in TO_INSTALL.items():
         done = CliRunner().invoke(main, [*command.split(), "--help"])
         said = done.stderr.removeprefix("gantrymq: ")
-        row.check(said, f"exit {done.exit_code}", command=command, pip=to_install(distribution))
+        row.check(said, f"exit {done.exit_code}", command=command, pip=install_command(distribution))
         assert done.stdout == ""
 
 
@@ -139,7 +139,7 @@ def test_bi137_a_name_server_where_no_plugin_offers_one(command, row, monkeypatc
     monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda only="": without_name_server(candidates(only)))
     done = CliRunner().invoke(main, command.split())
     said = done.stderr.removeprefix("gantrymq: ")
-    row.check(said, f"exit {done.exit_code}", pip=to_install(name_servers.TO_INSTALL))
+    row.check(said, f"exit {done.exit_code}", pip=install_command(name_servers.TO_INSTALL))
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
 

@@ -6,7 +6,7 @@ import zlib
 import pytest
 
 from gantrymq.broker.wire.router import NOT_BUILT
-from gantrymq.model.members import INT32, INT64
+from gantrymq.model.json_members import INT32, INT64
 from gantrymq.remoting.codes import RequestCode, request_name
 
 REGISTRATION = {

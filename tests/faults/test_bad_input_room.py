@@ -9,7 +9,7 @@ from faulty_broker import DEADLINE_S, LOG_FILE_BYTES
 
 from gantrymq.broker.tables import state_files
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq.world.real.file import RealFile
 from gantrymq.world.real.files import RealFiles
 
@@ -35,7 +35,7 @@ def disk(monkeypatch):
             raise OSError(errno.ENOSPC, "No space left on device")
         allocate(file, length)
 
-    monkeypatch.setattr(RealFiles, "disk_use", lambda files, path: DiskUse(made.total, made.free, made.free))
+    monkeypatch.setattr(RealFiles, "disk_use", lambda files, path: DiskUsage(made.total, made.free, made.free))
     monkeypatch.setattr(RealFile, "allocate", refuse_or_allocate)
     return made
 

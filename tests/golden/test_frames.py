@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from header_classes import REQUEST_HEADERS, RESPONSE_HEADERS
 
-from gantrymq.errors import FormatError, LocalProtocolError, RefusedWith, RemoteProtocolError
+from gantrymq.errors import FormatError, LocalProtocolError, RemoteProtocolError, RequestRefused
 from gantrymq.loose_json import dumps, dumps_standard, loads
 from gantrymq.remoting.codes import LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode, encode, request, response_to
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
-from gantrymq.remoting.replies import encode_pull_head
-from gantrymq.remoting.sends import Send, decode_all
+from gantrymq.remoting.responses import encode_pull_head
+from gantrymq.remoting.sends import SendCommand, decode_all
 from gantrymq_testing.frames import split_frame
 
 GOLDEN = list(runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]())
@@ -70,14 +70,14 @@ def test_sends_say_what_parsing_says_and_those_alike_are_alike():
     for frame, command in zip(frames, commands, strict=True):
         plain = decode(frame)
         assert command == plain
-        if type(command) is Send:
+        if type(command) is SendCommand:
             assert (str(command.queue_id), str(command.born_timestamp)) == (plain.ext["e"], plain.ext["g"])
             before, _, rest = plain.ext["i"].partition("UNIQ_KEY\x01")
             unique_id, _, after = rest.partition("\x02")
             assert command.unique_id.decode() == unique_id
             what = (plain.version, {**plain.ext, "e": "", "g": "", "i": (before, after)})
             assert kinds.setdefault(command.alike, what) == what
-    assert sum(type(command) is Send for command in commands) == SENDS
+    assert sum(type(command) is SendCommand for command in commands) == SENDS
 
 
 def test_every_frame_encodes_to_the_same_bytes():
@@ -277,7 +277,7 @@ def test_damaged_frames_raise_nothing_but_protocol_errors():
                 elif command.code in REQUEST_HEADERS and not command.is_response:
                     REQUEST_HEADERS[command.code].from_ext(command.ext)
             read += 1
-        except (RemoteProtocolError, RefusedWith, LocalProtocolError):
+        except (RemoteProtocolError, RequestRefused, LocalProtocolError):
             refused += 1
         with contextlib.suppress(FormatError):
             loads(bytes(damaged[8:]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 from gantrymq_kit.filters.turn_budget import TurnBudget
 
 
@@ -34,7 +34,7 @@ def calls(turn, took=0.004, most=100):
     for done in range(most):
         try:
             turn.begin("f", 0.0)
-        except FilterTurnOver:
+        except FilterBudgetExceeded:
             return done
         turn.end(took)
     return most

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from timer_rig import ROOT, Promise, Rig, RigBroker
 
-from gantrymq.errors import RefusedWith, StoreLayoutError
+from gantrymq.errors import RequestRefused, StoreLayoutError
 from gantrymq.interfaces import GetResult, GetStatus, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq_schedule.timer.enqueue import PUT_TOGETHER
@@ -234,7 +234,7 @@ def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkey
             for number in range(most):
                 try:
                     await rig.send(due_ms - rig.clock.now_ms())
-                except RefusedWith:
+                except RequestRefused:
                     return number
                 await rig.clock.sleep(0.1)
             return most

@@ -17,7 +17,7 @@ from gantrymq import speedups
 from gantrymq.broker.wire import send_templates
 from gantrymq.client import decoding, send_requests
 from gantrymq.config import Setting, Settings
-from gantrymq.errors import RefusedWith, RemoteProtocolError
+from gantrymq.errors import RemoteProtocolError, RequestRefused
 from gantrymq.formats.record import encode_record
 from gantrymq.interfaces import DispatchEntry, QueueTargets, StoreContext, StoreMessage
 from gantrymq.model import properties
@@ -40,8 +40,8 @@ from gantrymq.remoting.headers.base import fields_of
 from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest
 from gantrymq.remoting.headers.pull import PullMessageRequest
 from gantrymq.remoting.headers.send import SendMessageResponse
-from gantrymq.remoting.replies import SendOk
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.responses import SendResponses
+from gantrymq.remoting.sends import SendCommand
 from gantrymq.world.real import real_world
 from gantrymq_storage_mmap.log import append as appender
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -53,7 +53,7 @@ from gantrymq_store_files.record_crc import crc_tail
 from gantrymq_testing.store_contract_bench import StandingClock
 
 if speedups.compiled is None:
-    pytest.skip(f"nothing to compare: {speedups.said}", allow_module_level=True)
+    pytest.skip(f"nothing to compare: {speedups.description}", allow_module_level=True)
 
 SEEDS = range(20)
 STORE_HOST = b"\x7f\0\0\1\0\0\x2a\x9f"
@@ -241,7 +241,7 @@ def test_headers_say_the_same(seed, monkeypatch):
         for own, other in zip(found, expected, strict=True):
             if type(own) is Command:
                 assert own.ext is other.ext is None or list(own.ext.items()) == list(other.ext.items())
-            if type(own) is Send:
+            if type(own) is SendCommand:
                 sent += 1
                 left += own.alike.startswith(b"[")
                 names = ("queue_id", "born_timestamp", "unique_id", "header")
@@ -305,7 +305,7 @@ def test_headers_of_sends_are_written_alike(seed):
 def read_or_refused(read, cls, ext):
     try:
         return read(cls, fields_of(cls), ext, None)
-    except RefusedWith as problem:
+    except RequestRefused as problem:
         return str(problem)
 
 
@@ -314,7 +314,7 @@ def read_or_refused(read, cls, ext):
 
 def sent(alike, opaque, queue_id, born_timestamp, unique_id, body, flag=0):
     command = Command(310, opaque=opaque, flag=flag, body=body)
-    return Send(command, b"{}", alike, queue_id, born_timestamp, unique_id)
+    return SendCommand(command, b"{}", alike, queue_id, born_timestamp, unique_id)
 
 
 def fields(message):
@@ -632,7 +632,7 @@ def test_a_reader_of_entries_refuses_what_it_cannot_use():
 @pytest.mark.parametrize("seed", SEEDS)
 def test_answers_are_written_alike(seed):
     rng = random.Random(seed)
-    answers = SendOk(rng.randbytes(8), rng.choice(("DefaultRegion", "100%", "%d")), rng.random() < 0.5)
+    answers = SendResponses(rng.randbytes(8), rng.choice(("DefaultRegion", "100%", "%d")), rng.random() < 0.5)
     flags = [0, FLAG_ONEWAY, 1 << 40, 2**64 - 2, -2, 1 << 80]
     for _ in range(100):
         sends = [
@@ -739,7 +739,7 @@ def test_nothing_is_kept():
     )
     new = SendMessageResponse.__new__(SendMessageResponse)
     table = index_table.IndexTable(IndexLayout(7, 10**9), IndexHeader())
-    answers = SendOk(STORE_HOST, "R", True)
+    answers = SendResponses(STORE_HOST, "R", True)
     entries = [entry(rng) for _ in range(5)]
     queue = ConsumeQueue(None, "T", 0)
     pieces = [log_piece(rng, 0) for _ in range(5)]
@@ -759,7 +759,7 @@ def test_nothing_is_kept():
         for each in answered:
             headers_module._fill_header(new, fields_of(SendMessageResponse), each.ext)
             send_requests._write_plain((b"a", b"b", b"c", b"d"), each.opaque, each.ext, 1 << 40)
-        sends = [each for each in commands if type(each) is Send]
+        sends = [each for each in commands if type(each) is SendCommand]
         messages = []
         send_templates.make_messages(sends, 0, 9999, b"", b"", "T", 0, 0, 0, STORE_HOST, STORE_HOST, 0, True, messages)
         for each in messages:

@@ -19,7 +19,7 @@ if str(Path(__file__).parent) not in sys.path:
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import StoreContext
 from gantrymq.world.real import RealFiles, real_world
-from gantrymq.world.workers import into
+from gantrymq.world.workers import resolve_future
 from gantrymq_storage_mmap.settings import SCHEMA
 from gantrymq_storage_mmap.store import MmapStore
 from gantrymq_store_files.check import check_bytes
@@ -159,7 +159,7 @@ class RigWorkers:
         if not self.held_runs:
             return work(*args)
         answer = asyncio.get_running_loop().create_future()
-        self.waiting.append((work, args, into(answer)))
+        self.waiting.append((work, args, resolve_future(answer)))
         return await answer
 
     def submit(self, work, *args, done):

@@ -3,7 +3,7 @@ from placed_messages import LIGHT, alone, fanned, inner
 
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.interfaces import PutStatus, QueueTargets
-from gantrymq.model.light_queues import light_places
+from gantrymq.model.light_queues import light_queue_offsets
 from gantrymq.model.queue import Queue
 from gantrymq_store_files.batch_entry import BATCH_ENTRY, read_batch_entry
 from gantrymq_store_files.queue_entry import ENTRY
@@ -113,7 +113,7 @@ def test_followers_see_a_fanned_record_once(rig):
         results = bench.store.put([fanned("%LMQ%a", "%LMQ%b"), message(), fanned("%LMQ%a")])
         entries = await bench.publish(results)
         assert [(entry.topic, entry.queue_offset) for entry in entries] == [("T", 0), ("T", 1), ("T", 2)]
-        assert [entry.light_places for entry in entries] == [[("%LMQ%a", 0), ("%LMQ%b", 0)], [], [("%LMQ%a", 1)]]
+        assert [entry.light_queue_offsets for entry in entries] == [[("%LMQ%a", 0), ("%LMQ%b", 0)], [], [("%LMQ%a", 1)]]
 
     rig.run(case, **LIGHT)
 
@@ -126,7 +126,7 @@ def test_a_light_queue_too_many_is_refused(rig):
         assert "%LMQ%c would be a new light queue" in refused.problem
         assert "maxLmqConsumeQueueNum allows 2" in refused.problem
         own = bench.store.read(taken.log_offset).properties
-        assert (taken.queue_offset, light_places("T", own)) == (1, [("%LMQ%b", 1), ("%LMQ%a", 1)])
+        assert (taken.queue_offset, light_queue_offsets("T", own)) == (1, [("%LMQ%b", 1), ("%LMQ%a", 1)])
 
     rig.run(case, maxLmqConsumeQueueNum=2, **LIGHT)
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.interfaces import GetLimit, GetStatus
 from gantrymq.model import properties
 from gantrymq.model.queue import Queue
@@ -64,7 +64,7 @@ class ShortTurn(OnProperties):
 
     def _count(self):
         if not self.left:
-            raise FilterTurnOver("its turn is over")
+            raise FilterBudgetExceeded("its turn is over")
         self.left -= 1
 
     def match_properties(self, text):

@@ -27,7 +27,7 @@ def written(rig, queue_id=0):
 @pytest.fixture(autouse=True)
 def as_long_as_it_takes(monkeypatch):
     """On a busy machine a slice may be over after its first segmented file."""
-    monkeypatch.setattr(queue_writer, "LONGEST_S", 3600.0)
+    monkeypatch.setattr(queue_writer, "MAX_SLICE_S", 3600.0)
 
 
 def ticks(bench, count):

@@ -3,7 +3,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq_storage_mmap.retention.rules import (
     HOUR_MS,
     DiskState,
@@ -33,7 +33,7 @@ FRESH, OLD = NOW - HOUR_MS, NOW - 73 * HOUR_MS
 
 
 def disk(percent):
-    return DiskUse(1000 * MIB, (1000 - percent * 10) * MIB, (1000 - percent * 10) * MIB)
+    return DiskUsage(1000 * MIB, (1000 - percent * 10) * MIB, (1000 - percent * 10) * MIB)
 
 
 def disks(percent=50, *, queues=None, store_bytes=0):
@@ -50,8 +50,8 @@ def at_hour(hour):
 
 
 def test_used_share_leaves_out_what_only_root_may_take():
-    assert used_percent(DiskUse(total=100, free=30, usable=10)) == 87.5
-    assert used_percent(DiskUse(0, 0, 0)) == 0
+    assert used_percent(DiskUsage(total=100, free=30, usable=10)) == 87.5
+    assert used_percent(DiskUsage(0, 0, 0)) == 0
 
 
 def test_expired_files_go_in_the_hour_of_delete_when_only():

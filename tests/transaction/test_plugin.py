@@ -18,7 +18,7 @@ from gantrymq_testing.transaction_contract_bench import COMMIT, TOPIC, Transacti
 from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
 
 THEIRS = """
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.hooks import hookimpl
 
 
@@ -30,10 +30,10 @@ class Theirs:
         pass
 
     def prepare(self, message):
-        raise RefusedWith(7, "theirs takes no half message today")
+        raise RequestRefused(7, "theirs takes no half message today")
 
     async def end(self, request):
-        raise RefusedWith(7, "nor a decision")
+        raise RequestRefused(7, "nor a decision")
 
     async def check(self, now_ms):
         pass

@@ -18,14 +18,14 @@ class GantryError(Exception):
     exit_code: int = 1  # exit code of a command that fails with this error
 
 
-def to_install(distribution: str) -> str:
+def install_command(distribution: str) -> str:
     """Return the command that installs one of our plugins, which are not on a package index."""
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
     files = "./store_files " if word.startswith(("stor", "schedule")) else ""  # a dependency of these
     return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
 
 
-def shown_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Format a time limit for messages: rounded to tenths from one second on, two significant digits below.
 
     The rest of a caller's time limit after connecting, such as 4.99976 s, becomes ``5 s``.
@@ -155,7 +155,7 @@ class FilterSuspended(FilterFailed):
     """A filter is suspended for a while; the subscription stays valid and a later pull can succeed."""
 
 
-class FilterTurnOver(FilterSuspended):
+class FilterBudgetExceeded(FilterSuspended):
     """A filter has used up its time in this loop iteration; the store ends its read before the current entry."""
 
 
@@ -172,7 +172,7 @@ class GoAway(RequestError):
     retriable = True
 
 
-class RefusedWith(RequestError):
+class RequestRefused(RequestError):
     """A refusal with a response code that has no class."""
 
     def __init__(self, response_code: int, message: str) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import pkgutil
 from collections.abc import Callable
 
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 
 Test = Callable[[str], bool]
 
@@ -50,10 +50,10 @@ _CONTROLLER = "the controller is not built in this version"
 _ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
 _ROCKSDB = "the RocksDB store is not built in this version"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
-_POP = "pop consumption needs a plugin that is not installed; install it with: " + to_install("gantrymq-pop")
+_POP = "pop consumption needs a plugin that is not installed; install it with: " + install_command("gantrymq-pop")
 
-_STORE = "need a store plugin that has them; install one with: " + to_install("gantrymq-storage-mmap")
-_METRICS = "metrics need a plugin that is not installed; install it with: " + to_install("gantrymq-metrics")
+_STORE = "need a store plugin that has them; install one with: " + install_command("gantrymq-storage-mmap")
+_METRICS = "metrics need a plugin that is not installed; install it with: " + install_command("gantrymq-metrics")
 
 NOT_BUILT: dict[str, tuple[Test, str]] = {
     "brokerRole": (_other_than("ASYNC_MASTER"), _REPLICATION),

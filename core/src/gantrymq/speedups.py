@@ -11,14 +11,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-__all__ = ["INTERFACE", "compiled", "ignored_switch", "said"]
+__all__ = ["INTERFACE", "compiled", "description", "switch_warning"]
 
 INTERFACE: Final = 7  # incremented when arguments, results or accessed attributes of a twin change
 SWITCH: Final = "GANTRYMQ_SPEEDUPS"
 _PACKAGE = "gantrymq_speedups"
 
 
-def ignored_switch(switch: str) -> str:
+def switch_warning(switch: str) -> str:
     """A sentence if *switch*, the value of ``GANTRYMQ_SPEEDUPS``, is neither on nor off; "" otherwise."""
     if switch.strip().lower() in ("", "on", "off"):
         return ""
@@ -33,9 +33,9 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     """
     if switch.strip().lower() == "off":
         return None, f"pure Python, {SWITCH}=off"
-    if ignored := ignored_switch(switch):
-        module, said = find()
-        return module, f"{said}; {ignored}"
+    if ignored := switch_warning(switch):
+        module, found_description = find()
+        return module, f"{found_description}; {ignored}"
     try:
         found = import_module(f"{_PACKAGE}._compiled")
     except ImportError as error:
@@ -56,4 +56,4 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
 
 
 compiled: Any
-compiled, said = find(os.environ.get(SWITCH, ""))
+compiled, description = find(os.environ.get(SWITCH, ""))

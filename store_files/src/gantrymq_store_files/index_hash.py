@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from gantrymq import speedups
 from gantrymq.formats.dispatch_entry import DispatchEntry
 from gantrymq.model import properties as property_text
-from gantrymq.model.java import hash_units, units_of
+from gantrymq.model.java import hash_units, utf16_units
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
 __all__ = ["forget_topics", "hash_entries", "index_hash", "index_hashes", "index_keys"]
@@ -25,7 +25,7 @@ _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
 
 def index_hash(topic: str, key: str) -> int:
     """Return the hash of one key, 0 to 2^31 - 1."""
-    return _made_positive(hash_units(units_of(key), _front(topic)))
+    return _made_positive(hash_units(utf16_units(key), _front(topic)))
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
@@ -47,7 +47,7 @@ def _hash(topic: str, key: bytes) -> int:
 @lru_cache(maxsize=16384)
 def _front(topic: str) -> int:
     """Return the hash of the text before a topic's keys."""
-    return hash_units(units_of(f"{topic}#"))
+    return hash_units(utf16_units(f"{topic}#"))
 
 
 def forget_topics() -> None:

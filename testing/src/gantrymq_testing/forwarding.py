@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantrymq.world import DiskUse, File, Files, FileStat, Lock, Mapping, Volume
+from gantrymq.world import DiskUsage, File, Files, FileStat, Lock, Mapping, Volume
 
 T = TypeVar("T")
 
@@ -132,7 +132,7 @@ class ForwardingFiles:
         volume = self.around("watch", folder, lambda: self._inner.watch(folder))
         return None if volume is None else ForwardingVolume(volume, folder, self)
 
-    def disk_use(self, path: Path) -> DiskUse:
+    def disk_use(self, path: Path) -> DiskUsage:
         """As `Files.disk_use`."""
         return self.around("disk_use", path, lambda: self._inner.disk_use(path))
 

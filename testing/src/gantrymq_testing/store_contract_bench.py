@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import (
@@ -168,7 +168,7 @@ class ShortTurn(OnlyTags):
 
     def _count(self) -> None:
         if not self._left:
-            raise FilterTurnOver("its turn is over")
+            raise FilterBudgetExceeded("its turn is over")
         self._left -= 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gantrymq.interfaces import Bounds, CleanReport, DispatchEntry, PutResult, PutStatus, StoreState
-from gantrymq.world.workers import into
+from gantrymq.world.workers import resolve_future
 
 
 def entry(topic="T", queue_id=0, queue_offset=0, *, tags_code=0, log_offset=0, size=100):
@@ -87,5 +87,5 @@ class FakeGate:
 async def put(pipeline, messages):
     """Submit *messages* and wait until they are acknowledged."""
     future = asyncio.get_running_loop().create_future()
-    pipeline.submit(messages, into(future))
+    pipeline.submit(messages, resolve_future(future))
     return await future

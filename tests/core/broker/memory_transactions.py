@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import read_record
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import EndTransaction, GetLimit, Outcome, PutStatus, StoreMessage
@@ -53,11 +53,11 @@ class MemoryTransactions:
         half = self.broker.read(request.half_log_offset)
         own = {} if half is None or half.topic != HALF_TOPIC else props.decode(half.properties_bytes)
         if own.get("PGROUP") != request.producer_group or half.queue_offset != request.half_queue_offset:
-            raise RefusedWith(1, f"no half message of {request.producer_group} at {request.half_log_offset}")
+            raise RequestRefused(1, f"no half message of {request.producer_group} at {request.half_log_offset}")
         if request.decision not in (COMMIT, ROLL_BACK):
             return Outcome.IGNORED
         if half.queue_offset not in self.open:
-            raise RefusedWith(1, f"the half message at {request.half_log_offset} is decided")
+            raise RequestRefused(1, f"the half message at {request.half_log_offset} is decided")
         self.open.discard(half.queue_offset)
         op = StoreMessage(OP_TOPIC, 0, str(half.queue_offset).encode(), b"TAGS\x01d\x02")
         real = StoreMessage(
@@ -76,7 +76,7 @@ class MemoryTransactions:
         results = await self.broker.put_all([real, op] if request.decision == COMMIT else [op])
         for result in results:
             if result.status is not PutStatus.OK:
-                raise RefusedWith(result.status.value, result.problem)
+                raise RequestRefused(result.status.value, result.problem)
         return Outcome.COMMITTED if request.decision == COMMIT else Outcome.ROLLED_BACK
 
     async def check(self, now_ms):

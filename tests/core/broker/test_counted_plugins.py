@@ -17,7 +17,7 @@ from gantrymq.broker.counted_plugins import (
     name_of,
 )
 from gantrymq.broker.counting.stats import Stats
-from gantrymq.errors import RefusedWith, StoreError
+from gantrymq.errors import RequestRefused, StoreError
 from gantrymq.plugins import Plugins
 
 
@@ -28,7 +28,7 @@ class Interceptor:
         if message.body == b"bad":
             raise KeyError("intercepted")
         if message.body == b"refused":
-            raise RefusedWith(13, "not this one")
+            raise RequestRefused(13, "not this one")
         return message
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.broker.wire.disk_figures import disk_figures, readable
-from gantrymq.world.files import DiskUse
+from gantrymq.world.files import DiskUsage
 
 
 class Disk:
@@ -25,7 +25,7 @@ class Disk:
 
 
 def test_used_is_what_others_took_of_what_this_process_may_have():
-    found = disk_figures(Disk(DiskUse(1000, 400, 200), "/store/commitlog"), Path("/store"))
+    found = disk_figures(Disk(DiskUsage(1000, 400, 200), "/store/commitlog"), Path("/store"))
     assert found == {
         "commitLogDirCapacity": "Total : 1000 B, Free : 400 B.",
         "commitLogDiskRatio": "0.75",
@@ -35,11 +35,11 @@ def test_used_is_what_others_took_of_what_this_process_may_have():
 
 
 def test_a_store_without_a_log_on_disk_has_none():
-    assert disk_figures(Disk(DiskUse(1000, 400, 200)), Path("/store")) == {}
+    assert disk_figures(Disk(DiskUsage(1000, 400, 200)), Path("/store")) == {}
 
 
 def test_a_disk_that_says_nothing_is_not_divided_by():
-    found = disk_figures(Disk(DiskUse(0, 0, 0), "/store/commitlog"), Path("/store"))
+    found = disk_figures(Disk(DiskUsage(0, 0, 0), "/store/commitlog"), Path("/store"))
     assert found["commitLogDiskRatio"] == "0.0"
 
 

@@ -9,7 +9,7 @@ import everything
 import pytest
 from broker_desk import records, run_broker, send_header
 
-from gantrymq.errors import ConnectionLost, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.errors import ConnectionLost, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import dumps
 from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
@@ -67,7 +67,7 @@ def test_who_reads_for_a_group_keeps_its_place_and_its_counters(run):
         broker.count_delivery("CG", "A", 3, 300)
         assert (desk.tables.stats.got.total, desk.tables.stats.got.bytes) == (3, 300)
         assert [each.queue_id for each in await broker.cluster_queues("A")] == [0]
-        with pytest.raises(RefusedWith, match="no installed plugin offers the allocation strategy AVG"):
+        with pytest.raises(RequestRefused, match="no installed plugin offers the allocation strategy AVG"):
             broker.allocation("AVG")
 
     run(main)

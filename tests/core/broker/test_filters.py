@@ -8,7 +8,7 @@ from broker_desk import pull_ext, records
 from gantrymq.broker.consuming.filters import Filters
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
-from gantrymq.errors import FilterFailed, FilterSuspended, FilterTurnOver, RefusedWith, SubscriptionParseFailed
+from gantrymq.errors import FilterBudgetExceeded, FilterFailed, FilterSuspended, RequestRefused, SubscriptionParseFailed
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import Subscription
 from gantrymq.plugins import Plugins
@@ -75,7 +75,7 @@ def test_one_expression_is_compiled_once(filters):
 def test_everything_needs_no_plugin_but_tags_do():
     bare = Filters(Settings(SCHEMA), {})
     assert bare.compiled(subscription("*", kind="TAG")).accepts_all
-    with pytest.raises(RefusedWith, match="by TAG; no plugin serves this type") as caught:
+    with pytest.raises(RequestRefused, match="by TAG; no plugin serves this type") as caught:
         bare.compiled(subscription("TagA", kind="TAG"))
     assert caught.value.response_code == 1
 
@@ -84,7 +84,7 @@ def test_a_guard_is_asked_about_everything_where_no_plugin_serves_tags():
     bare = Filters(Settings(SCHEMA), {})
     bare.guard_with(lambda subscription, kind: FragileFilter(f"guarded {kind.name}"))
     assert not bare.compiled(subscription("*", kind="TAG")).accepts_all
-    with pytest.raises(RefusedWith, match="no plugin serves this type"):
+    with pytest.raises(RequestRefused, match="no plugin serves this type"):
         bare.compiled(subscription("TagA", kind="TAG"))
 
 
@@ -149,9 +149,9 @@ def test_what_begins_with_a_name_is_of_that_type(filters):
     with pytest.raises(SubscriptionParseFailed, match="place 4"):
         filters.compiled(named)
     assert filters.compiled(subscription(" FRAGILE::all", kind="SQL92")).accepts_all
-    with pytest.raises(RefusedWith, match="by SQL92; no plugin serves"):
+    with pytest.raises(RequestRefused, match="by SQL92; no plugin serves"):
         filters.compiled(subscription("a = 'FRAGILE:: all'", kind="SQL92"))
-    with pytest.raises(RefusedWith, match="by TAG; no plugin serves"):
+    with pytest.raises(RequestRefused, match="by TAG; no plugin serves"):
         filters.compiled(subscription("FRAGILE:: all", kind="TAG"))
 
 
@@ -197,7 +197,7 @@ def test_a_guard_compiles_what_it_wants_and_is_asked_again_when_the_group_change
     assert guard.asked[3:] == [("FRAGILE", "x"), ("FRAGILE", "entry raises")]
 
 
-@pytest.mark.parametrize("passing", [FilterSuspended, FilterTurnOver])
+@pytest.mark.parametrize("passing", [FilterSuspended, FilterBudgetExceeded])
 def test_what_passes_leaves_the_subscription(filters, passing):
     filters.compiled(subscription("x"))
     assert filters.reject(subscription("x"), passing("come again")) == "come again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.tables.groups import GroupTable
-from gantrymq.errors import GroupNotExist, InvalidParameter, RefusedWith
+from gantrymq.errors import GroupNotExist, InvalidParameter, RequestRefused
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
@@ -102,7 +102,7 @@ def test_changes_of_one_group_in_one_request_add_up(groups):
 )
 def test_an_attribute_that_cannot_be_kept_is_refused(groups, name, changes, word):
     groups.put(GroupConfig("Old"))
-    with pytest.raises(RefusedWith, match=word):
+    with pytest.raises(RequestRefused, match=word):
         groups.update([GroupConfig("Before"), GroupConfig(name, retry_max_times=3, attributes=changes)])
     assert groups.known("Before") is groups.known("New") is None
     assert groups.known("Old").retry_max_times == 16

@@ -15,7 +15,7 @@ from gantrymq.errors import MessageIllegal
 from gantrymq.interfaces import MovedMessage
 from gantrymq.model import properties as props
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.sends import SendCommand
 
 PROPERTIES = "TAGS\x01A\x02UNIQ_KEY\x01{}\x02WAIT\x01true\x02"
 
@@ -359,7 +359,7 @@ def test_what_is_remembered_is_bounded(monkeypatch, bound):
     alike = SendTemplateCache(None, None, None, b"")
     for number in range(400):
         kind = number // 2 % 10  # each twice running
-        alike.remember(Send(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
+        alike.remember(SendCommand(Command(310), b"x" * 100, kind, 0, 0, b"ID"), None)
         assert len(alike._met) <= (4 if bound == "MOST_MET" else 10)
         assert len(alike._templates) <= (10 if bound == "MOST_MET" else 4)
         assert alike._templates.keys() <= set(range(10))

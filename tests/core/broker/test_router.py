@@ -9,10 +9,10 @@ from broker_desk import pull_ext
 
 from gantrymq.broker.wire.responses import ok
 from gantrymq.broker.wire.router import IN_PLUGINS, NOT_BUILT, RequestRouter
-from gantrymq.errors import NoPermission, ServerFault, ServiceNotAvailable, to_install
+from gantrymq.errors import NoPermission, ServerFault, ServiceNotAvailable, install_command
 from gantrymq.remoting.codes import FLAG_ONEWAY, VERSION_5_3_1
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.sends import SendCommand
 
 
 class FakeConnection:
@@ -88,7 +88,7 @@ def test_a_bug_is_told_as_system_error_and_logged_with_its_place(router, caplog)
 
 
 def sent(opaque, code=310):
-    return Send(asked(code, opaque), b"{}", b"", 0, 0, b"ID")
+    return SendCommand(asked(code, opaque), b"{}", b"", 0, 0, b"ID")
 
 
 def test_sends_alike_are_served_together_and_what_is_left_one_by_one(router):
@@ -110,7 +110,9 @@ def test_decisions_go_before_the_sends_among_which_they_came_and_these_come_toge
     seen = []
 
     def together(commands, start, connection):
-        taken = next((n for n in range(start, len(commands)) if not isinstance(commands[n], Send)), len(commands))
+        taken = next(
+            (n for n in range(start, len(commands)) if not isinstance(commands[n], SendCommand)), len(commands)
+        )
         seen.append([command.opaque for command in commands[start:taken]])
         return taken - start
 
@@ -185,7 +187,7 @@ def test_what_is_not_built_is_named(router, code):
 def test_what_a_plugin_serves_is_told_with_the_command_that_brings_it(router, code):
     ((_, answered, remark),) = answers_of(router, asked(code))
     assert answered == 3
-    assert to_install(IN_PLUGINS[code]) in remark
+    assert install_command(IN_PLUGINS[code]) in remark
 
 
 def test_a_later_handler_replaces_an_earlier_one(router):

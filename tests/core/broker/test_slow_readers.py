@@ -59,7 +59,7 @@ def test_a_peer_that_leaves_takes_what_waited_for_it_along(broker):
         await peer.client.close()
         await desk.clock.sleep(QUIET_S)
         assert end.closed
-        assert not end.turns.crowded
+        assert not end.response_limiter.busy
         assert all(isinstance(answer, Exception) for answer in await asyncio.gather(*asked, return_exceptions=True))
 
     broker(main)

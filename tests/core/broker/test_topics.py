@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gantrymq.broker.tables.topics import TopicTable
-from gantrymq.errors import GantryError, InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.errors import GantryError, InvalidParameter, RequestRefused, TopicNotExist
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_INHERIT, TopicConfig
 
@@ -129,7 +129,7 @@ def test_attributes_are_set_kept_and_deleted(topics):
     ],
 )
 def test_an_attribute_that_cannot_be_kept_is_refused(topics, changes, word):
-    with pytest.raises(RefusedWith, match=word):
+    with pytest.raises(RequestRefused, match=word):
         topics.update(TopicConfig("T"), changes)
     assert topics.get("T") is None
 
@@ -143,7 +143,7 @@ def test_an_attribute_that_cannot_be_kept_is_refused(topics, changes, word):
 )
 def test_a_change_that_contradicts_the_topic_or_itself_is_refused(topics, changes, word):
     topics.update(TopicConfig("T"), {"+message.type": "NORMAL"})
-    with pytest.raises(RefusedWith, match=word):
+    with pytest.raises(RequestRefused, match=word):
         topics.update(TopicConfig("T"), changes)
     assert topics.get("T").attributes == {"message.type": "NORMAL"}
 
@@ -168,7 +168,7 @@ def test_the_kind_of_queue_is_fixed_at_creation(topics):
         ("S", {"+queue.type": "BatchCQ"}, "SimpleCQ"),
     ):
         topics.update(TopicConfig("S"), {"+queue.type": "SimpleCQ"})
-        with pytest.raises(RefusedWith, match=f"it was made with {had}"):
+        with pytest.raises(RequestRefused, match=f"it was made with {had}"):
             topics.update(TopicConfig(name), changes)
     assert topics.get("B").attributes == {"queue.type": "BatchCQ"}
 
@@ -176,7 +176,7 @@ def test_the_kind_of_queue_is_fixed_at_creation(topics):
 def test_attributes_fixed_at_creation_cannot_change(topics):
     topics.put(TopicConfig("T", attributes={"cleanup.policy": "DELETE"}))
     topics.update(TopicConfig("T"), {"+cleanup.policy": "DELETE"})
-    with pytest.raises(RefusedWith, match="fixed"):
+    with pytest.raises(RequestRefused, match="fixed"):
         topics.update(TopicConfig("T"), {"+cleanup.policy": "COMPACTION"})
 
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Candidate
 
@@ -92,7 +92,8 @@ def test_the_help_imports_no_command(installed):
 
 def test_without_the_plugin_one_sentence_says_what_to_install(installed):
     done = invoke("greet")
-    said = f"greet is a command of a plugin that is not installed; install it with: {to_install('gantrymq-greetings')}"
+    command = install_command("gantrymq-greetings")
+    said = f"greet is a command of a plugin that is not installed; install it with: {command}"
     assert (done.exit_code, done.stdout, done.stderr) == (1, "", f"gantrymq: {said}\n")
 
 

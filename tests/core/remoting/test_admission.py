@@ -5,7 +5,7 @@ import pytest
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import ADMISSION_SETTINGS, Admission, admission_of
-from gantrymq.remoting.preamble import Beginning
+from gantrymq.remoting.preamble import ProtocolKind
 
 NOT_HTTP = b"\r\n\r\nThis port speaks the RocketMQ remoting protocol, not HTTP.\n"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\x04\0\0\0\0\0"  # and empty SETTINGS
@@ -34,7 +34,7 @@ METRICS = (
 )
 def test_http_is_told_where_the_figures_are(mode, values, told):
     settings = Settings([*ADMISSION_SETTINGS, *METRICS], {"tls.server.mode": mode, **values})
-    answer = admission_of(settings, lambda: 0).answer(Beginning.HTTP, b"GET /")
+    answer = admission_of(settings, lambda: 0).answer(ProtocolKind.HTTP, b"GET /")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert f"Content-Length: {len(body)}\r\n".encode() in head
@@ -42,50 +42,50 @@ def test_http_is_told_where_the_figures_are(mode, values, told):
 
 
 def test_http_is_told_what_shows_figures_where_no_plugin_does():
-    answer = admission_of(Settings(ADMISSION_SETTINGS), lambda: 0).answer(Beginning.HTTP, b"GET /")
+    answer = admission_of(Settings(ADMISSION_SETTINGS), lambda: 0).answer(ProtocolKind.HTTP, b"GET /")
     told = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     assert answer.endswith(NOT_HTTP + told)
 
 
 def test_http_2_is_sent_away_in_its_own_frame_once_it_asks():
-    assert Admission().answer(Beginning.HTTP2, PREFACE) is None
-    answer = Admission().answer(Beginning.HTTP2, PREFACE + ASKING)
+    assert Admission().answer(ProtocolKind.HTTP2, PREFACE) is None
+    answer = Admission().answer(ProtocolKind.HTTP2, PREFACE + ASKING)
     with pytest.raises(RemoteProtocolError) as refused:
-        Admission().check(Beginning.HTTP2)
+        Admission().check(ProtocolKind.HTTP2)
     text = str(refused.value).encode()
     assert b"usually at port 8081, which is not built" in text
     assert answer[:9] == (8 + len(text)).to_bytes(3, "big") + b"\x07\0\0\0\0\0"
     assert answer[9:] == b"\0\0\0\x05" + b"\0\0\0\x01" + text
 
 
-@pytest.mark.parametrize("beginning", [Beginning.FRAMES, Beginning.UNKNOWN])
-def test_frames_are_told_nothing(beginning):
-    assert Admission().answer(beginning, b"\0\0\0\x06") == b""
+@pytest.mark.parametrize("protocol", [ProtocolKind.FRAMES, ProtocolKind.UNKNOWN])
+def test_frames_are_told_nothing(protocol):
+    assert Admission().answer(protocol, b"\0\0\0\x06") == b""
 
 
 @pytest.mark.parametrize(
-    ("mode", "beginning", "words"),
+    ("mode", "protocol", "words"),
     [
-        ("permissive", Beginning.HTTP, "the peer speaks HTTP; this port speaks"),
-        ("permissive", Beginning.HTTP2, "gRPC clients need RocketMQ's proxy"),
-        ("enforcing", Beginning.FRAMES, "let it use TLS"),
-        ("enforcing", Beginning.UNKNOWN, "let it use TLS"),
+        ("permissive", ProtocolKind.HTTP, "the peer speaks HTTP; this port speaks"),
+        ("permissive", ProtocolKind.HTTP2, "gRPC clients need RocketMQ's proxy"),
+        ("enforcing", ProtocolKind.FRAMES, "let it use TLS"),
+        ("enforcing", ProtocolKind.UNKNOWN, "let it use TLS"),
     ],
 )
-def test_who_stays_outside_is_told_why(mode, beginning, words):
+def test_who_stays_outside_is_told_why(mode, protocol, words):
     with pytest.raises(RemoteProtocolError, match=words):
-        Admission(mode).check(beginning)
+        Admission(mode).check(protocol)
 
 
 @pytest.mark.parametrize("mode", ["permissive", "disabled"])
 def test_frames_come_in(mode):
-    Admission(mode).check(Beginning.FRAMES)
+    Admission(mode).check(ProtocolKind.FRAMES)
 
 
 @pytest.mark.parametrize("mode", ["permissive", "enforcing"])
 def test_inside_tls_frames_come_in_and_other_protocols_do_not(mode):
-    Admission(mode).check(Beginning.FRAMES, inside_tls=True)
-    for other in (Beginning.HTTP, Beginning.HTTP2):
+    Admission(mode).check(ProtocolKind.FRAMES, inside_tls=True)
+    for other in (ProtocolKind.HTTP, ProtocolKind.HTTP2):
         with pytest.raises(RemoteProtocolError, match="the peer speaks HTTP"):
             Admission(mode).check(other, inside_tls=True)
 

@@ -9,7 +9,15 @@ import weakref
 import attrs
 import pytest
 
-from gantrymq.remoting.busy_poll import IN_A_ROW, LOSS, NEAR_S, PATIENCE, STAKE, THERE_S, BusyPoll
+from gantrymq.remoting.busy_poll import (
+    MAX_GAP_S,
+    MIN_GAP_S,
+    MISS_COST,
+    REQUESTS_TO_RETRY,
+    REQUESTS_TO_START,
+    START_CREDIT,
+    BusyPoll,
+)
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, encode
 
@@ -61,7 +69,7 @@ def asking(clock, world):
 
 
 def test_one_peer_that_asks_again_and_again_keeps_the_loop_awake_for_a_moment(asking):
-    assert not asking.ask(IN_A_ROW)  # the first begins the row
+    assert not asking.ask(REQUESTS_TO_START)  # the first begins the row
     assert asking.ask()
     assert asking.turn(after_s=WINDOW_S / 2)
     assert asking.turn()
@@ -70,7 +78,7 @@ def test_one_peer_that_asks_again_and_again_keeps_the_loop_awake_for_a_moment(as
 
 
 def test_each_request_begins_the_moment_anew(asking):
-    asking.ask(IN_A_ROW + 1)
+    asking.ask(REQUESTS_TO_START + 1)
     for _ in range(5):
         assert asking.turn(after_s=WINDOW_S * 0.8)
         assert asking.ask(after_s=0)
@@ -85,67 +93,67 @@ def test_each_request_begins_the_moment_anew(asking):
         {"requests": (Command(RequestCode.PULL_MESSAGE),)},
         {"requests": (Command(RequestCode.LITE_PULL_MESSAGE),)},
         {"answered": False},
-        {"after_s": NEAR_S * 1.01},
+        {"after_s": MAX_GAP_S * 1.01},
     ],
     ids=["another peer", "several at once", "a pull", "a lite pull", "no answer", "far apart"],
 )
 def test_a_row_is_broken_by(asking, otherwise):
-    asking.ask(IN_A_ROW)
+    asking.ask(REQUESTS_TO_START)
     assert not asking.ask(**otherwise)
-    assert not asking.ask(IN_A_ROW - 1)
+    assert not asking.ask(REQUESTS_TO_START - 1)
     assert asking.ask(2)
     asking.ask(**otherwise)
     assert not asking.turn()  # and whoever keeps it awake does so no longer
 
 
 def test_a_loop_that_ends_its_wait_for_another_peer_lost_nothing(asking):
-    for _ in range(20 * STAKE // LOSS):
-        assert asking.ask(IN_A_ROW + 1)
+    for _ in range(20 * START_CREDIT // MISS_COST):
+        assert asking.ask(REQUESTS_TO_START + 1)
         asking.ask(peer=Peer())
         assert not asking.turn()
 
 
 def test_peers_that_are_too_slow_are_given_up_for_long(asking):
-    asking.ask(IN_A_ROW + 1)
-    for _ in range(STAKE // LOSS - 1):
+    asking.ask(REQUESTS_TO_START + 1)
+    for _ in range(START_CREDIT // MISS_COST - 1):
         assert not asking.wait_in_vain()
         assert asking.ask()
     assert not asking.wait_in_vain()
-    assert not asking.ask(PATIENCE - 1)
+    assert not asking.ask(REQUESTS_TO_RETRY - 1)
     assert asking.ask()
 
 
 def test_a_late_request_now_and_then_is_no_reason_to_give_up(asking):
-    asking.ask(IN_A_ROW + 1)
+    asking.ask(REQUESTS_TO_START + 1)
     for _ in range(50):
-        assert asking.ask(LOSS)
+        assert asking.ask(MISS_COST)
         assert not asking.wait_in_vain()
         assert asking.ask()
 
 
 def test_requests_that_were_there_anyway_are_no_gain(asking):
-    asking.ask(IN_A_ROW + 1)
-    for _ in range(STAKE // LOSS - 1):
-        assert asking.ask(LOSS, after_s=THERE_S / 2)
+    asking.ask(REQUESTS_TO_START + 1)
+    for _ in range(START_CREDIT // MISS_COST - 1):
+        assert asking.ask(MISS_COST, after_s=MIN_GAP_S / 2)
         assert not asking.wait_in_vain()
         assert asking.ask()
     assert not asking.wait_in_vain()
-    assert not asking.ask(IN_A_ROW + 1)
+    assert not asking.ask(REQUESTS_TO_START + 1)
 
 
 def test_a_window_ends_where_a_row_does(clock, world):
     poll = BusyPoll(attrs.evolve(world, processors=lambda: 2.0), 1.0)
     asking = Asking(clock, world)
     asking.poll = poll
-    assert asking.ask(IN_A_ROW + 1)
-    assert not asking.turn(after_s=NEAR_S)
+    assert asking.ask(REQUESTS_TO_START + 1)
+    assert not asking.turn(after_s=MAX_GAP_S)
     asking.loop.close()
 
 
 def test_each_turn_makes_way_for_who_waits_for_the_processor(clock, world):
     turns = []
-    asking = Asking(clock, attrs.evolve(world, give_way=lambda: turns.append(clock.now)))
-    asking.ask(IN_A_ROW + 1)
+    asking = Asking(clock, attrs.evolve(world, yield_processor=lambda: turns.append(clock.now)))
+    asking.ask(REQUESTS_TO_START + 1)
     before = len(turns)
     asking.turn()
     assert len(turns) > before
@@ -165,7 +173,7 @@ def test_where_the_peer_may_need_the_only_processor_nothing_stays_awake(clock, w
 
 
 def test_a_peer_that_has_gone_is_not_kept(asking):
-    asking.ask(IN_A_ROW + 1)
+    asking.ask(REQUESTS_TO_START + 1)
     gone = weakref.ref(asking.peer)
     asking.peer = Peer()
     gc.collect()

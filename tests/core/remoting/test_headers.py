@@ -1,7 +1,7 @@
 import pytest
 from header_classes import CLASSES
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.nameserver import RegisterBrokerRequest
@@ -39,7 +39,7 @@ def by_letters(ext):
 
 
 def refusal(action) -> str:
-    with pytest.raises(RefusedWith) as caught:
+    with pytest.raises(RequestRefused) as caught:
         action()
     assert caught.value.response_code == 1
     return str(caught.value)

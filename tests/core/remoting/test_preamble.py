@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.errors import RemoteProtocolError
-from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.remoting.preamble import ProtocolKind, sniff
 
 FRAME = b"\0\0\0\x06\0\0\0\x02{}"
 V2 = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -10,27 +10,27 @@ V6 = V2 + b"\x21\x21\x00\x24" + bytes(15) + b"\x01" + bytes(16) + b"\x15\xb3\x00
 
 
 @pytest.mark.parametrize(
-    ("data", "beginning", "peer", "rest"),
+    ("data", "protocol", "peer", "rest"),
     [
-        (FRAME, Beginning.FRAMES, None, FRAME),
-        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, Beginning.FRAMES, ("10.1.2.3", 5555), FRAME),
-        (b"PROXY TCP6 ::1 ::2 5555 80\r\n" + FRAME, Beginning.FRAMES, ("::1", 5555), FRAME),
-        (b"PROXY UNKNOWN ffff anything\r\n" + FRAME, Beginning.FRAMES, None, FRAME),
-        (V4 + FRAME, Beginning.FRAMES, ("10.1.2.3", 5555), FRAME),
-        (V6 + FRAME, Beginning.FRAMES, ("::1", 5555), FRAME),
-        (V2 + b"\x20\x00\x00\x00" + FRAME, Beginning.FRAMES, None, FRAME),
-        (V2 + b"\x21\x00\x00\x03abc" + FRAME, Beginning.FRAMES, None, FRAME),
-        (b"\x16\x03\x01", Beginning.TLS, None, b"\x16\x03\x01"),
-        (V4 + b"\x16\x03", Beginning.TLS, ("10.1.2.3", 5555), b"\x16\x03"),
-        (b"GET / HTTP/1.1", Beginning.HTTP, None, b"GET / HTTP/1.1"),
-        (b"PRI * HTTP/2.0\r\n", Beginning.HTTP2, None, b"PRI * HTTP/2.0\r\n"),
-        (b"garbage", Beginning.UNKNOWN, None, b"garbage"),
+        (FRAME, ProtocolKind.FRAMES, None, FRAME),
+        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, ProtocolKind.FRAMES, ("10.1.2.3", 5555), FRAME),
+        (b"PROXY TCP6 ::1 ::2 5555 80\r\n" + FRAME, ProtocolKind.FRAMES, ("::1", 5555), FRAME),
+        (b"PROXY UNKNOWN ffff anything\r\n" + FRAME, ProtocolKind.FRAMES, None, FRAME),
+        (V4 + FRAME, ProtocolKind.FRAMES, ("10.1.2.3", 5555), FRAME),
+        (V6 + FRAME, ProtocolKind.FRAMES, ("::1", 5555), FRAME),
+        (V2 + b"\x20\x00\x00\x00" + FRAME, ProtocolKind.FRAMES, None, FRAME),
+        (V2 + b"\x21\x00\x00\x03abc" + FRAME, ProtocolKind.FRAMES, None, FRAME),
+        (b"\x16\x03\x01", ProtocolKind.TLS, None, b"\x16\x03\x01"),
+        (V4 + b"\x16\x03", ProtocolKind.TLS, ("10.1.2.3", 5555), b"\x16\x03"),
+        (b"GET / HTTP/1.1", ProtocolKind.HTTP, None, b"GET / HTTP/1.1"),
+        (b"PRI * HTTP/2.0\r\n", ProtocolKind.HTTP2, None, b"PRI * HTTP/2.0\r\n"),
+        (b"garbage", ProtocolKind.UNKNOWN, None, b"garbage"),
     ],
 )
-def test_beginnings_whole_and_byte_by_byte(data, beginning, peer, rest):
-    assert sniff(data) == (beginning, peer, rest)
+def test_beginnings_whole_and_byte_by_byte(data, protocol, peer, rest):
+    assert sniff(data) == (protocol, peer, rest)
     told = next(found for size in range(1, len(data) + 1) if (found := sniff(data[:size])) is not None)
-    assert told.beginning is beginning
+    assert told.protocol is protocol
     assert told.peer == peer
 
 
@@ -53,17 +53,17 @@ def test_malformed_proxy_headers(data):
 
 
 @pytest.mark.parametrize(
-    ("data", "beginning"),
+    ("data", "protocol"),
     [
-        (FRAME, Beginning.FRAMES),
-        (b"GET / HTTP/1.1", Beginning.HTTP),
-        (b"PRI * HTTP/2.0\r\n", Beginning.HTTP2),
-        (b"\x16\x03\x01", Beginning.UNKNOWN),
-        (V4 + FRAME, Beginning.UNKNOWN),
-        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, Beginning.UNKNOWN),
+        (FRAME, ProtocolKind.FRAMES),
+        (b"GET / HTTP/1.1", ProtocolKind.HTTP),
+        (b"PRI * HTTP/2.0\r\n", ProtocolKind.HTTP2),
+        (b"\x16\x03\x01", ProtocolKind.UNKNOWN),
+        (V4 + FRAME, ProtocolKind.UNKNOWN),
+        (b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + FRAME, ProtocolKind.UNKNOWN),
     ],
 )
-def test_inside_tls_there_is_no_proxy_header_and_no_second_hello(data, beginning):
-    assert sniff(data, inside_tls=True) == (beginning, None, data)
+def test_inside_tls_there_is_no_proxy_header_and_no_second_hello(data, protocol):
+    assert sniff(data, inside_tls=True) == (protocol, None, data)
     told = next(found for size in range(1, len(data) + 1) if (found := sniff(data[:size], inside_tls=True)) is not None)
-    assert (told.beginning, told.peer) == (beginning, None)
+    assert (told.protocol, told.peer) == (protocol, None)

@@ -4,24 +4,24 @@ import pytest
 
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
-from gantrymq.remoting.proxies import PROXY_SETTING, Proxies, proxies_of
+from gantrymq.remoting.proxies import PROXY_SETTING, TrustedProxies, trusted_proxies
 
 
 def proxies(text):
     settings = Settings([PROXY_SETTING])
     settings.set(PROXY_SETTING.key, text, "broker.conf line 3")
-    return proxies_of(settings)
+    return trusted_proxies(settings)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1"])
 def test_programs_of_this_machine_are_believed(host):
-    Proxies().check(host)
+    TrustedProxies().check(host)
 
 
 @pytest.mark.parametrize("host", ["10.1.2.3", "::ffff:10.1.2.3", "fe80::1%eth0", ""])
 def test_nobody_else_is(host):
     with pytest.raises(RemoteProtocolError, match="add .*to proxyProtocolAddresses"):
-        Proxies().check(host)
+        TrustedProxies().check(host)
 
 
 @pytest.mark.parametrize("text", ["10.1.2.3", "192.168.0.1, 10.1.0.0/16", "10.1.2.9/16"])

@@ -5,7 +5,7 @@ import itertools
 
 from loop_tests import asked, echo, in_loop, turn
 
-from gantrymq.remoting.request_queue import HAND_OVER, MOST_WAITING
+from gantrymq.remoting.request_queue import MAX_BATCH, MAX_WAITING
 
 
 @in_loop
@@ -69,17 +69,17 @@ async def test_a_peer_that_reads_at_once_has_all_its_requests_served(rig, record
 async def test_many_requests_are_served_some_a_turn_so_that_the_first_answers_leave_early(rig, recorder):
     handler = recorder(echo)
     connection, transport = rig.connect(handler)
-    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * HAND_OVER)))
-    assert len(handler.seen) == HAND_OVER
-    assert [answer.opaque for answer in transport.commands] == list(range(HAND_OVER))
+    connection.data_received(b"".join(asked(opaque=number) for number in range(3 * MAX_BATCH)))
+    assert len(handler.seen) == MAX_BATCH
+    assert [answer.opaque for answer in transport.commands] == list(range(MAX_BATCH))
     await asyncio.sleep(0)
-    assert len(handler.seen) == 2 * HAND_OVER
-    assert [answer.opaque for answer in transport.commands] == list(range(2 * HAND_OVER))
-    connection.data_received(asked(opaque=3 * HAND_OVER))
+    assert len(handler.seen) == 2 * MAX_BATCH
+    assert [answer.opaque for answer in transport.commands] == list(range(2 * MAX_BATCH))
+    connection.data_received(asked(opaque=3 * MAX_BATCH))
     for _ in range(5):
         await turn()
-    assert [command.opaque for command in handler.seen] == list(range(3 * HAND_OVER + 1))
-    assert [answer.opaque for answer in transport.commands] == list(range(3 * HAND_OVER + 1))
+    assert [command.opaque for command in handler.seen] == list(range(3 * MAX_BATCH + 1))
+    assert [answer.opaque for answer in transport.commands] == list(range(3 * MAX_BATCH + 1))
 
 
 @in_loop
@@ -113,11 +113,11 @@ async def test_the_longer_requests_take_the_fewer_are_served_a_turn(rig, recorde
 async def test_a_peer_that_asks_faster_than_it_is_served_is_not_read_from_meanwhile(rig, recorder):
     handler = recorder(echo)
     connection, transport = rig.connect(handler)
-    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING)))
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MAX_WAITING)))
     assert transport.reading
-    connection.data_received(b"".join(asked(opaque=number) for number in range(MOST_WAITING, 2 * MOST_WAITING)))
+    connection.data_received(b"".join(asked(opaque=number) for number in range(MAX_WAITING, 2 * MAX_WAITING)))
     assert not transport.reading
     for _ in range(20):
         await turn()
     assert transport.reading
-    assert [command.opaque for command in handler.seen] == list(range(2 * MOST_WAITING))
+    assert [command.opaque for command in handler.seen] == list(range(2 * MAX_WAITING))

@@ -12,7 +12,7 @@ from gantrymq.remoting import sends
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.headers.send import read_send_header
-from gantrymq.remoting.sends import MAX_HEADER_BYTES, Send, decode_all
+from gantrymq.remoting.sends import MAX_HEADER_BYTES, SendCommand, decode_all
 from gantrymq_testing.frames import split_frame
 
 ID = "7F0000010B2C18B4AAC2000000000001"
@@ -83,7 +83,7 @@ def read(request, monkeypatch):
 def test_a_send_says_what_parsing_says(read, text):
     command = read(text)
     plain = decode(frame(text))
-    assert type(command) is Send
+    assert type(command) is SendCommand
     assert command == plain
     names = ("e", "g") if command.code == 310 else ("queueId", "bornTimestamp")
     assert [command.queue_id, command.born_timestamp] == [int(plain.ext[name]) for name in names]
@@ -203,7 +203,7 @@ def test_whatever_is_no_plain_send_is_parsed(read, text):
 def test_headers_of_another_spelling_say_what_parsing_says(read, text):
     command = read(text)
     assert command == decode(frame(text))
-    if type(command) is Send:
+    if type(command) is SendCommand:
         assert command.queue_id == int(command.ext["e"])
         assert command.unique_id.decode() in command.ext["i"]
 

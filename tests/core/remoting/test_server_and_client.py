@@ -8,7 +8,7 @@ import attrs
 import pytest
 
 from gantrymq.errors import CallTimeout, ConnectFailed, ConnectionLost, LocalProtocolError
-from gantrymq.remoting.busy_poll import IN_A_ROW
+from gantrymq.remoting.busy_poll import REQUESTS_TO_START
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import Command, decode, encode, request
 from gantrymq.remoting.frame import FrameDecoder
@@ -257,9 +257,9 @@ async def test_stop_lets_answers_out_and_cuts_off_who_does_not_read(world, recor
 @pytest.mark.parametrize("window_s", [0.0003, 0.0])
 async def test_a_server_stays_awake_for_a_client_that_asks_one_thing_after_the_other(world, recorder, clock, window_s):
     turns = []
-    world = attrs.evolve(world, processors=lambda: 2.0, give_way=lambda: turns.append(clock.now))
+    world = attrs.evolve(world, processors=lambda: 2.0, yield_processor=lambda: turns.append(clock.now))
     async with Pair(world, recorder(echo), Limits(busy_poll_s=window_s)) as pair:
-        for _ in range(IN_A_ROW + 1):
+        for _ in range(REQUESTS_TO_START + 1):
             assert not turns
             await pair.client.call(pair.address, request(100))
         for _ in range(3):

@@ -3,7 +3,7 @@
 import pytest
 
 from gantrymq.remoting.codes import RequestCode
-from gantrymq.remoting.wrong_port import asked_a_broker
+from gantrymq.remoting.wrong_port import broker_port_message
 from gantrymq_nameserver.wrong_port import wrong_port_message
 
 
@@ -15,7 +15,7 @@ def test_a_pull_at_a_name_server():
 
 
 def test_a_route_lookup_at_a_broker():
-    assert asked_a_broker(RequestCode.GET_ROUTEINFO_BY_TOPIC) == (
+    assert broker_port_message(RequestCode.GET_ROUTEINFO_BY_TOPIC) == (
         "request 105 GET_ROUTEINFO_BY_TOPIC is for a name server, and this port is a broker's; name servers are "
         "usually at port 9876"
     )
@@ -23,9 +23,9 @@ def test_a_route_lookup_at_a_broker():
 
 @pytest.mark.parametrize("code", [9999, -1, RequestCode.CHECK_TRANSACTION_STATE])
 def test_what_neither_serves_is_nobody_s(code):
-    assert asked_a_broker(code) is None
+    assert broker_port_message(code) is None
     assert wrong_port_message(code) is None
 
 
 def test_no_request_is_for_both():
-    assert not [code for code in RequestCode if asked_a_broker(code) and wrong_port_message(code)]
+    assert not [code for code in RequestCode if broker_port_message(code) and wrong_port_message(code)]

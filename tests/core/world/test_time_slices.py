@@ -2,7 +2,7 @@
 
 import itertools
 
-from gantrymq.world.time_slices import LONGEST_S, TimeSlices
+from gantrymq.world.time_slices import MAX_SLICE_S, TimeSlices
 
 
 class Clock:
@@ -41,10 +41,10 @@ def test_items_that_take_no_time_are_counted():
 
 
 def test_items_that_take_long_are_fewer():
-    found = pauses(100, LONGEST_S / 4, 1000)
+    found = pauses(100, MAX_SLICE_S / 4, 1000)
     assert 20 <= len(found) <= 25
-    assert all(after - before <= 1.5 * LONGEST_S for before, after in itertools.pairwise(found))
+    assert all(after - before <= 1.5 * MAX_SLICE_S for before, after in itertools.pairwise(found))
 
 
 def test_one_that_takes_longer_than_a_turn_is_a_turn():
-    assert len(pauses(7, 2 * LONGEST_S, 1000)) == 7
+    assert len(pauses(7, 2 * MAX_SLICE_S, 1000)) == 7

@@ -15,7 +15,7 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.sending.arrivals import Arrivals
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup, Member
 from gantrymq.broker.wire.router import RequestRouter
-from gantrymq.errors import RefusedWith, to_install
+from gantrymq.errors import RequestRefused, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import (
     AllocationStrategy,
@@ -70,7 +70,7 @@ class BrokerFacade:
         """Store one message through interceptors and gates."""
         (result,) = await self._parts.sends.put([message])
         if result.status is not PutStatus.OK:
-            raise RefusedWith(result.status.value, result.problem or result.status.name)
+            raise RequestRefused(result.status.value, result.problem or result.status.name)
         return result
 
     def put_all(
@@ -150,10 +150,10 @@ class BrokerFacade:
             offered = self._parts.plugins.allocations
             if name not in offered:
                 known = ", ".join(sorted(offered)) or "none"
-                raise RefusedWith(
+                raise RequestRefused(
                     1,
                     f"no installed plugin offers the allocation strategy {name} (there is {known}); install one with: "
-                    + to_install("gantrymq-allocate"),
+                    + install_command("gantrymq-allocate"),
                 )
             self._strategies[name] = offered[name]({})
         return self._strategies[name]

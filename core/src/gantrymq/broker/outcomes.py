@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from gantrymq.errors import GantryError
-from gantrymq.world.workers import into
+from gantrymq.world.workers import resolve_future
 
 __all__ = ["outcome_into"]
 
@@ -17,7 +17,7 @@ Answer = TypeVar("Answer")
 def outcome_into(future: asyncio.Future[Answer]) -> Callable[[Answer | GantryError], None]:
     """Return a callback that settles *future* with its argument, unless the future is already done."""
 
-    settle = into(future)
+    settle = resolve_future(future)
 
     def settled(outcome: Answer | GantryError) -> None:
         if isinstance(outcome, GantryError):

@@ -42,7 +42,7 @@ from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.limits import Limits, connections_within
 from gantrymq.remoting.server import RemotingServer
 from gantrymq.remoting.tls_settings import client_of
-from gantrymq.world import Timer, World, is_full
+from gantrymq.world import Timer, World, is_disk_full
 from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ class BrokerServer:
         try:
             return await self.store.start()
         except StoreError as error:
-            if not is_full(error.__cause__) or not await self.world.workers.run(reserve.give_up):
+            if not is_disk_full(error.__cause__) or not await self.world.workers.run(reserve.give_up):
                 raise
         self.store = self._plugins.store(self.settings.text("store"))(self._context)
         return await self.store.start()

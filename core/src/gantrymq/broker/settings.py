@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gantrymq.config import Setting, Settings, Value
-from gantrymq.model.members import INT32
+from gantrymq.model.json_members import INT32
 from gantrymq.remoting.admission import ADMISSION_SETTINGS
 
 

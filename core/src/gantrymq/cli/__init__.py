@@ -22,7 +22,7 @@ from gantrymq.errors import BrokerRefused, ConfigError, GantryError
 
 LOADED_AT = time.perf_counter()  # start times are measured from here
 
-_VERSION = f"%(prog)s, version %(version)s; {speedups.said.replace('%', '%%')}"
+_VERSION = f"%(prog)s, version %(version)s; {speedups.description.replace('%', '%%')}"
 
 COMMANDS: dict[str, ImportedCommand] = {
     "quickstart": ImportedCommand(

@@ -7,7 +7,7 @@ The plugin that core knows by name is loaded alone, so that ``gantrymq nameserve
 from __future__ import annotations
 
 from gantrymq.commands.output import warn
-from gantrymq.errors import PluginError, to_install
+from gantrymq.errors import PluginError, install_command
 from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import load_plugins
 
@@ -31,7 +31,7 @@ def name_server_kind() -> NameServerKind:
             warn(problem)
     kinds = list(loaded.name_servers.values())
     if not kinds:
-        raise PluginError(f"no name server plugin is installed; install one with: {to_install(TO_INSTALL)}")
+        raise PluginError(f"no name server plugin is installed; install one with: {install_command(TO_INSTALL)}")
     if len(kinds) > 1:
         names = ", ".join(kind.name for kind in kinds)
         raise PluginError(f"plugins offer several name servers ({names}); uninstall all but one of them")

@@ -13,7 +13,7 @@ import click
 
 from gantrymq.commands.groups import WHOLE, CommandGroup
 from gantrymq.commands.imported import ImportedCommand
-from gantrymq.errors import PluginError, to_install
+from gantrymq.errors import PluginError, install_command
 
 __all__ = ["TO_INSTALL", "OpenGroup"]
 
@@ -70,7 +70,7 @@ class OpenGroup(CommandGroup):
         if found is None and words in TO_INSTALL:
             raise PluginError(
                 f"{words} is a command of a plugin that is not installed; install it with: "
-                + to_install(TO_INSTALL[words])
+                + install_command(TO_INSTALL[words])
             )
         if not isinstance(found, ImportedCommand):
             return found

@@ -11,7 +11,7 @@ import click
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
 from gantrymq.commands.output import output_option, print_json, warn
 from gantrymq.commands.run import run
-from gantrymq.speedups import SWITCH, ignored_switch
+from gantrymq.speedups import SWITCH, switch_warning
 
 if TYPE_CHECKING:
     from gantrymq.cli.serving import Servers
@@ -193,7 +193,7 @@ def _serve(servers: Servers, output: str) -> None:
 
     for note in servers.notes:
         warn(note)
-    if ignored := ignored_switch(servers.world.environ.get(SWITCH, "")):
+    if ignored := switch_warning(servers.world.environ.get(SWITCH, "")):
         warn(ignored)
     raise_descriptor_limit()
     run(serve(servers, lambda ready: _announce(ready.ready_line(), output)))

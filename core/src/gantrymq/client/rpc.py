@@ -12,7 +12,7 @@ from gantrymq.client.credentials import access_denied
 from gantrymq.client.errors import AnswerUnreadable, RequestMalformed
 from gantrymq.client.outages import UNREACHABLE, Outages
 from gantrymq.client.rpc_hooks import RpcHooks
-from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RefusedWith
+from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RequestRefused
 from gantrymq.remoting import command
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
@@ -160,5 +160,5 @@ def reply_header(header: type[HeaderType], reply: Command, address: str) -> Head
     """
     try:
         return header.from_ext(reply.ext)
-    except RefusedWith as problem:
+    except RequestRefused as problem:
         raise AnswerUnreadable(f"the answer of {address} cannot be read: {problem}") from None

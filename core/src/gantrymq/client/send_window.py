@@ -12,7 +12,7 @@ import math
 from collections import deque
 from typing import Final
 
-from gantrymq.errors import CallTimeout, shown_seconds
+from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock, Timer
 
 __all__ = ["SendWindow"]
@@ -149,7 +149,7 @@ class SendWindow:
                 waiter.turn.set_exception(
                     CallTimeout(
                         f"broker {self._name} finished none of {self.sends} sends within "
-                        f"{shown_seconds(waiter.timeout_s)}, and this one waited for them"
+                        f"{format_seconds(waiter.timeout_s)}, and this one waited for them"
                     )
                 )
         if late:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gantrymq.model import properties as props
-from gantrymq.model.light_queues import light_places
+from gantrymq.model.light_queues import light_queue_offsets
 from gantrymq.model.sys_flag import INNER_BATCH
 
 __all__ = ["DispatchEntry"]
@@ -36,6 +36,6 @@ class DispatchEntry(NamedTuple):
         return max(1, min(int(text), 32767)) if text.isascii() and text.isdecimal() else 1
 
     @property
-    def light_places(self) -> list[tuple[str, int]]:
+    def light_queue_offsets(self) -> list[tuple[str, int]]:
         """Light queues that list the record besides its own queue, and its queue offset in each."""
-        return light_places(self.topic, props.decode(self.properties)) if _LISTED in self.properties else []
+        return light_queue_offsets(self.topic, props.decode(self.properties)) if _LISTED in self.properties else []

@@ -197,7 +197,7 @@ class Broker(Protocol):
         """
 
     def allocation(self, name: str) -> AllocationStrategy:
-        """Return an allocation strategy with its default settings. Raises RefusedWith (code 1) if there is none."""
+        """Return an allocation strategy with its default settings. Raises RequestRefused (code 1) if there is none."""
 
     # --- connected clients
 
@@ -221,7 +221,7 @@ class Broker(Protocol):
 
         Raises:
             SubscriptionParseFailed: the expression does not compile, or raised an error while running.
-            RefusedWith: no plugin serves its type (code 1).
+            RequestRefused: no plugin serves its type (code 1).
         """
 
     def guard_filters(self, guard: Callable[[Subscription, FilterType], MessageFilter | None]) -> None:

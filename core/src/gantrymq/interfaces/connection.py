@@ -7,16 +7,16 @@ from typing import Any, Protocol, TypeVar
 
 from gantrymq.remoting.command import Command
 
-__all__ = ["Connection", "Turns"]
+__all__ = ["Connection", "ResponseLimiter"]
 
 T = TypeVar("T")
 
 
-class Turns(Protocol):
+class ResponseLimiter(Protocol):
     """Limiter for work on long responses: it waits while the peer has too many unread responses."""
 
     @property
-    def crowded(self) -> bool:
+    def busy(self) -> bool:
         """Whether new work would have to wait."""
 
     async def run(self, work: Awaitable[T]) -> T:
@@ -60,7 +60,7 @@ class Connection(Protocol):
         """Write buffered data now instead of at the end of the loop iteration."""
 
     @property
-    def turns(self) -> Turns:
+    def response_limiter(self) -> ResponseLimiter:
         """The limiter for work on long responses."""
 
     def oneway(self, command: Command) -> None:

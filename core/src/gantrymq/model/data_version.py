@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.members import INT64, number_in
+from gantrymq.model.json_members import INT64, number_in
 
 
 @attrs.define(order=False)

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.model.members import (
+from gantrymq.model.json_members import (
     COUNT,
     COUNT64,
     INT64,
@@ -19,7 +19,7 @@ from gantrymq.model.members import (
     numbers_in,
     object_in,
     objects_in,
-    shown,
+    quote_value,
     text_in,
 )
 
@@ -97,7 +97,7 @@ class GroupConfig:
 def _retry_policy(policy: dict[str, Any]) -> dict[str, Any]:
     """Return groupRetryPolicy as it is, once its known members are checked. Source: GroupRetryPolicy.java."""
     if policy.get("type") not in ("CUSTOMIZED", "EXPONENTIAL", None):
-        raise FormatError(f"groupRetryPolicy: type {shown(policy['type'])} is neither CUSTOMIZED nor EXPONENTIAL")
+        raise FormatError(f"groupRetryPolicy: type {quote_value(policy['type'])} is neither CUSTOMIZED nor EXPONENTIAL")
     exponential = object_in(policy, "exponentialRetryPolicy") or {}
     for name in ("initial", "max", "multiplier"):
         number_in(exponential, name, 0, COUNT64)

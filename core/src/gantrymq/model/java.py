@@ -14,7 +14,7 @@ def string_hash(text: str) -> int:
     >>> string_hash("TagA")
     2598919
     """
-    found = hash_units(units_of(text))
+    found = hash_units(utf16_units(text))
     return found - 0x100000000 if found & 0x80000000 else found
 
 
@@ -31,7 +31,7 @@ def hash_units(units: Iterable[int], before: int = 0) -> int:
     return found
 
 
-def units_of(text: str) -> Iterable[int]:
+def utf16_units(text: str) -> Iterable[int]:
     """The UTF-16 units of *text*; halves of a pair by themselves are what they are."""
     if text.isascii():
         return text.encode("ascii")

@@ -14,7 +14,7 @@ class LastPeer:
     def __init__(self) -> None:
         self._peer: Callable[[], object] = lambda: None  # while it is there
 
-    def again(self, peer: object) -> bool:
+    def is_repeat(self, peer: object) -> bool:
         """Whether *peer* came the last time too; it is the last one from now on."""
         if self._peer() is peer:
             return True

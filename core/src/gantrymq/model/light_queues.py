@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from gantrymq.model.names import LMQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, SYSTEM_TOPIC_PREFIX
 from gantrymq.model.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 
-__all__ = ["LIGHT_QUEUE_ID", "fans_out", "is_light", "light_names", "light_places"]
+__all__ = ["LIGHT_QUEUE_ID", "fans_out", "is_light", "light_queue_names", "light_queue_offsets"]
 
 LIGHT_QUEUE_ID = 0
 SEPARATOR = ","
@@ -32,19 +32,19 @@ def fans_out(topic: str) -> bool:
     return not topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX)) and topic != SCHEDULE_TOPIC
 
 
-def light_names(properties: Mapping[str, str]) -> tuple[str, ...]:
+def light_queue_names(properties: Mapping[str, str]) -> tuple[str, ...]:
     """The names that a message's properties ask for, as they stand there; empty when they ask for none."""
     asked = properties.get(INNER_MULTI_DISPATCH, "")
     return tuple(asked.split(SEPARATOR)) if asked.strip() else ()
 
 
-def light_places(topic: str, properties: Mapping[str, str]) -> list[tuple[str, int]]:
+def light_queue_offsets(topic: str, properties: Mapping[str, str]) -> list[tuple[str, int]]:
     """Light queue and queue offset, for each queue that lists the stored record; each queue once.
 
     A record whose two properties do not belong together is in no light queue.
     """
     offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
-    names = light_names(properties)
+    names = light_queue_names(properties)
     if len(names) != len(offsets) or not fans_out(topic):
         return []
     found: dict[str, int] = {}

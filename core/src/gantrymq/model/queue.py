@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from gantrymq.errors import FormatError, RefusedWith
-from gantrymq.model.members import number_in, text_in
+from gantrymq.errors import FormatError, RequestRefused
+from gantrymq.model.json_members import number_in, text_in
 
 
 class Queue(NamedTuple):
@@ -39,11 +39,11 @@ class MessageQueue(NamedTuple):
         """Read the members RocketMQ writes.
 
         Raises:
-            RefusedWith: code 1, members are missing or of another type.
+            RequestRefused: code 1, members are missing or of another type.
         """
         try:
             return cls(text_in(members, "topic"), text_in(members, "brokerName"), number_in(members, "queueId"))
         except (AttributeError, FormatError) as error:
-            raise RefusedWith(
+            raise RequestRefused(
                 1, f"a queue was expected as an object with topic, brokerName and queueId, got {str(members)[:200]}"
             ) from error

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.model.members import INT64, flag_in, number_in, numbers_in, text_in, texts_in
+from gantrymq.model.json_members import INT64, flag_in, number_in, numbers_in, text_in, texts_in
 
 TAG = "TAG"
 SQL92 = "SQL92"

@@ -9,7 +9,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.model.members import COUNT, flag_in, number_in, object_in, text_in
+from gantrymq.model.json_members import COUNT, flag_in, number_in, object_in, text_in
 
 PERM_INHERIT = 1
 PERM_WRITE = 2

@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.config import Setting, Settings
-from gantrymq.errors import PluginError, to_install
+from gantrymq.errors import PluginError, install_command
 
 if TYPE_CHECKING:
     import click
@@ -85,7 +85,9 @@ class Plugins:
         if not self.stores:
             left_out = [info.name for info in self.infos if info.state is PluginState.LEFT_OUT]
             hint = f" ({_origin(settings, 'plugins')}plugins= leaves out {', '.join(left_out)})" if left_out else ""
-            raise PluginError(f"no store plugin is installed{hint}; install one with: {to_install(STORE_TO_INSTALL)}")
+            raise PluginError(
+                f"no store plugin is installed{hint}; install one with: {install_command(STORE_TO_INSTALL)}"
+            )
         raise PluginError(
             f"{_origin(settings, 'store')}store={name}: no installed plugin offers a store of that name (there is "
             f"{', '.join(self.stores)}); set store= to one of these or install its plugin"
@@ -102,7 +104,7 @@ class Plugins:
         there = f"there is {', '.join(self.allocations)}" if self.allocations else "there is none"
         raise PluginError(
             f"no installed plugin offers the allocation strategy {name} ({there}); RocketMQ's are installed with: "
-            + to_install(ALLOCATION_TO_INSTALL)
+            + install_command(ALLOCATION_TO_INSTALL)
         )
 
 

@@ -22,9 +22,9 @@ from typing import cast
 from gantrymq.config import Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
 from gantrymq.remoting import self_signed
-from gantrymq.remoting.foreign import asked_stream, http2_farewell, http_answer
-from gantrymq.remoting.preamble import Beginning
-from gantrymq.remoting.proxies import PROXY_SETTING, Proxies, proxies_of
+from gantrymq.remoting.other_protocols import http2_goaway, http_response, requested_stream
+from gantrymq.remoting.preamble import ProtocolKind
+from gantrymq.remoting.proxies import PROXY_SETTING, TrustedProxies, trusted_proxies
 from gantrymq.remoting.tls_contexts import ClientAuth, load_chain, server_context
 from gantrymq.remoting.tls_settings import TLS_SETTINGS
 
@@ -56,10 +56,10 @@ class Admission:
         mode: str = "permissive",
         context: Callable[[], ssl.SSLContext] | None = None,
         http: str = "",
-        proxies: Proxies | None = None,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         self.mode = mode
-        self.proxies = proxies or Proxies()
+        self.proxies = proxies or TrustedProxies()
         self._http = http
         self._make = context
         self._context: ssl.SSLContext | None = None
@@ -83,27 +83,27 @@ class Admission:
                 raise RemoteProtocolError(f"the peer wants TLS, and no certificate could be made: {error}") from error
         return self._context
 
-    def answer(self, beginning: Beginning, data: bytes) -> bytes | None:
+    def answer(self, protocol: ProtocolKind, data: bytes) -> bytes | None:
         """What a peer of another protocol is told in it, before `check` has it closed; empty for frames.
 
         None while it has to say more first, which only HTTP/2 has; *data* is what it has said.
         """
-        if beginning is Beginning.HTTP:
-            return http_answer(f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}")
-        if beginning is not Beginning.HTTP2:
+        if protocol is ProtocolKind.HTTP:
+            return http_response(f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}")
+        if protocol is not ProtocolKind.HTTP2:
             return b""
-        stream = asked_stream(data)
-        return None if stream is None else http2_farewell(stream, NOT_HTTP2)
+        stream = requested_stream(data)
+        return None if stream is None else http2_goaway(stream, NOT_HTTP2)
 
-    def check(self, beginning: Beginning, *, inside_tls: bool = False) -> None:
+    def check(self, protocol: ProtocolKind, *, inside_tls: bool = False) -> None:
         """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
 
         Raises:
             RemoteProtocolError: the peer is not let in.
         """
-        if beginning is Beginning.HTTP:
+        if protocol is ProtocolKind.HTTP:
             raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
-        if beginning is Beginning.HTTP2:
+        if protocol is ProtocolKind.HTTP2:
             raise RemoteProtocolError(NOT_HTTP2)
         if self.mode == "enforcing" and not inside_tls:
             raise RemoteProtocolError(
@@ -122,7 +122,7 @@ def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
     Raises:
         ConfigError: a file cannot be used, enforcing lacks a certificate, or a proxy's address is none.
     """
-    mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), proxies_of(settings)
+    mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), trusted_proxies(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
     if mode == "disabled":
         return Admission(mode, None, http, proxies)

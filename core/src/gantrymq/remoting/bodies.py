@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from gantrymq import loose_json, strict_json
-from gantrymq.errors import FormatError, RefusedWith
-from gantrymq.model.members import shown
+from gantrymq.errors import FormatError, RequestRefused
+from gantrymq.model.json_members import quote_value
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.settings_file import parse_properties
@@ -38,33 +38,35 @@ def body_of(request: Command) -> Any:
     """Return the request's JSON body.
 
     Raises:
-        RefusedWith: code 1, the body is missing, too large or no JSON.
+        RequestRefused: code 1, the body is missing, too large or no JSON.
     """
     name, body = request_name(request.code), request.payload
     if not body:
-        raise RefusedWith(1, f"{name}: the body is empty, a JSON object was expected")
+        raise RequestRefused(1, f"{name}: the body is empty, a JSON object was expected")
     if len(body) > MAX_BODY_BYTES:
-        raise RefusedWith(1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_BODY_BYTES}")
+        raise RequestRefused(1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_BODY_BYTES}")
     if len(body) > MAX_PARTS and (parts := body.count(b"{") + body.count(b"[")) > MAX_PARTS:
-        raise RefusedWith(1, f"{name}: the body has {parts} objects and lists, at most {MAX_PARTS} are allowed")
+        raise RequestRefused(1, f"{name}: the body has {parts} objects and lists, at most {MAX_PARTS} are allowed")
     try:
         if len(body) <= MAX_LOOSE_BYTES:
             return loose_json.loads(body)
         return strict_json.loads(body)
     except (FormatError, ValueError) as error:
         why = error if isinstance(error, FormatError) else f"one of more than {MAX_LOOSE_BYTES} bytes must be strict"
-        raise RefusedWith(1, f"{name}: the body is not JSON: {why}") from error
+        raise RequestRefused(1, f"{name}: the body is not JSON: {why}") from error
 
 
 def object_body_of(request: Command) -> dict[str, Any]:
     """Return the request's JSON body, which must be an object.
 
     Raises:
-        RefusedWith: code 1, the body is missing, too large, no JSON or no object.
+        RequestRefused: code 1, the body is missing, too large, no JSON or no object.
     """
     body = body_of(request)
     if not isinstance(body, dict):
-        raise RefusedWith(1, f"{request_name(request.code)}: the body is {shown(body)}, a JSON object was expected")
+        raise RequestRefused(
+            1, f"{request_name(request.code)}: the body is {quote_value(body)}, a JSON object was expected"
+        )
     return body
 
 
@@ -72,16 +74,18 @@ def properties_of(request: Command) -> dict[str, str]:
     """Return the settings in the request's body, which is text in the form of ``broker.conf``.
 
     Raises:
-        RefusedWith: code 1, the body is too long or not UTF-8.
+        RequestRefused: code 1, the body is too long or not UTF-8.
         ConfigError: it has a malformed escape.
     """
     name, body = request_name(request.code), request.payload
     if len(body) > MAX_PROPERTIES_BYTES:
-        raise RefusedWith(1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_PROPERTIES_BYTES}")
+        raise RequestRefused(
+            1, f"{name}: the body has {len(body)} bytes, the longest allowed has {MAX_PROPERTIES_BYTES}"
+        )
     try:
         return {line.key: line.value for line in parse_properties(body.decode(), name)}
     except UnicodeDecodeError as error:
-        raise RefusedWith(1, f"{name}: the properties text is not UTF-8 at byte {error.start}") from error
+        raise RequestRefused(1, f"{name}: the properties text is not UTF-8 at byte {error.start}") from error
 
 
 @contextmanager
@@ -90,4 +94,4 @@ def members_of(what: str) -> Iterator[None]:
     try:
         yield
     except FormatError as error:
-        raise RefusedWith(1, f"{what}: {error}") from error
+        raise RequestRefused(1, f"{what}: {error}") from error

@@ -23,31 +23,31 @@ from gantrymq.world import World
 
 __all__ = ["BusyPoll"]
 
-NEAR_S: Final = 0.001  # from the end of one request to the next: further apart they begin anew
-THERE_S: Final = 0.00001  # the same: closer together nobody had to wait
-IN_A_ROW: Final = 8  # requests before the loop stays awake
-LOSS: Final = 10  # what a wait in vain costs, where a request that comes in time gains 1
-STAKE: Final = 4 * LOSS  # what may be lost at first
-MOST_GAINED: Final = 2 * STAKE
+MAX_GAP_S: Final = 0.001  # from the end of one request to the next: further apart they begin anew
+MIN_GAP_S: Final = 0.00001  # the same: closer together nobody had to wait
+REQUESTS_TO_START: Final = 8  # requests before the loop stays awake
+MISS_COST: Final = 10  # what a wait in vain costs, where a request that comes in time gains 1
+START_CREDIT: Final = 4 * MISS_COST  # what may be lost at first
+MAX_CREDIT: Final = 2 * START_CREDIT
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-PATIENCE: Final = 256  # requests in a row before the next try, once the stake is lost
+REQUESTS_TO_RETRY: Final = 256  # requests in a row before the next try, once the stake is lost
 
 
 class BusyPoll:
     """Keeps the loop of one server awake. Belongs to the event loop."""
 
     def __init__(self, world: World, window_s: float) -> None:
-        """Stay awake for up to *window_s*, at most `NEAR_S`, after a request; never where this process has less than
+        """Stay awake for up to *window_s*, at most `MAX_GAP_S`, after a request; never where this process has less than
         two processors, as the peer may need the only one.
         """
         self._clock = world.clock
-        self._give_way = world.give_way
-        self._window_s = min(window_s, NEAR_S) if world.processors() >= 2 else 0.0
+        self._give_way = world.yield_processor
+        self._window_s = min(window_s, MAX_GAP_S) if world.processors() >= 2 else 0.0
         self._last = LastPeer()  # that asked
         self._ended_s = 0.0  # when its request had been served
         self._in_row = 0  # requests of that peer alone
-        self._needed = IN_A_ROW
-        self._credit = STAKE
+        self._needed = REQUESTS_TO_START
+        self._credit = START_CREDIT
         self._until_s = 0.0
         self.awake = False
 
@@ -56,7 +56,7 @@ class BusyPoll:
     ) -> None:
         """Note that these *requests* of one read of *peer* were served, *answered* if an answer left."""
         waited_s = began_s - self._ended_s
-        near = self._last.again(peer) and waited_s < NEAR_S and answered
+        near = self._last.is_repeat(peer) and waited_s < MAX_GAP_S and answered
         self._ended_s = ended_s
         if not near or len(requests) != 1 or requests[0].code in PULLS:
             self._in_row = 0
@@ -65,11 +65,11 @@ class BusyPoll:
         self._in_row += 1
         self._until_s = ended_s + self._window_s
         if self.awake:
-            if waited_s > THERE_S:
-                self._credit = min(self._credit + 1, MOST_GAINED)
+            if waited_s > MIN_GAP_S:
+                self._credit = min(self._credit + 1, MAX_CREDIT)
         elif self._in_row >= self._needed and self._window_s:
             self.awake = True
-            self._needed = IN_A_ROW
+            self._needed = REQUESTS_TO_START
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
@@ -79,8 +79,8 @@ class BusyPoll:
             return
         self.awake = False
         if self._until_s:
-            self._credit -= LOSS
+            self._credit -= MISS_COST
         if self._credit <= 0:
-            self._credit = STAKE
-            self._needed = PATIENCE
+            self._credit = START_CREDIT
+            self._needed = REQUESTS_TO_RETRY
             self._in_row = 0

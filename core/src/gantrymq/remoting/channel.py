@@ -27,7 +27,7 @@ __all__ = ["Channel"]
 log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
-MOST_NOTICES: Final = 64  # that are remembered, with those that are unwritten beside
+MAX_NOTICES: Final = 64  # that are remembered, with those that are unwritten beside
 
 
 class Channel:
@@ -167,7 +167,7 @@ class Channel:
         position, ends = self._writes.position(), self._notices
         if ends.get(about, 0) > position:
             return
-        if len(ends) > MOST_NOTICES:
+        if len(ends) > MAX_NOTICES:
             self._notices = ends = {each: end for each, end in ends.items() if end > position}
         self.oneway(command)
         ends[about] = self._writes.end

@@ -15,7 +15,7 @@ from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.request_queue import Requests
+from gantrymq.remoting.request_queue import RequestHandler
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
@@ -35,7 +35,7 @@ class RemotingClient:
         self,
         world: World,
         *,
-        handler: Requests | None = None,
+        handler: RequestHandler | None = None,
         limits: Limits | None = None,
         serialize: int = SERIALIZE_JSON,
         tls: TlsClient | None = None,

@@ -1,6 +1,6 @@
 """One connection, on either side: frames to commands, answers to their calls, requests to whoever serves them.
 
-    transport --bytes--> `Opening` --> frames --> commands --+--> `RequestQueue` --> handler
+    transport --bytes--> `Handshake` --> frames --> commands --+--> `RequestQueue` --> handler
                                                              +--> `PendingCalls`, which wait for answers
     transport <--one write a turn-- `WriteBuffer` <-- answers and requests (`Channel`)
 
@@ -20,16 +20,16 @@ from typing import Any, Final, cast
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import Admission
-from gantrymq.remoting.answer_turns import AnswerTurns
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import FLAG_RESPONSE
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.frame import FrameDecoder
+from gantrymq.remoting.handshake import Handshake
 from gantrymq.remoting.idle import IdleTimer
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.opening import Opening
-from gantrymq.remoting.request_queue import RequestQueue, Requests
+from gantrymq.remoting.request_queue import RequestHandler, RequestQueue
+from gantrymq.remoting.response_limiter import ResponseLimiter
 from gantrymq.remoting.sends import decode_all
 from gantrymq.world import World
 
@@ -40,7 +40,7 @@ log = logging.getLogger("gantrymq.remoting")
 _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
-_PAUSED_BY_TURNS: Final = 8
+_PAUSED_BY_LIMITER: Final = 8
 
 
 class Connection(Channel, asyncio.Protocol):
@@ -55,7 +55,7 @@ class Connection(Channel, asyncio.Protocol):
     def __init__(
         self,
         world: World,
-        handler: Requests | None,
+        handler: RequestHandler | None,
         limits: Limits,
         unfinished: UnfinishedFrames,
         unwritten: UnwrittenBytes,
@@ -76,7 +76,9 @@ class Connection(Channel, asyncio.Protocol):
         self._opened = opened
         self._tls = tls
         self._decoder = FrameDecoder(limits.max_frame_bytes)
-        self._opening = Opening(self, writes, clock, limits.handshake_timeout_s, sniffing=sniffing, admission=admission)
+        self._handshake = Handshake(
+            self, writes, clock, limits.handshake_timeout_s, sniffing=sniffing, admission=admission
+        )
         self._queue = RequestQueue(
             self,
             handler,
@@ -86,8 +88,8 @@ class Connection(Channel, asyncio.Protocol):
             partial(self._resume, _PAUSED_BY_ANSWERS),
             busy_poll,
         )
-        pause, resume = partial(self._pause, _PAUSED_BY_TURNS), partial(self._resume, _PAUSED_BY_TURNS)
-        self.turns = AnswerTurns(clock, writes, lambda: self.address, pause, resume)
+        pause, resume = partial(self._pause, _PAUSED_BY_LIMITER), partial(self._resume, _PAUSED_BY_LIMITER)
+        self.response_limiter = ResponseLimiter(clock, writes, lambda: self.address, pause, resume)
         self._idle = IdleTimer(clock, limits.idle_timeout_s, lambda: self.last_heard, writes, self._idled)
         self._idle_timeout_s = limits.idle_timeout_s
         self._paused = 0
@@ -103,7 +105,7 @@ class Connection(Channel, asyncio.Protocol):
         Raises:
             ConnectFailed: it did not come about; the connection is closed.
         """
-        await self._opening.secured()
+        await self._handshake.secured()
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
         """Call *callback* once when the connection has closed; at once if it has."""
@@ -136,7 +138,7 @@ class Connection(Channel, asyncio.Protocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.peer = (str(name[0]), int(name[1]))
         if self._tls is not None:
-            self._opening.connect_tls(self._tls)
+            self._handshake.connect_tls(self._tls)
         if self._opened is not None and not self._opened(self):
             self.abort()
             return
@@ -155,8 +157,8 @@ class Connection(Channel, asyncio.Protocol):
         decoder = self._decoder
         before = decoder.pending_bytes
         try:
-            if not self._opening.over:
-                data = self._opening.receive(data)
+            if not self._handshake.over:
+                data = self._handshake.receive(data)
             if data:
                 decode_all(decoder.feed(data), commands)
             decoder.check()
@@ -189,7 +191,7 @@ class Connection(Channel, asyncio.Protocol):
         self._idle.stop()
         try:
             self._writes.lost(in_order=exc is None and not self._aborted)
-            self.turns.lost()
+            self.response_limiter.connection_lost()
         finally:  # whatever somebody makes of oneways that were dropped
             self._pending.lost()
         callbacks, self._on_close = self._on_close, []
@@ -207,8 +209,8 @@ class Connection(Channel, asyncio.Protocol):
         """The peer has read most of what was waiting."""
         self._writes.drained()
         self._resume(_PAUSED_BY_PEER)
-        self.turns.go_on()
-        self._queue.go_on()
+        self.response_limiter.release_waiting()
+        self._queue.serve_next()
 
     def drop_unfinished(self, held: int, limit: int) -> None:
         """Close in favour of others (see `UnfinishedFrames`)."""
@@ -225,8 +227,8 @@ class Connection(Channel, asyncio.Protocol):
 
     def _wrote(self) -> None:
         self._pending.begin(self._writes.handed)
-        self.turns.soon()
-        self._queue.soon()
+        self.response_limiter.release_soon()
+        self._queue.serve_soon()
 
     def _pause(self, why: int) -> None:
         transport = self._writes.transport

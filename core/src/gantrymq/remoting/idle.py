@@ -33,14 +33,14 @@ class IdleTimer:
     def start(self) -> None:
         """Begin; a timeout of 0 never ends."""
         if self._timeout_s > 0:
-            self._timer = self._clock.call_later(self._timeout_s, self._look)
+            self._timer = self._clock.call_later(self._timeout_s, self._check)
 
     def stop(self) -> None:
         """Look no more."""
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         """A peer that has read some of what waits since the last look is alive."""
         transport = self._writes.transport
         if transport is None:
@@ -52,6 +52,6 @@ class IdleTimer:
         idle = self._clock.monotonic() - max(self._last_heard(), self._writes.last_wrote)
         left = self._timeout_s - idle
         if left > 1e-6:  # less is rounding, which would bring no clock forward
-            self._timer = self._clock.call_later(left, self._look)
+            self._timer = self._clock.call_later(left, self._check)
         else:
             self._idle()

@@ -16,8 +16,8 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES
 __all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes", "connections_within"]
 
 MIB: Final = 1024 * 1024
-TIGHT: Final = 4  # so many times what is unwritten is more than the limit
-ASK_S: Final = 1.0
+TIGHT_FRACTION: Final = 4  # so many times what is unwritten is more than the limit
+RECOUNT_INTERVAL_S: Final = 1.0
 
 
 @attrs.frozen(kw_only=True)
@@ -45,7 +45,7 @@ def connections_within(descriptors: int, share: float, wanted: int) -> int:
     return min(wanted, max(1, int(descriptors * share)))
 
 
-class Holder(Protocol):
+class FrameReceiver(Protocol):
     """What holds unfinished frames: a connection."""
 
     def drop_unfinished(self, held: int, limit: int) -> None:
@@ -62,32 +62,32 @@ class UnfinishedFrames:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[Holder, int] = {}  # in the order in which the frames began
+        self._held: dict[FrameReceiver, int] = {}  # in the order in which the frames began
         self.total = 0
 
-    def update(self, holder: Holder, held: int, *, fresh: bool) -> None:
-        """Note that *holder* now holds *held* bytes, of a new frame if *fresh*; may close connections."""
-        before = self._held.get(holder, 0)
+    def update(self, receiver: FrameReceiver, held: int, *, fresh: bool) -> None:
+        """Note that *receiver* now holds *held* bytes, of a new frame if *fresh*; may close connections."""
+        before = self._held.get(receiver, 0)
         if held == 0:
             if before:
-                del self._held[holder]
+                del self._held[receiver]
         else:
             if fresh and before:
-                del self._held[holder]
-            self._held[holder] = held
+                del self._held[receiver]
+            self._held[receiver] = held
         self.total += held - before
         while self.total > self._limit and self._held:
             self._drop_one()
 
     def _drop_one(self) -> None:
         least = self.total / len(self._held) / 2
-        holder = next(holder for holder, held in self._held.items() if held >= least)
+        receiver = next(receiver for receiver, held in self._held.items() if held >= least)
         total = self.total
-        self.total -= self._held.pop(holder)
-        holder.drop_unfinished(total, self._limit)
+        self.total -= self._held.pop(receiver)
+        receiver.drop_unfinished(total, self._limit)
 
 
-class Writer(Protocol):
+class FrameWriter(Protocol):
     """What has bytes that its peer has not taken: a connection."""
 
     @property
@@ -110,22 +110,22 @@ class UnwrittenBytes:
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
         self._limit = limit
         self._monotonic = monotonic
-        self._asked_at = 0.0
-        self._held: dict[Writer, int] = {}
+        self._counted_at = 0.0
+        self._held: dict[FrameWriter, int] = {}
         self.total = 0
 
     @property
     def tight(self) -> bool:
         """Whether the connections should hold less."""
-        if self.total * TIGHT <= self._limit:
+        if self.total * TIGHT_FRACTION <= self._limit:
             return False
         now = self._monotonic()
-        if now - self._asked_at > ASK_S:
-            self._asked_at = now
-            self._ask()
-        return self.total * TIGHT > self._limit
+        if now - self._counted_at > RECOUNT_INTERVAL_S:
+            self._counted_at = now
+            self._recount()
+        return self.total * TIGHT_FRACTION > self._limit
 
-    def update(self, writer: Writer, held: int) -> None:
+    def update(self, writer: FrameWriter, held: int) -> None:
         """Note that *writer* now holds *held* bytes; may close connections, *writer* among them."""
         self.total += held - self._held.get(writer, 0)
         if held:
@@ -136,14 +136,14 @@ class UnwrittenBytes:
             self._make_room()
 
     def _make_room(self) -> None:
-        self._ask()
+        self._recount()
         while self.total > self._limit:
             greediest = max(self._held, key=self._held.__getitem__)
             total = self.total
             self.total -= self._held.pop(greediest)
             greediest.drop_unwritten(total, self._limit)
 
-    def _ask(self) -> None:
+    def _recount(self) -> None:
         """Count anew."""
         asked = {writer: writer.unwritten_bytes for writer in self._held}
         self._held = {writer: held for writer, held in asked.items() if held}

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from gantrymq.errors import CallTimeout, ConnectionLost, shown_seconds
+from gantrymq.errors import CallTimeout, ConnectionLost, format_seconds
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.world import Clock, Timer
@@ -153,7 +153,7 @@ class PendingCalls:
             self._give_up(group)
 
     def _give_up(self, group: _Group) -> None:
-        limit = shown_seconds(group.timeout_s)
+        limit = format_seconds(group.timeout_s)
         for opaque, call in group.calls.items():
             if not call.future.done():
                 self._waiting.pop(opaque, None)

@@ -1,6 +1,6 @@
 """What a connection begins with: a PROXY protocol header, TLS, HTTP, or frames at once. No I/O.
 
-A frame begins with the top byte of a length below 16 MiB, which is zero; every other beginning is told apart here.
+A frame begins with the top byte of a length below 16 MiB, which is zero; every other protocol is told apart here.
 
 Sources: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (HandshakeHandler, ProxyProtocol);
 haproxy doc/proxy-protocol.txt sections 2.1 and 2.2.
@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gantrymq.errors import RemoteProtocolError
 
-__all__ = ["Beginning", "Preamble", "sniff"]
+__all__ = ["Preamble", "ProtocolKind", "sniff"]
 
 _V1: Final = b"PROXY "
 _V2: Final = b"\r\n\r\n\x00\r\nQUIT\n"
@@ -26,7 +26,7 @@ _HTTP: Final = (b"GET ", b"PUT ", b"POST ", b"HEAD ", b"PATCH ", b"TRACE ", b"DE
 _HTTP2: Final = b"PRI * HTTP/2.0"
 
 
-class Beginning(enum.Enum):
+class ProtocolKind(enum.Enum):
     """What follows the PROXY header, if there is one."""
 
     FRAMES = "frames"
@@ -39,7 +39,7 @@ class Beginning(enum.Enum):
 class Preamble(NamedTuple):
     """How a connection begins."""
 
-    beginning: Beginning
+    protocol: ProtocolKind
     peer: tuple[str, int] | None  # the client's address as the PROXY header gives it
     rest: bytes  # what comes after the PROXY header
 
@@ -74,16 +74,16 @@ def sniff(data: bytes, *, inside_tls: bool = False) -> Preamble | None:
 def _classify(data: bytes, peer: tuple[str, int] | None, *, inside_tls: bool = False) -> Preamble | None:
     first = data[0]
     if first == 0:
-        return Preamble(Beginning.FRAMES, peer, data)
+        return Preamble(ProtocolKind.FRAMES, peer, data)
     if first == 0x16 and not inside_tls:
-        return Preamble(Beginning.TLS, peer, data)
+        return Preamble(ProtocolKind.TLS, peer, data)
     if data.startswith(_HTTP2):
-        return Preamble(Beginning.HTTP2, peer, data)
+        return Preamble(ProtocolKind.HTTP2, peer, data)
     if data.startswith(_HTTP):
-        return Preamble(Beginning.HTTP, peer, data)
+        return Preamble(ProtocolKind.HTTP, peer, data)
     if any(word.startswith(data) for word in (*_HTTP, _HTTP2)):
         return None
-    return Preamble(Beginning.UNKNOWN, peer, data)
+    return Preamble(ProtocolKind.UNKNOWN, peer, data)
 
 
 def _read_v1(data: bytes) -> tuple[tuple[str, int] | None, bytes] | None:

@@ -11,7 +11,7 @@ import ipaddress
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import ConfigError, RemoteProtocolError
 
-__all__ = ["PROXY_SETTING", "Proxies", "proxies_of"]
+__all__ = ["PROXY_SETTING", "TrustedProxies", "trusted_proxies"]
 
 PROXY_SETTING = Setting(
     "proxyProtocolAddresses",
@@ -23,7 +23,7 @@ PROXY_SETTING = Setting(
 )
 
 
-class Proxies:
+class TrustedProxies:
     """Addresses and networks of proxies, *networks*; loopback addresses are among them without being named."""
 
     def __init__(self, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()) -> None:
@@ -50,7 +50,7 @@ class Proxies:
         return address.is_loopback or any(address in network for network in self._networks)
 
 
-def proxies_of(settings: Settings) -> Proxies:
+def trusted_proxies(settings: Settings) -> TrustedProxies:
     """Those that ``proxyProtocolAddresses`` names.
 
     Raises:
@@ -58,7 +58,7 @@ def proxies_of(settings: Settings) -> Proxies:
     """
     words = [word.strip() for word in settings.text(PROXY_SETTING.key).split(",")]
     try:
-        return Proxies(tuple(ipaddress.ip_network(word, strict=False) for word in words if word))
+        return TrustedProxies(tuple(ipaddress.ip_network(word, strict=False) for word in words if word))
     except ValueError as error:
         raise ConfigError(
             f"{settings.source(PROXY_SETTING.key)}: {PROXY_SETTING.key}: {error}; write addresses or networks such as "

@@ -11,27 +11,27 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gantrymq.remoting.answer_turns import LOOK_S
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.response_limiter import CHECK_INTERVAL_S
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock
 
 if TYPE_CHECKING:
     from gantrymq.remoting.connection import Connection
 
-__all__ = ["HAND_OVER", "MOST_WAITING", "RequestQueue", "Requests"]
+__all__ = ["MAX_BATCH", "MAX_WAITING", "RequestHandler", "RequestQueue"]
 
 log = logging.getLogger("gantrymq.remoting")
 
-HAND_OVER: Final = 32  # requests served, at most, before their answers are written and others get their turn
-LEAST_HAND_OVER: Final = 4  # the same where requests take long
-TURN_S: Final = 0.001  # that the requests of one turn should not take together
-MOST_WAITING: Final = 8 * HAND_OVER  # requests that wait for their turn while more are read
+MAX_BATCH: Final = 32  # requests served, at most, before their answers are written and others get their turn
+MIN_BATCH: Final = 4  # the same where requests take long
+MAX_BATCH_S: Final = 0.001  # that the requests of one turn should not take together
+MAX_WAITING: Final = 8 * MAX_BATCH  # requests that wait for their turn while more are read
 
 
-class Requests(Protocol):
+class RequestHandler(Protocol):
     """Takes the requests that come in on connections."""
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
@@ -49,7 +49,7 @@ class RequestQueue:
     def __init__(
         self,
         connection: Connection,
-        handler: Requests | None,
+        handler: RequestHandler | None,
         clock: Clock,
         writes: WriteBuffer,
         pause: Callable[[], object],
@@ -68,24 +68,24 @@ class RequestQueue:
         self._resume = resume
         self._busy_poll = busy_poll
         self._waiting: list[Command] = []
-        self._at_once = HAND_OVER  # requests of one turn, by how long those before took
-        self._going = False  # whether those that wait are to be served in a turn to come
+        self._batch_size = MAX_BATCH  # requests of one turn, by how long those before took
+        self._scheduled = False  # whether those that wait are to be served in a turn to come
 
     def take(self, commands: list[Command]) -> None:
         """Serve requests of one read, at least one: now, or after those that wait."""
         if self._waiting:
             self._waiting += commands
-        elif len(commands) <= self._at_once and not (self._writes.backlog and self._writes.full):
+        elif len(commands) <= self._batch_size and not (self._writes.backlog and self._writes.full):
             self._serve(commands)
         else:
             self._waiting = commands
-            self.go_on()
-        if len(self._waiting) > MOST_WAITING:  # until they are served
+            self.serve_next()
+        if len(self._waiting) > MAX_WAITING:  # until they are served
             self._pause()
 
-    def go_on(self) -> None:
+    def serve_next(self) -> None:
         """Serve the next of the requests that wait, if the answers before them are written by now."""
-        self._going = False
+        self._scheduled = False
         waiting = self._waiting
         if not waiting or self._writes.closed:
             return
@@ -93,27 +93,27 @@ class RequestQueue:
         if self._writes.full:
             self._pause()
             if tight or self._writes.tight:  # then nothing tells that there is room
-                self._going = True
-                self._clock.call_later(LOOK_S, self.go_on)
+                self._scheduled = True
+                self._clock.call_later(CHECK_INTERVAL_S, self.serve_next)
             return
-        part = self._at_once
+        part = self._batch_size
         self._waiting = waiting[part:]
         self._serve(waiting[:part])
         if self._waiting:
-            self.soon()
+            self.serve_soon()
         else:
             self._resume()
 
-    def soon(self) -> None:
+    def serve_soon(self) -> None:
         """Go on in the next turn of the loop, if any wait."""
-        if self._waiting and not self._going:
-            self._going = True
-            asyncio.get_running_loop().call_soon(self.go_on)
+        if self._waiting and not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self.serve_next)
 
     def put_back(self, commands: Sequence[Command]) -> None:
         """Serve *commands* before those that wait, once there is room for answers."""
         self._waiting[:0] = commands
-        self.soon()
+        self.serve_soon()
 
     def clear(self) -> None:
         """Forget those that wait."""
@@ -138,7 +138,7 @@ class RequestQueue:
         if self._busy_poll is not None:
             self._busy_poll.served(connection, commands, began, ended, answered=writes.last_wrote >= began)
         took_s = ended - began
-        if took_s > TURN_S:
-            self._at_once = max(LEAST_HAND_OVER, self._at_once // 2)
-        elif took_s < TURN_S / 2 and self._at_once < HAND_OVER and len(commands) >= self._at_once:
-            self._at_once *= 2
+        if took_s > MAX_BATCH_S:
+            self._batch_size = max(MIN_BATCH, self._batch_size // 2)
+        elif took_s < MAX_BATCH_S / 2 and self._batch_size < MAX_BATCH and len(commands) >= self._batch_size:
+            self._batch_size *= 2

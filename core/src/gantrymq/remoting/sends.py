@@ -1,16 +1,17 @@
-"""Requests as they come in: sends are read with what differs from one to the next taken out of their headers.
+"""Decoding of incoming commands, with a fast path for send requests.
 
-The headers of one producer's sends mostly differ in four values: queue id, time, opaque, and the unique id among the
-properties. A `Send` has these as values, and the rest of its header as one thing that can be compared (`Send.alike`):
+The headers of one producer's send requests mostly differ in four values: queue id, born timestamp, opaque and the
+unique id in the properties. A `SendCommand` has these as attributes, and the rest of its header as one comparable value
+(`SendCommand.alike`):
 
     {"code":310,"extFields":{..,"e":"<queue id>",..,"g":"<born>",..,"i":"..UNIQ_KEY\\u0001<id>\\u0002..",..},..
      "opaque":<number>,..}
 
-So what a broker found out about one send holds for every other with an equal rest.
+The result of checking one send request therefore holds for every other one with an equal rest.
 
-A send is one of code 310 or 10 in JSON whose four values are plain: numbers without zeros in front, an id of letters
-and digits. Whatever else comes, sends with odd values among it, is a `Command` as `decode` gives it, and so is a `Send`
-in everything.
+A request becomes a `SendCommand` if it has code 310 or 10, a JSON header and four plain values: numbers without leading
+zeros, an id of letters and digits. All other commands, send requests with unusual values included, are returned as
+`decode` returns them. A `SendCommand` has all attributes of a `Command`.
 
 Source of the names: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java.
 """
@@ -25,9 +26,9 @@ from gantrymq.remoting.codes import SERIALIZE_JSON, LanguageCode, RequestCode
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.frame import Frame
 
-__all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "Send", "decode_all"]
+__all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "SendCommand", "decode_all"]
 
-MAX_HEADER_BYTES: Final = 4096  # a longer one is no `Send`: what is kept of them stays small
+MAX_HEADER_BYTES: Final = 4096  # a longer one is no `SendCommand`: what is kept of them stays small
 
 _NAMES: Final = {  # of queue id, born timestamp and properties
     int(RequestCode.SEND_MESSAGE_V2): ("e", "g", "i"),
@@ -40,7 +41,7 @@ _QUEUE_IDS: Final = {str(number): number for number in range(1024)}
 _BORN: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
-class Send(Command):
+class SendCommand(Command):
     """A send; in everything a `Command`.
 
     ``queue_id`` is 0 to 1023, ``born_timestamp`` in ms and not negative, ``unique_id`` ASCII letters and digits.
@@ -105,14 +106,14 @@ def _read(frame: Frame) -> Command:
         )
     except TypeError:  # half of a surrogate pair, or a number of more than 64 bits
         return command
-    return Send(command, frame.header, alike, queue_id, int(born), unique_id.encode())
+    return SendCommand(command, frame.header, alike, queue_id, int(born), unique_id.encode())
 
 
 _read_plain = (
     None
     if speedups.compiled is None
     else speedups.compiled.CommandReader(
-        Send,
+        SendCommand,
         Command,
         tuple((code, *(name.encode() for name in names)) for code, names in _NAMES.items()),
         {language.name.encode(): language.value for language in LanguageCode},

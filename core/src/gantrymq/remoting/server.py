@@ -12,7 +12,7 @@ from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
 from gantrymq.remoting.connection import Connection
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.request_queue import Requests
+from gantrymq.remoting.request_queue import RequestHandler
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
@@ -26,7 +26,7 @@ class RemotingServer:
     def __init__(
         self,
         world: World,
-        handler: Requests,
+        handler: RequestHandler,
         *,
         limits: Limits | None = None,
         name: str = "server",

@@ -15,7 +15,7 @@ from typing import Literal
 import attrs
 
 from gantrymq.errors import ConfigError
-from gantrymq.remoting.tls_stream import words_of
+from gantrymq.remoting.tls_stream import tls_error_text
 
 __all__ = ["ClientAuth", "TlsClient", "load_chain", "server_context"]
 
@@ -92,7 +92,7 @@ def load_chain(context: ssl.SSLContext, cert_path: str, key_path: str, password:
         # A password is always given: without one OpenSSL would ask for it at the terminal.
         context.load_cert_chain(cert_path, key_path or None, password)
     except ssl.SSLError as error:
-        raise ConfigError(f"{files}: no certificate with its key in PEM: {words_of(error)}") from error
+        raise ConfigError(f"{files}: no certificate with its key in PEM: {tls_error_text(error)}") from error
     except OSError as error:
         raise ConfigError(f"{files}: {error.strerror or error}") from error
 
@@ -104,6 +104,6 @@ def _load_trust(context: ssl.SSLContext, purpose: ssl.Purpose, path: str, key: s
     try:
         context.load_verify_locations(path)
     except ssl.SSLError as error:
-        raise ConfigError(f"{key}={path}: no certificates in PEM: {words_of(error)}") from error
+        raise ConfigError(f"{key}={path}: no certificates in PEM: {tls_error_text(error)}") from error
     except OSError as error:
         raise ConfigError(f"{key}={path}: {error.strerror or error}") from error

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 
-__all__ = ["TlsStream", "words_of"]
+__all__ = ["TlsStream", "tls_error_text"]
 
 READ_BYTES = 64 * 1024  # one call of read never returns more than one record of 16 KiB
 
@@ -65,7 +65,7 @@ class TlsStream:
             while len(view):
                 view = view[self._object.write(view) :]
         except ssl.SSLError as error:
-            self.failure = words_of(error)
+            self.failure = tls_error_text(error)
 
     def end(self) -> None:
         """Say that nothing more comes; nothing happens where there was no handshake."""
@@ -84,7 +84,7 @@ class TlsStream:
         except ssl.SSLWantReadError:
             return
         except ssl.SSLError as error:
-            self.failure = words_of(error)
+            self.failure = tls_error_text(error)
             return
         self.ready = True
 
@@ -99,11 +99,11 @@ class TlsStream:
         except ssl.SSLZeroReturnError:
             self.ended = True
         except ssl.SSLError as error:
-            self.failure = words_of(error)
+            self.failure = tls_error_text(error)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def words_of(error: ssl.SSLError) -> str:
+def tls_error_text(error: ssl.SSLError) -> str:
     """What went wrong, without OpenSSL's file names and numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate does not hold: {error.verify_message}"

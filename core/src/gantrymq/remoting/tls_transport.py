@@ -23,7 +23,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """Made by `Opening` when a connection is to speak TLS; takes the socket's events over from the connection.
+    """Made by `Handshake` when a connection is to speak TLS; takes the socket's events over from the connection.
 
     Args:
         below: the socket; its protocol is changed to this.

@@ -1,8 +1,8 @@
 """What one connection writes: gathered during a turn of the event loop, then handed to the transport as one write.
 
-All bytes that were ever handed over are numbered, and those that are still in our memory are known. So oneway requests
-can be told lost (`Oneways`), deadlines begin when a request has been handed over (`PendingCalls`), those who want to
-write wait where too much is unwritten (`WriteQueue`), and a peer that does not read is closed (`Limits`).
+The buffer numbers all bytes handed to the transport and tracks which of them are still in memory. This is used
+to report lost oneway requests (`PendingOneways`), to start deadlines when a request is handed over (`PendingCalls`), to
+make writers wait while too much is unwritten (`WriteQueue`) and to close a peer that does not read (`Limits`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from gantrymq.remoting.limits import Limits, UnwrittenBytes
-from gantrymq.remoting.oneways import Oneways
+from gantrymq.remoting.pending_oneways import PendingOneways
 from gantrymq.remoting.write_queue import WriteQueue
 from gantrymq.world import Clock
 
@@ -67,7 +67,7 @@ class WriteBuffer:
         self._out: list[Buffer] = []
         self._out_bytes = 0
         self._written = 0  # of the bytes handed over, those that were seen to have left our memory
-        self._oneways = Oneways()
+        self._oneways = PendingOneways()
         self._queue: WriteQueue | None = None  # made when the first one has to wait
 
     @property

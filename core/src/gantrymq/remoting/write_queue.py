@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gantrymq.errors import CallTimeout, shown_seconds
+from gantrymq.errors import CallTimeout, format_seconds
 from gantrymq.world import Clock
 
 __all__ = ["WriteQueue"]
@@ -70,5 +70,5 @@ class WriteQueue:
                 return
             self._stuck = before
         raise CallTimeout(
-            f"{self._peer()}: nothing could be written for {shown_seconds(timeout_s)}, {before} bytes wait"
+            f"{self._peer()}: nothing could be written for {format_seconds(timeout_s)}, {before} bytes wait"
         )

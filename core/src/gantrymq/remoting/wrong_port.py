@@ -12,9 +12,9 @@ from typing import Final
 
 from gantrymq.remoting.codes import RequestCode
 
-__all__ = ["OF_NAME_SERVERS", "asked_a_broker"]
+__all__ = ["NAME_SERVER_CODES", "broker_port_message"]
 
-OF_NAME_SERVERS: Final = frozenset(
+NAME_SERVER_CODES: Final = frozenset(
     {
         RequestCode.PUT_KV_CONFIG,
         RequestCode.GET_KV_CONFIG,
@@ -36,9 +36,9 @@ OF_NAME_SERVERS: Final = frozenset(
 )
 
 
-def asked_a_broker(code: int) -> str | None:
+def broker_port_message(code: int) -> str | None:
     """The sentence for a request that a broker got and a name server serves; None for any other."""
-    if code not in OF_NAME_SERVERS:
+    if code not in NAME_SERVER_CODES:
         return None
     name = f"request {code} {RequestCode(code).name}"
     return f"{name} is for a name server, and this port is a broker's; name servers are usually at port 9876"

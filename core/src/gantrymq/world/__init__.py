@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gantrymq.world.clock import Clock, Timer
-from gantrymq.world.files import DiskUse, File, Files, FileStat, Lock, Mapping, Volume, is_full
+from gantrymq.world.files import DiskUsage, File, Files, FileStat, Lock, Mapping, Volume, is_disk_full
 from gantrymq.world.network import Listener, Network, ProtocolFactory
 from gantrymq.world.workers import Workers
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Clock",
-    "DiskUse",
+    "DiskUsage",
     "File",
     "FileStat",
     "Files",
@@ -38,7 +38,7 @@ __all__ = [
     "Volume",
     "Workers",
     "World",
-    "is_full",
+    "is_disk_full",
 ]
 
 
@@ -69,4 +69,4 @@ class World:
     environ: collections.abc.Mapping[str, str] = attrs.field(factory=dict)  # may change at any time
     processors: Callable[[], float] = _one  # that this process may use at once; reads files
     descriptors: Callable[[], int] = _many  # files and sockets that this process may have open at once
-    give_way: Callable[[], object] = _nothing  # to whoever waits for this thread's processor
+    yield_processor: Callable[[], object] = _nothing  # to whoever waits for this thread's processor

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
-def is_full(error: BaseException | None) -> bool:
+def is_disk_full(error: BaseException | None) -> bool:
     """Whether *error* says that a disk has no room, which passes by itself."""
     return isinstance(error, OSError) and error.errno in _FULL
 
@@ -28,7 +28,7 @@ class FileStat(NamedTuple):
     is_dir: bool
 
 
-class DiskUse(NamedTuple):
+class DiskUsage(NamedTuple):
     """Space of the file system a path lies on, in bytes."""
 
     total: int
@@ -212,5 +212,5 @@ class Files(Protocol):
     def watch(self, folder: Path) -> Volume | None:
         """The file system of *folder*, whose failed writes are noticed from now on; None where the platform cannot."""
 
-    def disk_use(self, path: Path) -> DiskUse:
+    def disk_use(self, path: Path) -> DiskUsage:
         """Space on the file system of *path* (or of its nearest existing parent)."""

@@ -6,9 +6,9 @@ from typing import Final
 
 from gantrymq.world.clock import Clock
 
-__all__ = ["LONGEST_S", "TimeSlices"]
+__all__ = ["MAX_SLICE_S", "TimeSlices"]
 
-LONGEST_S: Final = 0.003  # without a pause; a single item may take longer
+MAX_SLICE_S: Final = 0.003  # without a pause; a single item may take longer
 
 
 class TimeSlices:
@@ -22,7 +22,7 @@ class TimeSlices:
         """*items*: the most of one turn."""
         self._clock = clock
         self._items = self._left = items
-        self._until = clock.monotonic() + LONGEST_S
+        self._until = clock.monotonic() + MAX_SLICE_S
 
     async def item_done(self) -> None:
         """An item is done."""
@@ -30,4 +30,4 @@ class TimeSlices:
         if not self._left or self._clock.monotonic() > self._until:
             await self._clock.sleep(0)
             self._left = self._items
-            self._until = self._clock.monotonic() + LONGEST_S
+            self._until = self._clock.monotonic() + MAX_SLICE_S

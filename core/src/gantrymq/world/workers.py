@@ -12,7 +12,7 @@ T = TypeVar("T")
 Done: TypeAlias = Callable[[T | None, BaseException | None], None]  # one of the two is None
 
 
-def into(answer: asyncio.Future[T]) -> Done[T]:
+def resolve_future(answer: asyncio.Future[T]) -> Done[T]:
     """Return a ``done`` that settles *answer*; whoever gave up waiting hears nothing."""
 
     def done(result: T | None, error: BaseException | None) -> None:

@@ -16,8 +16,8 @@ from gantrymq.errors import (
     ConnectionLost,
     FormatError,
     InvalidParameter,
-    RefusedWith,
     RequestError,
+    RequestRefused,
     ServiceNotAvailable,
 )
 from gantrymq.interfaces import Broker, Connection, OnlineClient
@@ -85,7 +85,7 @@ class MemberQuestions:
                 raise InvalidParameter(f"msgId: {error}") from error
             record = broker.read(log_offset)
             if record is None:
-                raise RefusedWith(1, f"no message lies at {header.msg_id} (log offset {log_offset}) on this broker")
+                raise RequestRefused(1, f"no message lies at {header.msg_id} (log offset {log_offset}) on this broker")
             body = bytes(record.raw)
         return await self._pass_on(asked, header.consumer_group, header.client_id or "", ext, body)
 
@@ -95,7 +95,7 @@ class MemberQuestions:
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
         online = self._running().consumers(header.group)
         if not online:
-            raise RefusedWith(1, f"No Any Consumer online in the consumer group: [{header.group}]")
+            raise RequestRefused(1, f"No Any Consumer online in the consumer group: [{header.group}]")
         members = [each for each in online if header.client_addr in (None, "", each.client_id)]
         ext = {"topic": header.topic, "group": header.group}
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
@@ -105,7 +105,7 @@ class MemberQuestions:
         )
         table: dict[str, Any] = {}
         for member, answer in zip(members, answers, strict=True):
-            if isinstance(answer, RefusedWith):
+            if isinstance(answer, RequestRefused):
                 log.warning("offsets of group %s on %s: %s", header.group, header.topic, answer)
             elif isinstance(answer, BaseException):
                 raise answer
@@ -124,7 +124,7 @@ class MemberQuestions:
     ) -> Command:
         member = next((each for each in self._running().consumers(group) if each.client_id == client_id), None)
         if member is None:
-            raise RefusedWith(1, f"The Consumer <{group}> <{client_id}> not online")
+            raise RequestRefused(1, f"The Consumer <{group}> <{client_id}> not online")
         answer = await self._answer(group, member, request(asked.code, ext, body), ANSWER_S)
         return response_to(asked, answer.code, answer.remark, answer.ext, answer.body)
 
@@ -134,11 +134,11 @@ class MemberQuestions:
         try:
             return await call
         except CallTimeout as error:
-            raise RefusedWith(
+            raise RequestRefused(
                 CONSUME_MSG_TIMEOUT, f"consumer <{group}> <{member.client_id}> Timeout: {error}"
             ) from error
         except ConnectionLost as error:
-            raise RefusedWith(1, f"consumer <{group}> <{member.client_id}> left: {error}") from error
+            raise RequestRefused(1, f"consumer <{group}> <{member.client_id}> left: {error}") from error
         except asyncio.CancelledError:
             if self._broker is not None:
                 raise
@@ -155,5 +155,5 @@ def _offsets(answer: Command, member: OnlineClient) -> Any:
     try:
         body = loose_json.loads(answer.payload)
     except FormatError as error:
-        raise RefusedWith(1, f"{member.client_id} answered what is not JSON: {error}") from error
+        raise RequestRefused(1, f"{member.client_id} answered what is not JSON: {error}") from error
     return body.get("messageQueueTable") or {} if isinstance(body, dict) else {}

@@ -7,7 +7,7 @@ import logging
 from operator import itemgetter
 from typing import Final
 
-from gantrymq.errors import GroupNotExist, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.errors import GroupNotExist, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import Broker, Connection, Heartbeat, MetricFamily
 from gantrymq.model import names
 from gantrymq.remoting.command import Command, response_to
@@ -94,7 +94,7 @@ class DiagnosisService:
         return MetricFamily("gantrymq_group_conflicts", text, ("group",), values)
 
     async def shown(self, asked: Command, connection: Connection) -> Command:
-        """65022: what plugins show, summed up over labels. Raises RefusedWith: code 1, the broker stops."""
+        """65022: what plugins show, summed up over labels. Raises RequestRefused: code 1, the broker stops."""
         broker = self._broker
         if broker is None:
             raise _stopping()
@@ -112,7 +112,7 @@ class DiagnosisService:
         """65021: everything that is known of a group, with sentences.
 
         Raises:
-            RefusedWith: code 1, no group is named, or the broker stops.
+            RequestRefused: code 1, no group is named, or the broker stops.
             GroupNotExist, TopicNotExist: as they are named.
         """
         broker = self._broker
@@ -120,7 +120,7 @@ class DiagnosisService:
             raise _stopping()
         group, topic = (asked.ext or {}).get("consumerGroup", ""), (asked.ext or {}).get("topic") or None
         if not group:
-            raise RefusedWith(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
+            raise RequestRefused(1, "EXPLAIN_GROUP (65021): consumerGroup is missing; name the group to explain")
         if broker.group(group) is None and not broker.consumers(group):
             raise GroupNotExist(f"there is no group {group} at this broker; see: gantrymq group list")
         if topic is not None and broker.topic(topic) is None:
@@ -136,5 +136,5 @@ class DiagnosisService:
         return response_to(asked, 0, None, None, f'{head[:-1]}, "queues": [{", ".join(parts)}]}}'.encode())
 
 
-def _stopping() -> RefusedWith:
-    return RefusedWith(1, "the broker is stopping; ask again when it is back, see: gantrymq status")
+def _stopping() -> RequestRefused:
+    return RequestRefused(1, "the broker is stopping; ask again when it is back, see: gantrymq status")

@@ -17,7 +17,7 @@ import attrs
 from gantrymq.interfaces import Broker, BrokerMetrics, StoreState
 from gantrymq.model.names import DLQ_PREFIX
 from gantrymq.model.queue import Queue
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.oldest_messages import GroupQueue, OldestMessages
 from gantrymq_metrics.send_times import Histogram, SendTimes
@@ -45,7 +45,7 @@ class MetricsSnapshot:
     state: StoreState
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
     lags: tuple[ConsumerLag, ...]
-    disk: DiskUse  # of the file system the store lies on
+    disk: DiskUsage  # of the file system the store lies on
     topics: int  # how many exist
     permission: int  # brokerPermission
     send_times: Histogram

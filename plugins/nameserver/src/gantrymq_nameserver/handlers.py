@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from gantrymq.errors import RefusedWith, RequestError
+from gantrymq.errors import RequestError, RequestRefused
 from gantrymq.remoting.bodies import body_of
 from gantrymq.remoting.codes import VERSION_4_9_4
 from gantrymq.remoting.command import Command
@@ -31,7 +31,7 @@ def read_object(request: Command, what: str) -> dict[str, Any]:
     """
     try:
         members = body_of(request)
-    except RefusedWith as error:
+    except RequestRefused as error:
         raise RequestError(f"the body is no {what}: {error}") from error
     if not isinstance(members, dict):
         raise RequestError(f"the body is no {what}: expected a JSON object, got {request.payload[:40]!r}")

@@ -23,7 +23,7 @@ from typing import Any, Final
 from gantrymq.errors import FormatError, RequestError
 from gantrymq.loose_json import int_keys, loads, loads_strict
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.members import COUNT, number_in, texts_in
+from gantrymq.model.json_members import COUNT, number_in, texts_in
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import VERSION_3_0_11, VERSION_5_0_0
 from gantrymq.remoting.frame import MAX_FRAME_BYTES

@@ -11,7 +11,7 @@ from typing import Any
 from gantrymq.config import Settings
 from gantrymq.errors import FormatError, RequestError, TopicNotExist
 from gantrymq.loose_json import dumps, dumps_standard
-from gantrymq.model.members import COUNT, number_in, objects_in, text_in
+from gantrymq.model.json_members import COUNT, number_in, objects_in, text_in
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.nameserver import (

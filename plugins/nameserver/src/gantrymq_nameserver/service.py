@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gantrymq.config import Settings
-from gantrymq.errors import GantryError, RefusedWith, RequestNotSupported, ServerFault
+from gantrymq.errors import GantryError, RequestNotSupported, RequestRefused, ServerFault
 from gantrymq.remoting.codes import VERSION_5_3_1, ResponseCode, request_name
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.serving import handlers_of
@@ -69,7 +69,7 @@ class NameService:
         if handler is None:
             raise RequestNotSupported(wrong_port_message(request.code) or f" request type {request.code} not supported")
         if self.stopping and request.version > VERSION_5_3_1:
-            raise RefusedWith(ResponseCode.GO_AWAY, "please go away: the name server is stopping")
+            raise RequestRefused(ResponseCode.GO_AWAY, "please go away: the name server is stopping")
         return handler
 
 

@@ -10,9 +10,9 @@ import re
 from functools import lru_cache
 from typing import Any, Final
 
-from gantrymq.errors import FormatError, GantryError, MessageIllegal, RefusedWith
+from gantrymq.errors import FormatError, GantryError, MessageIllegal, RequestRefused
 from gantrymq.interfaces import Broker, Connection
-from gantrymq.model.members import INT64, number_in, objects_in, text_in
+from gantrymq.model.json_members import INT64, number_in, objects_in, text_in
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
@@ -81,7 +81,7 @@ class AckRequests:
         body = object_body_of(request) if request.body else {}
         broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
         if not acks:
-            raise RefusedWith(
+            raise RequestRefused(
                 NO_MESSAGE, "BATCH_ACK_MESSAGE: the list of acknowledgements (acks) is empty; name one or more"
             )
         left = len(acks)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from gantrymq.errors import (
     GantryError,
     MessageIllegal,
-    RefusedWith,
+    RequestRefused,
     ServerFault,
     ServiceNotAvailable,
     TopicNotExist,
@@ -276,7 +276,7 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
 
     Raises:
         TopicNotExist, MessageIllegal: there is no such topic or queue.
-        RefusedWith: code 208, there is no such message.
+        RequestRefused: code 208, there is no such message.
     """
     config = broker.topic(topic)
     if config is None:
@@ -292,7 +292,7 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
     if offset is not None:
         bounds = broker.bounds(Queue(topic, queue_id))
         if not bounds.min_offset <= offset < bounds.max_offset + to_end:
-            raise RefusedWith(
+            raise RequestRefused(
                 NO_MESSAGE,
                 f"offset {offset} is outside queue {topic}/{queue_id}, which has messages from {bounds.min_offset} to "
                 f"{bounds.max_offset - 1}; name the message's own queueOffset",

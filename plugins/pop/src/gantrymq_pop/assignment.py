@@ -14,11 +14,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RefusedWith, TopicNotExist
+from gantrymq.errors import FormatError, InvalidParameter, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.formats.config import load, pretty, save
 from gantrymq.interfaces import AllocationStrategy, Broker, Connection
 from gantrymq.loose_json import dumps
-from gantrymq.model.members import text_in
+from gantrymq.model.json_members import text_in
 from gantrymq.model.names import RETRY_PREFIX
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.bodies import object_body_of
@@ -69,7 +69,7 @@ class Assignment:
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
-                raise RefusedWith(
+                raise RequestRefused(
                     1,
                     f"no consumer of group {group} is online at this broker; queues are given out after its first "
                     f"heartbeat, see: gantrymq group clients {group}",

@@ -10,7 +10,7 @@ from typing import Final
 from gantrymq.errors import (
     InvalidParameter,
     NoPermission,
-    RefusedWith,
+    RequestRefused,
     ServiceNotAvailable,
     SubscriptionParseFailed,
     TopicNotExist,
@@ -84,7 +84,7 @@ class PopChecks:
             return self._broker.filter_of(subscription)
         except SubscriptionParseFailed:
             raise
-        except RefusedWith as error:
+        except RequestRefused as error:
             raise SubscriptionParseFailed(str(error)) from error
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gantrymq.errors import MessageIllegal
-from gantrymq.model.members import whole_number
+from gantrymq.model.json_members import whole_number
 
 __all__ = ["ORDERED", "ReceiptHandle", "read_receipt_handle"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from gantrymq.errors import FormatError
-from gantrymq.model.members import number_in, object_in, shown, text_in
+from gantrymq.model.json_members import number_in, object_in, quote_value, text_in
 
 __all__ = ["POP", "PULL", "RequestMode", "RequestModes"]
 
@@ -34,7 +34,9 @@ class RequestMode(NamedTuple):
         """
         name = (text_in(members, "mode", "") or PULL).upper()
         if name not in (PULL, POP):
-            raise FormatError(f"mode {shown(name)!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m")
+            raise FormatError(
+                f"mode {quote_value(name)!r} is neither PULL nor POP; set one with: mqadmin setConsumeMode -m"
+            )
         return cls(name, number_in(members, "popShareQueueNum", 0))
 
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from gantrymq.errors import GantryError, InvalidParameter, RefusedWith, ServerFault
+from gantrymq.errors import GantryError, InvalidParameter, RequestRefused, ServerFault
 from gantrymq.interfaces import Broker, Connection, MessageFilter
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -66,7 +66,7 @@ class PopRequests:
         now_ms = self._clock.now_ms()
         header.born_time = header.born_time or now_ms
         if now_ms - header.born_time - header.poll_time > LATE_MS:
-            raise RefusedWith(
+            raise RequestRefused(
                 POLLING_TIMEOUT,
                 "this pop arrived after its time was up (bornTime + pollTime); compare the clocks of client "
                 "and broker, or "
@@ -128,11 +128,11 @@ class PopRequests:
     async def _try_pop(
         self, request: Command, connection: Connection, header: PopRequest, topic: TopicConfig, match: MessageFilter
     ) -> Command | None:
-        popped = await connection.turns.run(self._popping.pop(header, topic, match))
+        popped = await connection.response_limiter.run(self._popping.pop(header, topic, match))
         attempts = 1
         while not popped.buffers and popped.rest > 0 and not popped.busy and attempts < MOST_ATTEMPTS:
             await asyncio.sleep(0)
-            popped = await connection.turns.run(self._popping.pop(header, topic, match))
+            popped = await connection.response_limiter.run(self._popping.pop(header, topic, match))
             attempts += 1
         if popped.buffers:
             if popped.rest > 0:

@@ -18,7 +18,7 @@ from gantrymq.errors import (
     GantryError,
     InvalidParameter,
     MessageIllegal,
-    RefusedWith,
+    RequestRefused,
     ServiceNotAvailable,
 )
 from gantrymq.interfaces import Broker, Connection, SendRequest
@@ -143,7 +143,7 @@ class ReplyService:
         if len(body) > limit:
             raise MessageIllegal(f"the reply has {len(body)} bytes, the most allowed is {limit} (maxMessageSize)")
         if len(self._waiting) >= MOST_WAITING:
-            raise RefusedWith(
+            raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY,
                 f"{MOST_WAITING} replies wait for their producers here; send the reply again later",
             )
@@ -157,18 +157,18 @@ class ReplyService:
         """Take a reply to its producer.
 
         Raises:
-            RefusedWith: code 1, it does not take it.
+            RequestRefused: code 1, it does not take it.
             ServiceNotAvailable: the broker stops.
         """
         broker = self._broker
         client_id = own.get(REPLY_TO_CLIENT)
         if client_id is None:
-            raise RefusedWith(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")
+            raise RequestRefused(1, f"reply message properties[{REPLY_TO_CLIENT}] is null")
         producer = broker.producer(client_id)
         if producer is None:
-            raise RefusedWith(1, f"push reply message fail, channel of <{client_id}> not found.")
-        if producer.connection.turns.crowded:
-            raise RefusedWith(1, f"push reply message to {client_id} fail: it does not read what it is sent")
+            raise RequestRefused(1, f"push reply message fail, channel of <{client_id}> not found.")
+        if producer.connection.response_limiter.busy:
+            raise RequestRefused(1, f"push reply message to {client_id} fail: it does not read what it is sent")
         if self._stopped:
             raise _stopping(client_id)
         command = push_request(
@@ -179,11 +179,11 @@ class ReplyService:
         try:
             answer = await call
         except CallTimeout:
-            raise RefusedWith(
+            raise RequestRefused(
                 1, f"push reply message to {client_id} fail: it did not answer within {ANSWER_S:g} s"
             ) from None
         except ConnectionLost:
-            raise RefusedWith(1, f"push reply message to {client_id} fail: its connection closed") from None
+            raise RequestRefused(1, f"push reply message to {client_id} fail: its connection closed") from None
         except asyncio.CancelledError:
             if not self._stopped:
                 raise
@@ -191,7 +191,9 @@ class ReplyService:
         finally:
             self._waiting.discard(call)
         if answer.code:
-            raise RefusedWith(1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}")
+            raise RequestRefused(
+                1, f"push reply message to {client_id} fail: it answered {answer.code} {answer.remark}"
+            )
 
 
 def _stopping(client_id: str) -> ServiceNotAvailable:

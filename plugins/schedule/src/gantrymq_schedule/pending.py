@@ -20,7 +20,7 @@ from gantrymq.errors import InvalidParameter, ServiceNotAvailable
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Connection
 from gantrymq.model import properties as props
-from gantrymq.model.members import whole_number
+from gantrymq.model.json_members import whole_number
 from gantrymq.remoting.command import Command, response_to
 
 __all__ = ["PENDING", "PendingPage", "PendingRequests", "PendingSource", "describe_pending"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq_storage_faults.pages import PAGE_BYTES, Node
 
 __all__ = ["DiskSpace"]
@@ -42,6 +42,6 @@ class DiskSpace:
             self.left += node.blocks.count(1, kept) * PAGE_BYTES
         del node.blocks[kept:]
 
-    def use(self, inner: DiskUse) -> DiskUse:
+    def use(self, inner: DiskUsage) -> DiskUsage:
         """Return the disk usage as processes see it: used bytes unchanged, free bytes as remaining here."""
-        return inner if self.left is None else DiskUse(inner.total - inner.free + self.left, self.left, self.left)
+        return inner if self.left is None else DiskUsage(inner.total - inner.free + self.left, self.left, self.left)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from gantrymq.world import DiskUse, File, Lock, Mapping, Volume
+from gantrymq.world import DiskUsage, File, Lock, Mapping, Volume
 from gantrymq_storage_faults.calls import Calls
 from gantrymq_storage_faults.disk_space import DiskSpace
 from gantrymq_storage_faults.machine import Machine
@@ -42,7 +42,7 @@ class Layer(ForwardingFiles):
             return proceed()
         return self.calls.make(name, path, proceed, position=position, length=length)
 
-    def disk_use(self, path: Path) -> DiskUse:
+    def disk_use(self, path: Path) -> DiskUsage:
         return self.calls.make("disk_use", path, lambda: self.room.use(self._inner.disk_use(path)))
 
     def make_dirs(self, path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gantrymq.world import Clock, Workers
-from gantrymq.world.workers import Done, into
+from gantrymq.world.workers import Done, resolve_future
 from gantrymq_storage_faults.files import FaultyFiles
 
 __all__ = ["LateWorkers"]
@@ -30,7 +30,7 @@ class LateWorkers:
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(*args)`` and return its result (or raise) when its slow calls would have ended."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(work, *args, done=into(answer))
+        self.submit(work, *args, done=resolve_future(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Awaitable, Generator, Iterator, Sequence
 from operator import attrgetter
 
-from gantrymq.errors import FilterTurnOver, FormatError
+from gantrymq.errors import FilterBudgetExceeded, FormatError
 from gantrymq.formats.record import RecordView, encode_record, read_record
 from gantrymq.interfaces import (
     BoundaryType,
@@ -121,7 +121,7 @@ class MemoryStore:
             record = self._records[entry.log_offset]
             try:
                 fits = match is None or match.accepts_all or _matches(match, entry, record)
-            except FilterTurnOver:
+            except FilterBudgetExceeded:
                 break
             next_offset += 1
             if fits:

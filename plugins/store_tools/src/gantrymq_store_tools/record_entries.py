@@ -20,7 +20,7 @@ import attrs
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels, tags_code_of
 from gantrymq.model import properties as props
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_places
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, light_queue_offsets
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.batch_entry import pack_batch_entry
@@ -67,7 +67,8 @@ def record_entries(record: RecordView, rules: EntryRules) -> list[RecordEntry]:
     found: list[RecordEntry] = [(False, queue, record.queue_offset, packed)]
     if rules.light_queues and props.INNER_MULTI_DISPATCH in properties:
         found += [
-            (False, Queue(light, LIGHT_QUEUE_ID), offset, packed) for light, offset in light_places(topic, properties)
+            (False, Queue(light, LIGHT_QUEUE_ID), offset, packed)
+            for light, offset in light_queue_offsets(topic, properties)
         ]
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import look_at_topics
+from gantrymq.formats.config import read_topics_file
 from gantrymq.formats.config.consumer_offsets import LIGHT_CONSUMER_OFFSETS
 from gantrymq.formats.record import read_record
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS, parse_delay_levels
@@ -31,7 +31,7 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
     Raises:
         ConfigError: *delay_levels* is malformed.
     """
-    topics = look_at_topics(files, layout.root)
+    topics = read_topics_file(files, layout.root)
     batch = {queue.topic for queue in layout.batch}
     if topics is not None:
         batch |= {name for name, topic in topics.topics.items() if topic.has_batch_queues}
@@ -46,7 +46,7 @@ def rules_of(files: Files, layout: Layout, delay_levels: str = DEFAULT_DELAY_LEV
 
 def known_topics(files: Files, layout: Layout) -> frozenset[str] | None:
     """Return the names of all existing topics; None without a readable topics.json."""
-    topics = look_at_topics(files, layout.root)
+    topics = read_topics_file(files, layout.root)
     return None if topics is None else frozenset(topics.topics) | SYSTEM_TOPICS
 
 

@@ -15,7 +15,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView, read_record
 from gantrymq.interfaces import Broker
 from gantrymq.model import properties as props
@@ -78,13 +78,13 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
     """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions.
 
     Raises:
-        RefusedWith: the index by key does not know yet what was stored last (2); ask again.
+        RequestRefused: the index by key does not know yet what was stored last (2); ask again.
         StoreError: the disk cannot be read.
     """
     found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)
     result = await found if inspect.isawaitable(found) else found
     if not result.complete:
-        raise RefusedWith(
+        raise RequestRefused(
             SYSTEM_BUSY,
             f"what was stored of the transaction {unique_id} cannot be told while the index by key is behind the log: "
             f"{result.problem or 'it is being caught up'}; ask again",

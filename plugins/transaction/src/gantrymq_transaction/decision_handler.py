@@ -14,7 +14,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Mapping
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, EndTransaction, Outcome, StoreMessage
 from gantrymq.model.names import HALF_TOPIC
@@ -77,7 +77,7 @@ class DecisionHandler:
         own = half.properties
         queue = real_queue(own)
         if queue is None:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_ERROR, f"the half message at {half.log_offset} does not say which topic and queue it is for"
             )
         decision = Decision(request.decision)
@@ -100,7 +100,7 @@ class DecisionHandler:
         *own*: its properties, where they are known.
         """
         if half is None or half.topic != HALF_TOPIC:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_ERROR,
                 f"no half message lies at log offset {request.half_log_offset} (commitLogOffset); send back what the "
                 "answer to its sending said",
@@ -115,7 +115,7 @@ class DecisionHandler:
             timeout_ms=self._broker.settings.number(TIMEOUT),
         )
         if refusal is not None:
-            raise RefusedWith(refusal.code, refusal.sentence)
+            raise RequestRefused(refusal.code, refusal.sentence)
         return half
 
     async def _end_any_copy(
@@ -139,14 +139,14 @@ class DecisionHandler:
                 await self._writer.submit(undecided, None)
             if decision is Decision.COMMIT:
                 return Outcome.COMMITTED
-            raise RefusedWith(
+            raise RequestRefused(
                 ILLEGAL_OPERATION,
                 f"the transaction of the half message at {half.log_offset} was committed; it cannot be rolled back",
             )
         if not undecided and not await self._given_up(identity, copies[-1] if copies else half):
             if decision is Decision.ROLLBACK:
                 return Outcome.ROLLED_BACK
-            raise RefusedWith(
+            raise RequestRefused(
                 ILLEGAL_OPERATION,
                 f"the transaction of the half message at {half.log_offset} was rolled back; it cannot be committed",
             )

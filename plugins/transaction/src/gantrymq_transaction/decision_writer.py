@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
-from gantrymq.errors import GantryError, RefusedWith, RequestError
+from gantrymq.errors import GantryError, RequestError, RequestRefused
 from gantrymq.interfaces import Broker, PutResult, PutStatus, StoreMessage
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from gantrymq.world import Timer
@@ -85,10 +85,10 @@ class DecisionWriter:
             next round.
 
         Raises:
-            RefusedWith: too many wait already (2).
+            RequestRefused: too many wait already (2).
         """
         if self._count >= WAITING or self._bytes > WAITING_BYTES:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_BUSY,
                 f"{self._count} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
                 "the producer is asked about this one later",
@@ -111,12 +111,12 @@ class DecisionWriter:
         """Wait for what is being written about a half message.
 
         Raises:
-            RefusedWith: nobody knows whether it was stored (1).
+            RequestRefused: nobody knows whether it was stored (1).
         """
         if (done := self._taken.get(offset)) is not None:
             await asyncio.wait([done])
         elif self._ledger.is_taken(offset):
-            raise RefusedWith(
+            raise RequestRefused(
                 1, f"a decision on the half message at queue offset {offset} is in doubt: the disk did not confirm it"
             )
 
@@ -230,7 +230,7 @@ class DecisionWriter:
                     message.topic,
                     result.problem,
                 )
-            raise RefusedWith(result.status.value, result.problem or result.status.name)
+            raise RequestRefused(result.status.value, result.problem or result.status.name)
         return result
 
     def _op(self, group: list[_Submission]) -> StoreMessage:

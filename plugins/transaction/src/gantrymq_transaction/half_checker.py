@@ -19,7 +19,7 @@ import math
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
 
-from gantrymq.errors import GantryError, RefusedWith
+from gantrymq.errors import GantryError, RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import Broker, Connection, PutResult, StoreMessage
 from gantrymq.model import properties as props
@@ -276,7 +276,7 @@ class HalfChecker:
                     self._uncounted[copy.queue_offset] = missing
                 if missing == -1:  # the next start is to know it as well
                     own[CHECK_TIMES] = str(checks_of(own) - 1)
-                    with contextlib.suppress(RefusedWith):
+                    with contextlib.suppress(RequestRefused):
                         self._writer.submit([copy.queue_offset], renewed(half, own))
 
         done = self._writer.submit([half.queue_offset], message)
@@ -300,7 +300,7 @@ class HalfChecker:
         online = self._broker.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):
             connection = online[(self._turn + number) % len(online)].connection
-            if not connection.closed and not connection.turns.crowded:  # it reads what it is sent
+            if not connection.closed and not connection.response_limiter.busy:  # it reads what it is sent
                 return connection
         return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.model import properties as props
 from gantrymq.model.ids import offset_id
@@ -39,16 +39,16 @@ class TransactionQuery(NamedTuple):
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> TransactionQuery:
-        """What a request's body asks for. Raises RefusedWith."""
+        """What a request's body asks for. Raises RequestRefused."""
         start, count = body.get("start", 0), body.get("count", 100)
         group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
         if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= PAGE:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_ERROR,
                 f"start={start!r} count={count!r}: a page starts at 0 or later and has 1 to {PAGE} entries",
             )
         if not isinstance(group, str) or not isinstance(topic, str) or not isinstance(given_up, bool):
-            raise RefusedWith(SYSTEM_ERROR, "group and topic have to be texts, given_up true or false")
+            raise RequestRefused(SYSTEM_ERROR, "group and topic have to be texts, given_up true or false")
         return cls(start, count, group, topic, given_up)
 
 

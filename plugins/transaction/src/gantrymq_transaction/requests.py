@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from gantrymq import loose_json
-from gantrymq.errors import RefusedWith, ServiceNotAvailable
+from gantrymq.errors import RequestRefused, ServiceNotAvailable
 from gantrymq.interfaces import Connection, PutStatus
 from gantrymq.model.ids import parse_offset_id
 from gantrymq.model.names import CHECK_MAX_TIME_TOPIC
@@ -66,26 +66,26 @@ class TransactionRequests:
         try:
             log_offset = parse_offset_id(header.msg_id)[2]
         except ValueError as problem:
-            raise RefusedWith(SYSTEM_ERROR, f"{header.msg_id} is no offset id: {problem}") from None
+            raise RequestRefused(SYSTEM_ERROR, f"{header.msg_id} is no offset id: {problem}") from None
         record = await view(broker, log_offset)
         if record is None or record.topic != CHECK_MAX_TIME_TOPIC or real_queue(record.properties) is None:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_ERROR,
                 f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up shows "
                 "those there are",
             )
         if await committed_message(broker, identity_of(record.properties)) is not None:
-            raise RefusedWith(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
+            raise RequestRefused(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
         age_ms, keep_hours = broker.world.clock.now_ms() - record.born_timestamp, retention_hours(broker)
         if age_ms > keep_hours * 3600_000:
-            raise RefusedWith(
+            raise RequestRefused(
                 SYSTEM_ERROR,
                 f"the message of {header.msg_id} was born {age_ms // 3600_000} hours ago; half messages older than "
                 f"{keep_hours} hours (fileReservedTime) are given up at once, so nobody would be asked",
             )
         (result,) = await broker.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:
-            raise RefusedWith(result.status.value, result.problem)
+            raise RequestRefused(result.status.value, result.problem)
         return response_to(request)
 
     @serves(LIST_TRANSACTIONS)
@@ -102,7 +102,7 @@ class TransactionRequests:
         wanted = object_body_of(request) if request.body else {}
         unique_id = wanted.get("unique_id")
         if not isinstance(unique_id, str) or not unique_id:
-            raise RefusedWith(SYSTEM_ERROR, "name the transaction by unique_id, the unique id of its message")
+            raise RequestRefused(SYSTEM_ERROR, "name the transaction by unique_id, the unique id of its message")
         return response_to(request, body=loose_json.dumps(await details(service, unique_id)))
 
     def _running(self) -> RocketTransactions:

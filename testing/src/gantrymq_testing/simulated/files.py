@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from gantrymq.world.files import DiskUse, FileStat
+from gantrymq.world.files import DiskUsage, FileStat
 from gantrymq_testing.simulated.disk import Content, Disk
 from gantrymq_testing.simulated.file import Note, SimulatedFile
 from gantrymq_testing.simulated.trace import Trace
@@ -197,10 +197,10 @@ class SimulatedFiles:
         """The one disk."""
         return SimulatedVolume(_absolute(folder), self._note)
 
-    def disk_use(self, path: Path) -> DiskUse:
+    def disk_use(self, path: Path) -> DiskUsage:
         """The one disk's space, whatever *path* is."""
         free = max(self._disk.capacity - self._disk.used, 0)
-        return DiskUse(self._disk.capacity, free, free)
+        return DiskUsage(self._disk.capacity, free, free)
 
     def _content(self, path: Path, *, create: bool) -> Content:
         """The file at *path*; with *create* an empty one where none is."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gantrymq.world.clock import Clock
-from gantrymq.world.workers import Done, into
+from gantrymq.world.workers import Done, resolve_future
 
 T = TypeVar("T")
 
@@ -28,7 +28,7 @@ class SimulatedWorkers:
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Run ``work(*args)`` now, return (or raise) what it does after a delay."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(work, *args, done=into(answer))
+        self.submit(work, *args, done=resolve_future(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:

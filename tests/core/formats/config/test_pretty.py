@@ -1,7 +1,7 @@
 import pytest
 
 from gantrymq.formats.config import pretty
-from gantrymq.formats.config.pretty import Laid, pretty_member
+from gantrymq.formats.config.pretty import FormattedText, pretty_member
 from gantrymq.loose_json import loads
 
 SAMPLE = """{
@@ -46,7 +46,7 @@ def test_integer_keys_can_have_a_line_each_as_in_5_5_0():
 
 def test_what_is_laid_out_already_is_written_as_it_is():
     member = pretty_member("b", {"c": [1], "d": {0: 1}}, level=2)
-    assert pretty({"a": Laid("{" + member + "\n\t}")}) == pretty({"a": {"b": {"c": [1], "d": {0: 1}}}})
+    assert pretty({"a": FormattedText("{" + member + "\n\t}")}) == pretty({"a": {"b": {"c": [1], "d": {0: 1}}}})
 
 
 def test_a_key_that_is_no_text_or_number_is_a_type_error():

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config import TopicsFile, look_at_topics, pretty
+from gantrymq.formats.config import TopicsFile, pretty, read_topics_file
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.real import RealFiles
@@ -96,7 +96,7 @@ def looked_at(root, text, backup=None):
         if content is not None:
             (folder / name).write_text(content)
     before = sorted(path.name for path in folder.iterdir())
-    found = look_at_topics(RealFiles(), root)
+    found = read_topics_file(RealFiles(), root)
     assert sorted(path.name for path in folder.iterdir()) == before
     return found and {name: topic.has_batch_queues for name, topic in found.topics.items()}
 
@@ -113,5 +113,5 @@ def test_a_look_leaves_a_file_that_cannot_be_read_alone_and_takes_its_backup(tmp
 
 
 def test_without_a_file_a_look_finds_nothing(tmp_path):
-    assert look_at_topics(RealFiles(), tmp_path) is None
+    assert read_topics_file(RealFiles(), tmp_path) is None
     assert looked_at(tmp_path, "{", "[") is None

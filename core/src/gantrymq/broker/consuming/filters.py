@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from gantrymq.config import Settings
-from gantrymq.errors import FilterFailed, FilterSuspended, GantryError, RefusedWith, SubscriptionParseFailed
+from gantrymq.errors import FilterFailed, FilterSuspended, GantryError, RequestRefused, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
@@ -106,10 +106,10 @@ class Filters:
 
         Raises:
             SubscriptionParseFailed: the expression does not compile, or failed while running.
-            RefusedWith: no plugin serves its type, or the operator switched it off (code 1, as RocketMQ answers).
+            RequestRefused: no plugin serves its type, or the operator switched it off (code 1, as RocketMQ answers).
         """
         if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
-            raise RefusedWith(
+            raise RequestRefused(
                 1,
                 f"the broker does not support consumer to filter message by {subscription.type} "
                 "(enablePropertyFilter=false)",
@@ -125,7 +125,7 @@ class Filters:
         if kind is None and subscription.type == TAG and subscription.expression == "*":
             kind = _Everything()
         if kind is None:
-            raise RefusedWith(
+            raise RequestRefused(
                 1,
                 f"the broker does not support consumer to filter message by {subscription.type}"
                 f"{nearest(subscription.type, self._types)}; no plugin serves this type (see gantrymq plugins)",

@@ -10,7 +10,7 @@ from typing import Final
 
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.clients import Member
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, Heartbeat
 from gantrymq.model import names
 from gantrymq.world import Clock
@@ -35,7 +35,7 @@ class Heartbeats:
         """Note who is there; whether the client must send its subscriptions in full the next time.
 
         Raises:
-            RefusedWith: code 1, it would be in more groups than any client is; it joins none of them.
+            RequestRefused: code 1, it would be in more groups than any client is; it joins none of them.
             GantryError: a plugin refuses it, likewise.
         """
         self._check_count(heartbeat, connection)
@@ -77,9 +77,9 @@ class Heartbeats:
         ):
             count = len(known | set(wanted))
             if count > MAX_GROUPS:
-                raise RefusedWith(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
+                raise RequestRefused(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
             longest = max(map(len, wanted), default=0)
             if longest > MAX_GROUP_LENGTH:
-                raise RefusedWith(
+                raise RequestRefused(
                     1, f"a {what} group's name has {longest} characters, at most {MAX_GROUP_LENGTH} may be"
                 )

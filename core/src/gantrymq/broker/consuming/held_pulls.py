@@ -112,7 +112,7 @@ class HeldPulls:
                 self._arrived_in_light_queues(entry)
 
     def _arrived_in_light_queues(self, entry: DispatchEntry) -> None:
-        for name, queue_offset in entry.light_places:
+        for name, queue_offset in entry.light_queue_offsets:
             holds = self._by_topic.get(name, {}).get(LIGHT_QUEUE_ID)
             if holds:
                 there = entry._replace(queue_offset=queue_offset)

@@ -28,8 +28,8 @@ from gantrymq.errors import (
     GantryError,
     InvalidParameter,
     NoPermission,
-    RefusedWith,
     RequestError,
+    RequestRefused,
     SubscriptionNotExist,
     SubscriptionNotLatest,
     SubscriptionParseFailed,
@@ -138,7 +138,7 @@ class Pulls:
         self._serve(request, Requester(connection, respond))
 
     def _serve(self, request: PullRequest, requester: Requester) -> None:
-        if requester.connection is not None and requester.connection.turns.crowded:
+        if requester.connection is not None and requester.connection.response_limiter.busy:
             self._in_turn(request, requester, may_hold=True)
         else:
             self._attempt(request, requester, may_hold=True)
@@ -184,7 +184,7 @@ class Pulls:
                 respond(error)
             elif error is not None:
                 log.error("a cold read of %s failed", queue, exc_info=error)
-                respond(RefusedWith(1, f"reading {queue} failed: {error}"))
+                respond(RequestRefused(1, f"reading {queue} failed: {error}"))
             else:
                 self._finish(future.result(), request, topic, group, match, requester, began, may_hold=may_hold)
 
@@ -260,14 +260,14 @@ class Pulls:
             if not future.cancelled() and future.exception() is not None:  # the connection was lost
                 requester.lost()
 
-        task = asyncio.ensure_future(connection.turns.run(attempt()))
+        task = asyncio.ensure_future(connection.response_limiter.run(attempt()))
         self._tasks.add(task)
         task.add_done_callback(done)
 
     def _again(
         self, request: PullRequest, requester: Requester, *, may_hold: bool = False, in_turn: bool = False
     ) -> None:
-        if requester.connection is not None and not in_turn and requester.connection.turns.crowded:
+        if requester.connection is not None and not in_turn and requester.connection.response_limiter.busy:
             self._in_turn(request, requester, may_hold=may_hold)
             return
         try:
@@ -277,7 +277,7 @@ class Pulls:
         except Exception as error:
             queue = Queue(request.topic, request.queue_id)
             log.exception("a pull of %s that waited failed", queue)
-            requester.respond(RefusedWith(1, f"reading {queue} failed: {error}"))
+            requester.respond(RequestRefused(1, f"reading {queue} failed: {error}"))
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -336,4 +336,4 @@ class Pulls:
 
 
 async def _awaited(result: Awaitable[GetResult], connection: Connection | None) -> GetResult:
-    return await (result if connection is None else connection.turns.run(result))
+    return await (result if connection is None else connection.response_limiter.run(result))

@@ -7,7 +7,7 @@ Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 
 from __future__ import annotations
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import MessageStore
 
@@ -18,14 +18,14 @@ async def view_message(store: MessageStore, log_offset: int) -> RecordView:
     """The message at *log_offset*.
 
     Raises:
-        RefusedWith: code 1, no message starts there.
+        RequestRefused: code 1, no message starts there.
         StoreError: the disk cannot be read.
     """
     found = store.view(log_offset)
     record = found if found is None or isinstance(found, RecordView) else await found
     if record is None:
         state = store.state()
-        raise RefusedWith(
+        raise RequestRefused(
             1,
             f"no message starts at log offset {log_offset}; the log holds {state.min_log_offset} to "
             f"{state.published_offset}",

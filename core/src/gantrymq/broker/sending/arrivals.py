@@ -62,7 +62,9 @@ class Arrivals:
                 return  # 0.05 us a message, where most plugins listen to topics of their own
         newest = {Queue(entry.topic, entry.queue_id): entry.queue_offset + entry.messages for entry in entries}
         if self._light:
-            newest |= {Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_places}
+            newest |= {
+                Queue(name, LIGHT_QUEUE_ID): at + 1 for entry in entries for name, at in entry.light_queue_offsets
+            }
         for queue, max_offset in newest.items():
             for listener in [*self._of_all, *self._of_queue.get(queue, ())]:
                 try:

@@ -122,7 +122,7 @@ class Pipeline:
         self._held = False
         if not self._incoming:
             return
-        if self._source.again(source) and not self._scheduled:
+        if self._source.is_repeat(source) and not self._scheduled:
             self._append()
         else:
             self._schedule()

@@ -30,7 +30,7 @@ from gantrymq.errors import (
     InvalidParameter,
     MessageIllegal,
     NoPermission,
-    RefusedWith,
+    RequestRefused,
 )
 from gantrymq.interfaces import MovedMessage, SendRequest, StoreMessage
 from gantrymq.model import names, sys_flag
@@ -229,7 +229,7 @@ class SendPreparation:
             self._read_settings()
         name = request.topic
         if self._accept_from_ms and self._world.clock.now_ms() < self._accept_from_ms:
-            raise RefusedWith(
+            raise RequestRefused(
                 1,
                 f"this broker takes no message before {self._accept_from_ms} ms (startAcceptSendRequestTimeStamp)",
             )

@@ -18,7 +18,7 @@ from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal
 from gantrymq.interfaces import QueueTargets, StoreMessage
 from gantrymq.model import properties as props
-from gantrymq.model.light_queues import fans_out, light_names
+from gantrymq.model.light_queues import fans_out, light_queue_names
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.model.topic import TopicConfig
 
@@ -45,7 +45,7 @@ class TargetSelector:
                 "INNER_NUM and sysFlag 128 mark an inner batch, which the broker makes of a batch (request 320); send "
                 "the messages as one"
             )
-        light = light_names(own) if self._light and fans_out(topic.name) else ()
+        light = light_queue_names(own) if self._light and fans_out(topic.name) else ()
         if topic.has_batch_queues:
             if light:
                 raise self._refusal(topic.name, "messages of a topic with batch queues (queue.type=BatchCQ)")
@@ -60,7 +60,7 @@ class TargetSelector:
 
     def refuse_light_batch(self, topic: TopicConfig, text: bytes) -> None:
         """Refuse a batch, or a message of one, that names light queues in *text*. Raises MessageIllegal."""
-        if self._light and _ASKS in text and light_names(props.decode(text)) and fans_out(topic.name):
+        if self._light and _ASKS in text and light_queue_names(props.decode(text)) and fans_out(topic.name):
             raise self._refusal(topic.name, "the messages of a batch")
 
     def assign_for_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:

@@ -19,10 +19,10 @@ from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.queue_targets import TargetSelector
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
-from gantrymq.errors import GantryError, RefusedWith, TopicNotExist
+from gantrymq.errors import GantryError, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage
 from gantrymq.model.names import NOT_SENDABLE
-from gantrymq.world.workers import into
+from gantrymq.world.workers import resolve_future
 
 __all__ = ["Sends"]
 
@@ -95,7 +95,7 @@ class Sends:
             message.same_file_as_previous = number > 0 and given.same_file_as_previous
             self._target_selector.assign_for_plugin(message, self._topics.get(message.topic))
         future: asyncio.Future[Sequence[PutResult]] = asyncio.get_running_loop().create_future()
-        self.store(made, into(future))
+        self.store(made, resolve_future(future))
         return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
@@ -122,7 +122,7 @@ class Sends:
         bad = next((result for result in results if result.status is not PutStatus.OK), None)
         if bad is not None:
             self._stats.put_failed += 1
-            return RefusedWith(bad.status.value, bad.problem or bad.status.name)
+            return RequestRefused(bad.status.value, bad.problem or bad.status.name)
         if error is not None and not isinstance(error, FlushTimeout):
             self._stats.put_failed += 1
             return error

@@ -25,7 +25,7 @@ from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.tables.all_tables import Tables
 from gantrymq.config import Settings
-from gantrymq.errors import MessageIllegal, NoPermission, RefusedWith, to_install
+from gantrymq.errors import MessageIllegal, NoPermission, RequestRefused, install_command
 from gantrymq.formats.record import RecordView
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.interfaces import PutResult, PutStatus, StoreMessage
@@ -95,7 +95,7 @@ class SendingBack:
             GroupNotExist: the group is unknown.
             NoPermission: broker or retry topic take no messages.
             MessageIllegal: a delay that nobody can keep.
-            RefusedWith: code 1, no message, or one that cannot be stored again.
+            RequestRefused: code 1, no message, or one that cannot be stored again.
             StoreError: the disk cannot be read, or a gate failed or took too long.
         """
         group = self._groups.require(asked.group)
@@ -109,7 +109,7 @@ class SendingBack:
             raise NoPermission(f"topic {retry} takes no messages (perm {known.perm}); make it writable to retry")
         record = await self._view(asked.log_offset)
         if record.sys_flag & INNER_BATCH:
-            raise RefusedWith(
+            raise RequestRefused(
                 1, f"the record at log offset {asked.log_offset} holds a batch; one of its messages cannot be sent back"
             )
         most = most_tries(group, asked.max_reconsume_times, asked.client_version)
@@ -131,11 +131,11 @@ class SendingBack:
         if level is not None and message.topic == topic.name:
             raise MessageIllegal(
                 f"delay level {level}: a message is retried after a delay, which needs a schedule plugin, and none is "
-                f"installed; install one with: {to_install('gantrymq-schedule')}"
+                f"installed; install one with: {install_command('gantrymq-schedule')}"
             )
         (result,) = await self._sends.put((message,), skip_interceptors=True)
         if result.status is not PutStatus.OK:
-            raise RefusedWith(result.status.value, result.problem or result.status.name)
+            raise RequestRefused(result.status.value, result.problem or result.status.name)
         return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 
 __all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "changed_attributes"]
 
@@ -38,7 +38,7 @@ def changed_attributes(
         changes: ``+name`` sets an attribute, ``-name`` deletes it.
 
     Raises:
-        RefusedWith: an unknown attribute or value, one named twice, one to delete that is not set, one fixed at
+        RequestRefused: an unknown attribute or value, one named twice, one to delete that is not set, one fixed at
             creation, or one that is not built.
     """
     result = dict(kept or {})
@@ -47,23 +47,23 @@ def changed_attributes(
         sign, name = marked[:1], marked[1:]
         if sign not in ("+", "-") or (name not in known and not (sign == "-" and name in result)):
             names = ", ".join(f"+{each}" for each in sorted(known))
-            raise RefusedWith(1, f"{owner}: attribute {marked[:200]!r} is not one of {names} (or - to delete)")
+            raise RequestRefused(1, f"{owner}: attribute {marked[:200]!r} is not one of {names} (or - to delete)")
         if name in named:
-            raise RefusedWith(1, f"{owner}: attribute {name} is named twice; set it or delete it")
+            raise RequestRefused(1, f"{owner}: attribute {name} is named twice; set it or delete it")
         named.add(name)
         if name in _FIXED and kept is not None:
             had = kept.get(name, _FIXED[name])
             if (value if sign == "+" else _FIXED[name]) != had:
-                raise RefusedWith(
+                raise RequestRefused(
                     1, f"{owner}: attribute {name} is fixed when the topic is created, and it was made with {had}"
                 )
         if sign == "+":
             _check_value(owner, name, value, known[name])
             result[name] = value
         elif kept is None:
-            raise RefusedWith(1, f"{owner} is new, so attribute {name} cannot be deleted; leave {marked} out")
+            raise RequestRefused(1, f"{owner} is new, so attribute {name} cannot be deleted; leave {marked} out")
         elif name not in kept:
-            raise RefusedWith(1, f"{owner} has no attribute {name} to delete; leave {marked} out")
+            raise RequestRefused(1, f"{owner} has no attribute {name} to delete; leave {marked} out")
         else:
             del result[name]
     return result
@@ -76,6 +76,6 @@ def _check_value(owner: str, name: str, value: str, values: tuple[str, ...] | No
     else:
         fits, expected = not values or value in values, f"one of {', '.join(values)}"
     if not fits:
-        raise RefusedWith(1, f"{owner}: attribute {name}={value[:200]} is not {expected}")
+        raise RequestRefused(1, f"{owner}: attribute {name}={value[:200]} is not {expected}")
     if (name, value) in _NOT_BUILT:
-        raise RefusedWith(1, f"{owner}: attribute {name}={value} is not built in this version")
+        raise RequestRefused(1, f"{owner}: attribute {name}={value} is not built in this version")

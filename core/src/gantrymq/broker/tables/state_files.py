@@ -36,7 +36,7 @@ from gantrymq.formats.config import (
     TOPICS,
     ConsumerOffsetsFile,
     GroupsFile,
-    OffsetTexts,
+    OffsetTextCache,
     TopicsFile,
     backup_of,
     load,
@@ -44,7 +44,7 @@ from gantrymq.formats.config import (
 )
 from gantrymq.world import Timer, World
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq.world.workers import into
+from gantrymq.world.workers import resolve_future
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class StateFiles:
         self._offsets = offsets
         self._topics_file = TopicsFile()
         self._groups_file = GroupsFile()
-        self._offset_texts = OffsetTexts()
+        self._offset_texts = OffsetTextCache()
         self._dirty: set[str] = set()  # changed, and the next save writes it
         self._writes = StateWriter(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
@@ -126,7 +126,7 @@ class StateFiles:
         self._topics.load(topics.topics, topics.version)
         self._groups.load(groups.groups, groups.forbidden, groups.version)
         self._offsets.load(offsets.offsets, offsets.version)
-        self._offset_texts = OffsetTexts(offsets.kept, light=self._light)
+        self._offset_texts = OffsetTextCache(offsets.kept, light=self._light)
         self._writes.hold_room()
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
@@ -186,7 +186,7 @@ class StateFiles:
             StoreError: it could not be written.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        settle = into(future)
+        settle = resolve_future(future)
         self.when_saved(lambda error: settle(None, error), offsets=offsets)
         await future
 

@@ -17,7 +17,7 @@ import attrs
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.errors import StoreError
 from gantrymq.formats.config import save
-from gantrymq.world import World, is_full
+from gantrymq.world import World, is_disk_full
 
 __all__ = ["MOST_UNSAVED_S", "StateWriter"]
 
@@ -79,7 +79,7 @@ class StateWriter:
         try:
             save(self._world.files, path, text)
         except OSError as error:
-            if not is_full(error) or not self._reserve.give_up():
+            if not is_disk_full(error) or not self._reserve.give_up():
                 raise
             save(self._world.files, path, text)
         else:

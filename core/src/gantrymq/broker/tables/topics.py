@@ -97,7 +97,7 @@ class TopicTable:
 
         Raises:
             InvalidParameter: the name is illegal or one of the broker's own topics, or a number is out of bounds.
-            RefusedWith: an attribute asks for what is not built, or cannot be changed.
+            RequestRefused: an attribute asks for what is not built, or cannot be changed.
         """
         names.check_topic(topic.name)
         self.check_own(topic.name, "changed")

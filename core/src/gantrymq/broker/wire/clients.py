@@ -11,9 +11,9 @@ from typing import Any, Final
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import BROADCASTING, ConsumerGroup
 from gantrymq.broker.wire.responses import ok, with_json
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, ConsumerHeartbeat, Heartbeat
-from gantrymq.model.members import flag_in, number_in, object_in, objects_in, text_in
+from gantrymq.model.json_members import flag_in, number_in, object_in, objects_in, text_in
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.bodies import members_of, object_body_of
@@ -97,7 +97,7 @@ class ClientRequests:
         groups = objects_in(body, "consumerDataSet")
         said = len(groups) + sum(len(objects_in(data, "subscriptionDataSet")) for data in groups)
         if said > MAX_SAID:
-            raise RefusedWith(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
+            raise RequestRefused(1, f"a heartbeat of {said} groups and subscriptions, at most {MAX_SAID} are allowed")
         consumers = [_consumer(data, without_subscriptions) for data in groups]
         producers = [text_in(data, "groupName", "") for data in objects_in(body, "producerDataSet")]
         changed = self._heartbeats.heartbeat(
@@ -119,7 +119,7 @@ class ClientRequests:
         header = GetConsumerListByGroupRequest.from_ext(asked.ext)
         online = self._clients.consumer_group(header.consumer_group)
         if online is None or not online.members:
-            raise RefusedWith(1, f"no consumer for this group, {header.consumer_group}")
+            raise RequestRefused(1, f"no consumer for this group, {header.consumer_group}")
         return with_json(asked, {"consumerIdList": online.client_ids()}, {})
 
     @serves(RequestCode.CHECK_CLIENT_CONFIG)

@@ -14,7 +14,7 @@ from typing import Any
 from gantrymq.broker.counting.sliding_sums import BYTES, DAY, HOUR, MESSAGES, MINUTE, SlidingSums
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import with_json
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -46,10 +46,10 @@ class CounterRequests:
             return with_json(asked, _windows(self._totals, self._of_broker[name], MESSAGES))
         if name not in self._by_name and name not in self._of_broker:
             kept = ", ".join([*self._by_name, *self._of_broker])
-            raise RefusedWith(1, f"the counter {name} is not kept by this broker; it keeps {kept}")
+            raise RequestRefused(1, f"the counter {name} is not kept by this broker; it keeps {kept}")
         tally, what = self._by_name.get(name, (self._totals, MESSAGES))
         if name in self._of_broker or not tally.knows(key):
-            raise RefusedWith(1, f"The stats <{name}> <{key}> not exist")
+            raise RequestRefused(1, f"The stats <{name}> <{key}> not exist")
         return with_json(asked, _windows(tally, key, what))
 
 

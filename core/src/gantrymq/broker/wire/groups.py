@@ -12,11 +12,11 @@ from gantrymq.broker.parts import Parts
 from gantrymq.broker.tables.clients import Member
 from gantrymq.broker.wire.paging import ITEMS_TOGETHER, page
 from gantrymq.broker.wire.responses import ok, with_json
-from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RefusedWith
+from gantrymq.errors import ConsumerNotOnline, FormatError, GroupNotExist, InvalidParameter, RequestRefused
 from gantrymq.interfaces import Connection
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.hosts import format_address
-from gantrymq.model.members import objects_in
+from gantrymq.model.json_members import objects_in
 from gantrymq.remoting.bodies import object_body_of
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -122,7 +122,7 @@ class GroupRequests:
         name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
         members = self._clients.producers(name)
         if not members:
-            raise RefusedWith(1, f"the producer group[{name}] not exist")
+            raise RequestRefused(1, f"the producer group[{name}] not exist")
         return with_json(asked, {"connectionSet": [_connection(member) for member in members]})
 
     @serves(RequestCode.GET_ALL_PRODUCER_INFO)

@@ -13,7 +13,7 @@ from gantrymq.interfaces import Connection, PullAnswer, PullRequest
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest
-from gantrymq.remoting.replies import encode_pull_head
+from gantrymq.remoting.responses import encode_pull_head
 from gantrymq.remoting.serving import serves
 
 

@@ -10,12 +10,12 @@ from collections.abc import Awaitable
 from gantrymq.broker.consuming.query import view_message
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import refusal
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, QueryResult
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command, encode_head, response_to
 from gantrymq.remoting.headers.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageByIdRequest
-from gantrymq.remoting.replies import encode_query_head
+from gantrymq.remoting.responses import encode_query_head
 from gantrymq.remoting.serving import serves
 
 
@@ -60,7 +60,7 @@ def _answer(asked: Command, connection: Connection, found: QueryResult) -> Comma
 
     if not found.records:
         code = ResponseCode.QUERY_NOT_FOUND if found.complete else ResponseCode.SYSTEM_BUSY
-        return refusal(asked, RefusedWith(code, found.problem), ends_at(0, 0))
+        return refusal(asked, RequestRefused(code, found.problem), ends_at(0, 0))
     if not asked.is_oneway and not connection.closed:
         size = sum(map(len, found.records))
         place = found.index_timestamp, found.index_log_offset

@@ -10,7 +10,7 @@ from typing import Any
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import with_json
-from gantrymq.errors import InvalidParameter, RefusedWith
+from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
 from gantrymq.interfaces import Connection, GetLimit, GetResult
@@ -41,7 +41,7 @@ class QueueEntryRequests:
         header = QueryConsumeQueueRequest.from_ext(asked.ext)
         topic = self._topics.get(header.topic or "")
         if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
-            raise RefusedWith(1, f"{header.queue_id}@{header.topic} is not exist!")
+            raise RequestRefused(1, f"{header.queue_id}@{header.topic} is not exist!")
         if header.index < 0 or header.count < 0:
             raise InvalidParameter(f"index {header.index} and count {header.count} may not be negative")
         queue = Queue(topic.name, header.queue_id)

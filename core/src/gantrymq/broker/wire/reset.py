@@ -13,7 +13,7 @@ from functools import partial
 
 from gantrymq.broker.parts import Parts
 from gantrymq.broker.wire.responses import queue_key, with_table
-from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RefusedWith, TopicNotExist
+from gantrymq.errors import ConsumerNotOnline, GroupNotExist, InvalidParameter, RequestRefused, TopicNotExist
 from gantrymq.interfaces import BoundaryType, Connection
 from gantrymq.loose_json import ObjectKey, dumps
 from gantrymq.model.queue import MessageQueue, Queue
@@ -71,7 +71,7 @@ class ResetRequests:
             found[queue_id] = await self._target(Queue(topic.name, queue_id), header.timestamp, given)
             await slices.item_done()
         if not found:
-            raise RefusedWith(1, f"topic {topic.name} has no queue to reset")
+            raise RequestRefused(1, f"topic {topic.name} has no queue to reset")
         for queue_id, queue_offset in found.items():
             self._offsets.reset(header.group, Queue(topic.name, queue_id), queue_offset)
             await slices.item_done()
@@ -83,7 +83,7 @@ class ResetRequests:
         bounds = self._store.bounds(queue)
         if not bounds.min_offset <= given <= bounds.max_offset + 1:
             there = f"[{bounds.min_offset}-{bounds.max_offset}] of {queue}"
-            raise RefusedWith(1, f"Target offset {given} not in consume queue range {there}")
+            raise RequestRefused(1, f"Target offset {given} not in consume queue range {there}")
         return min(given, bounds.max_offset)  # Java takes the one behind the end as well, and then counts -1 behind
 
     async def _by_time(self, queue: Queue, timestamp: int) -> int:
@@ -100,7 +100,7 @@ class ResetRequests:
             queue = Queue(topic.name, queue_id)
             committed = self._offsets.committed(header.group, queue)
             if committed is None:
-                raise RefusedWith(1, f"THe consumer group <{header.group}> not exist")
+                raise RequestRefused(1, f"THe consumer group <{header.group}> not exist")
             target = await self._by_time(queue, header.timestamp)
             found[queue_id] = target if header.is_force or target < committed else committed
             await slices.item_done()

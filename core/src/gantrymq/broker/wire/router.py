@@ -15,13 +15,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 from gantrymq.broker.wire.responses import refusal
-from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, to_install
+from gantrymq.errors import GantryError, GoAway, RequestNotSupported, ServerFault, install_command
 from gantrymq.interfaces import Guard, Handler
 from gantrymq.remoting.codes import VERSION_5_3_1, RequestCode, request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.connection import Connection
-from gantrymq.remoting.sends import SEND_CODES, Send
-from gantrymq.remoting.wrong_port import asked_a_broker
+from gantrymq.remoting.sends import SEND_CODES, SendCommand
+from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class RequestRouter:
         self._handlers.update(handlers)
 
     def add_together(self, handler: HandlerOfMany) -> None:
-        """Ask *handler* first about requests that are a `Send`, until another serves a code of theirs."""
+        """Ask *handler* first about requests that are a `SendCommand`, until another serves a code of theirs."""
         self._together = handler
 
     def guard(self, guards: Sequence[Guard]) -> None:
@@ -149,7 +149,7 @@ class RequestRouter:
                 connection.put_back(commands[index:])
                 return
             try:
-                if together is not None and type(asked) is Send:
+                if together is not None and type(asked) is SendCommand:
                     behind = index + together(commands, index, connection)
                     if behind > index:
                         continue
@@ -190,7 +190,7 @@ class RequestRouter:
 
     async def _later(self, asked: Command, connection: Connection, response: Awaitable[Command | None]) -> None:
         try:
-            answer = await (connection.turns.run(response) if asked.code in _LONG else response)
+            answer = await (connection.response_limiter.run(response) if asked.code in _LONG else response)
         except GantryError as error:
             answer = refusal(asked, error)
         except Exception as error:
@@ -216,10 +216,10 @@ def _unknown(asked: Command) -> Command:
     if plugin is not None:
         sentence = (
             f"request {asked.code} {request_name(asked.code)} is served by a plugin that is not installed; install it "
-            f"with: {to_install(plugin)}"
+            f"with: {install_command(plugin)}"
         )
         return refusal(asked, RequestNotSupported(sentence))
-    elsewhere = asked_a_broker(asked.code)
+    elsewhere = broker_port_message(asked.code)
     if elsewhere is not None:
         return refusal(asked, RequestNotSupported(elsewhere))
     known = f" ({request_name(asked.code)})" if asked.code in RequestCode._value2member_map_ else ""

@@ -17,8 +17,8 @@ from gantrymq.model.ids import OffsetIds
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, response_to
 from gantrymq.remoting.headers.send import read_send_header
-from gantrymq.remoting.replies import SendOk
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.responses import SendResponses
+from gantrymq.remoting.sends import SendCommand
 from gantrymq.remoting.serving import serves
 
 _OK = PutStatus.OK
@@ -46,7 +46,7 @@ class SendRequests:
         """Take over what may change while the broker runs."""
         self._revision = self._settings.revision
         self._region, self._trace_on = self._settings.text("regionId"), self._settings.flag("traceOn")
-        self._ok = SendOk(self._packed_host, self._region, self._trace_on)
+        self._ok = SendResponses(self._packed_host, self._region, self._trace_on)
 
     @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     def send(self, asked: Command, connection: Connection) -> Command | None:
@@ -64,7 +64,7 @@ class SendRequests:
             self._sends.submit(request, answered)
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
-        if type(asked) is Send:
+        if type(asked) is SendCommand:
             passed = self._preparation.template_for(request)
             if passed is not None and self._is_saved(passed.topic.name):  # or those beside them would wait with them
                 self._send_templates.remember(asked, passed)
@@ -87,7 +87,7 @@ class SendRequests:
             self._read_settings()
         messages = self._send_templates.together(asked, start, connection.peer_packed_host)
         taken = len(messages)
-        sends = cast(Sequence[Send], asked[start : start + taken])
+        sends = cast(Sequence[SendCommand], asked[start : start + taken])
 
         def done(results: Sequence[PutResult], error: GantryError | None) -> None:
             frames = self._answered.setdefault(connection, [])

@@ -16,7 +16,7 @@ from gantrymq.broker.tables.topics import TopicTable
 from gantrymq.config import Settings
 from gantrymq.interfaces import MovedMessage, StoreMessage
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.sends import SendCommand
 
 __all__ = ["SendTemplateCache"]
 
@@ -49,7 +49,7 @@ def _make_messages(
     alike = None
     for index in range(start, len(asked)):
         send = asked[index]
-        if type(send) is not Send:
+        if type(send) is not SendCommand:
             break
         body, queue_id = send.body, send.queue_id
         if alike is None:
@@ -75,7 +75,9 @@ def _make_messages(
         )
 
 
-make_messages = _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(Send, StoreMessage)
+make_messages = (
+    _make_messages if speedups.compiled is None else speedups.compiled.MessageMaker(SendCommand, StoreMessage)
+)
 
 
 class SendTemplateCache:
@@ -91,7 +93,7 @@ class SendTemplateCache:
         self._tidy_at = LEAST_TIDIED
         self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
 
-    def remember(self, send: Send, template: SendTemplate) -> None:
+    def remember(self, send: SendCommand, template: SendTemplate) -> None:
         """Keep what the checks of *send* came to, unless it is the first of its kind."""
         mark = hash(send.alike)
         if mark not in self._met:
@@ -134,7 +136,7 @@ class SendTemplateCache:
         at = start
         while at < len(asked):
             send = asked[at]
-            template = known.get(send.alike) if type(send) is Send else None
+            template = known.get(send.alike) if type(send) is SendCommand else None
             if template is None:
                 break
             topic, queues, flags, flag, reconsume_times, property_template, special, template_revision = template

@@ -16,7 +16,7 @@ from gantrymq.errors import InvalidParameter, TopicNotExist
 from gantrymq.interfaces import Connection
 from gantrymq.model import names
 from gantrymq.model.data_version import DataVersion
-from gantrymq.model.members import objects_in
+from gantrymq.model.json_members import objects_in
 from gantrymq.model.queue import MessageQueue, Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.bodies import members_of, object_body_of

@@ -16,7 +16,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
-from gantrymq.remoting.wrong_port import OF_NAME_SERVERS
+from gantrymq.remoting.wrong_port import NAME_SERVER_CODES
 
 __all__ = ["AdminRequests", "each"]
 
@@ -100,7 +100,7 @@ class AdminRequests(BaseClient):
         """Return the error to raise for *refusal*: a server that does not know the request may be of the other kind."""
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return refusal
-        for_name_servers, address = code in OF_NAME_SERVERS, refusal.address
+        for_name_servers, address = code in NAME_SERVER_CODES, refusal.address
         kind: type[NotABroker | NotANameServer | RequestNotServed] = RequestNotServed
         try:
             reply = await self._started().rpc.exchange(

@@ -18,7 +18,7 @@ from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.rebalancer import Rebalancer
 from gantrymq.client.rpc import reply_header
-from gantrymq.errors import ClientError, GantryError, RefusedWith
+from gantrymq.errors import ClientError, GantryError, RequestRefused
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
@@ -207,7 +207,7 @@ def _offsets_in(request: Command) -> dict[MessageQueue, int]:
     """Read the body of request 220: a table with queues as keys, or a list as older C++ clients need it.
 
     Raises:
-        RefusedWith: the body is neither.
+        RequestRefused: the body is neither.
     """
     try:
         table = loads(request.payload)["offsetTable"]
@@ -217,4 +217,4 @@ def _offsets_in(request: Command) -> dict[MessageQueue, int]:
     except GantryError:
         raise
     except (KeyError, TypeError, ValueError) as error:
-        raise RefusedWith(1, f"offsets were expected as an offsetTable, got {request.payload[:200]!r}") from error
+        raise RequestRefused(1, f"offsets were expected as an offsetTable, got {request.payload[:200]!r}") from error

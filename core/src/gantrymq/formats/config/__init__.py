@@ -11,9 +11,9 @@ What a newer or older RocketMQ wrote and we do not understand is kept and writte
 from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile
 from gantrymq.formats.config.groups import GROUPS, GroupsFile
 from gantrymq.formats.config.manager_file import RESERVE, backup_of, broken_of, load, save
-from gantrymq.formats.config.offset_texts import OffsetTexts
+from gantrymq.formats.config.offset_text_cache import OffsetTextCache
 from gantrymq.formats.config.pretty import pretty
-from gantrymq.formats.config.topics import TOPICS, TopicsFile, look_at_topics
+from gantrymq.formats.config.topics import TOPICS, TopicsFile, read_topics_file
 
 __all__ = [
     "CONSUMER_OFFSETS",
@@ -23,12 +23,12 @@ __all__ = [
     "TOPICS",
     "ConsumerOffsetsFile",
     "GroupsFile",
-    "OffsetTexts",
+    "OffsetTextCache",
     "TopicsFile",
     "backup_of",
     "broken_of",
     "load",
-    "look_at_topics",
     "pretty",
+    "read_topics_file",
     "save",
 ]

@@ -20,7 +20,15 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.config.members import are_numbers, as_number, as_object, data_version, in_order, table, unknown
+from gantrymq.formats.config.json_tables import (
+    are_numbers,
+    as_number,
+    as_object,
+    data_version,
+    in_order,
+    table,
+    unknown,
+)
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light
 from gantrymq.model.property_order import java_map_order

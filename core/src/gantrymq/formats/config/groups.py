@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError
-from gantrymq.formats.config.members import as_number, as_object, data_version, in_order, table, unknown
+from gantrymq.formats.config.json_tables import as_number, as_object, data_version, in_order, table, unknown
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
 

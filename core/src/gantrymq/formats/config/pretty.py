@@ -26,7 +26,7 @@ from typing import Any
 from gantrymq.loose_json import dumps
 
 
-class Laid(str):
+class FormattedText(str):
     """Text of a value that is laid out already, for the level it will stand on; written as it is."""
 
     __slots__ = ()
@@ -52,19 +52,19 @@ def pretty_member(name: str, value: Any, *, level: int) -> str:
     Args:
         level: tabs before the name.
     """
-    return "".join(["\n" + "\t" * level, dumps(name).decode(), ":", laid(value, level=level)])
+    return "".join(["\n" + "\t" * level, dumps(name).decode(), ":", format_value(value, level=level)])
 
 
-def laid(value: Any, *, level: int) -> Laid:
+def format_value(value: Any, *, level: int) -> FormattedText:
     """A member's value as `pretty` writes it, for one whose name stands behind *level* tabs."""
     out: list[str] = []
     _write(value, "\n" + "\t" * level, False, out)
-    return Laid("".join(out))
+    return FormattedText("".join(out))
 
 
 def _write(value: Any, line: str, integer_lines: bool, out: list[str]) -> None:
     """Append *value*; *line* is the line break with the indentation of the level it stands on."""
-    if isinstance(value, Laid):
+    if isinstance(value, FormattedText):
         out.append(value)
     elif isinstance(value, str):
         out.append(_quoted(value))

@@ -15,9 +15,9 @@ from typing import Any
 import attrs
 
 from gantrymq.errors import FormatError
+from gantrymq.formats.config.json_tables import as_object, data_version, in_order, table, unknown
 from gantrymq.formats.config.manager_file import backup_of
-from gantrymq.formats.config.members import as_object, data_version, in_order, table, unknown
-from gantrymq.formats.config.pretty import Laid, pretty, pretty_member
+from gantrymq.formats.config.pretty import FormattedText, pretty, pretty_member
 from gantrymq.loose_json import loads
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import TopicConfig
@@ -74,7 +74,7 @@ class TopicsFile:
         if len(texts) > len(topics):
             texts = self._texts = {name: texts[name] for name in topics}
         self._laid = dict(topics)
-        table = Laid("{" + ",".join([texts[name] for name in topics]) + "\n\t}") if topics else {}
+        table = FormattedText("{" + ",".join([texts[name] for name in topics]) + "\n\t}") if topics else {}
         return pretty(self._members(table))
 
     def _topic_members(self, name: str, topic: TopicConfig) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class TopicsFile:
         return in_order({"dataVersion": self.version.to_json(), "topicConfigTable": topics}, self.kept)
 
 
-def look_at_topics(files: Files, root: Path) -> TopicsFile | None:
+def read_topics_file(files: Files, root: Path) -> TopicsFile | None:
     """``config/topics.json`` below the store's folder *root*, or else its backup; None when neither can be read.
 
     Nothing is renamed or told: a broker, which loads the file itself, says what is wrong with it.

@@ -27,7 +27,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self, TypeVar, da
 import attrs
 
 from gantrymq import speedups
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
 from gantrymq.remoting.command import LongFields
 
@@ -72,7 +72,7 @@ class Header:
             ext: extFields; None counts as empty.
             code: the request's code, for the sentence of a refusal; the class's first when left out.
         Raises:
-            RefusedWith: code 1, a mandatory field is missing or a number cannot be read; the text names request,
+            RequestRefused: code 1, a mandatory field is missing or a number cannot be read; the text names request,
                 field, what was seen and what was expected.
         """
         if type(ext) is LongFields:
@@ -204,9 +204,9 @@ def _field(member: attrs.Attribute[Any]) -> Field:
     return Field(member.name, wire, kind, read, required, None if required else member.default)
 
 
-def _refusal(cls: type[Header], code: int | None, what: str) -> RefusedWith:
+def _refusal(cls: type[Header], code: int | None, what: str) -> RequestRefused:
     title = request_name(next(iter(cls.codes), 0) if code is None else code)
-    return RefusedWith(ResponseCode.SYSTEM_ERROR, f"{title}: {what}")
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, f"{title}: {what}")
 
 
 # --- texts to values ------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def read_send_header(command: Command) -> SendMessageRequest:
     """Return the header of a send request of any code, read by the spelling that belongs to the code.
 
     Raises:
-        RefusedWith: as `Header.from_ext`.
+        RequestRefused: as `Header.from_ext`.
     """
     return read_fields(SendMessageRequest, send_fields(command.code), command.ext, command.code)
 
@@ -106,7 +106,7 @@ def read_send_header(command: Command) -> SendMessageRequest:
     RequestCode.SEND_REPLY_MESSAGE_V2,
 )
 class SendMessageResponse(Header):
-    """Where the message is. `replies.SendOk` writes the usual answer faster."""
+    """Where the message is. `replies.SendResponses` writes the usual answer faster."""
 
     msg_id: str  # offset id; several joined with commas for a batch
     queue_id: Int32

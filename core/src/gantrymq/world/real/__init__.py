@@ -11,7 +11,7 @@ from gantrymq.world.real.clock import RealClock
 from gantrymq.world.real.descriptors import usable_descriptors
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
-from gantrymq.world.real.processors import give_way, usable_processors
+from gantrymq.world.real.processors import usable_processors, yield_processor
 from gantrymq.world.real.workers import RealWorkers
 
 __all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
@@ -36,5 +36,5 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
         environ=os.environ,
         processors=usable_processors,
         descriptors=usable_descriptors,
-        give_way=give_way,
+        yield_processor=yield_processor,
     )

@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-from gantrymq.world.files import DiskUse, FileStat
+from gantrymq.world.files import DiskUsage, FileStat
 from gantrymq.world.real import lock as locks
 from gantrymq.world.real.file import RealFile, pread, sync_descriptor, written
 from gantrymq.world.real.volume import RealVolume, watch_volume
@@ -132,17 +132,17 @@ class RealFiles:
         """The file system of *folder*; None where there is no ``syncfs``."""
         return watch_volume(folder)
 
-    def disk_use(self, path: Path) -> DiskUse:
+    def disk_use(self, path: Path) -> DiskUsage:
         """Space on the file system of *path* (or of its nearest existing parent)."""
         while not path.exists() and path != path.parent:
             path = path.parent
         if sys.platform == "win32":
             usage = shutil.disk_usage(path)
-            return DiskUse(usage.total, usage.free, usage.free)
+            return DiskUsage(usage.total, usage.free, usage.free)
         else:  # the branch keeps mypy from calling this unreachable on Windows
             found = os.statvfs(path)
             unit = found.f_frsize
-            return DiskUse(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)
+            return DiskUsage(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)
 
 
 def _write_synced(path: Path, data: bytes) -> None:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["give_way", "usable_processors"]
+__all__ = ["usable_processors", "yield_processor"]
 
-give_way: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
+yield_processor: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
 """Let whoever waits for this thread's processor have it, where the system can."""
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from gantrymq.world.workers import Done, into
+from gantrymq.world.workers import Done, resolve_future
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ class RealWorkers:
         Cancelling the caller does not stop the work; its result is dropped.
         """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(work, *args, done=into(answer))
+        self.submit(work, *args, done=resolve_future(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:

@@ -10,7 +10,7 @@ from gantrymq.client import Admin
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
-from gantrymq.errors import BrokerRefused, GroupNotExist, RefusedWith, to_install
+from gantrymq.errors import BrokerRefused, GroupNotExist, RequestRefused, install_command
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.headers.base import Header, header_of
 from gantrymq_admin.commands.options import brokers_of, group_named, where_options
@@ -90,10 +90,10 @@ async def _explain(
             try:
                 said = await admin.request_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")
             except RequestNotServed as problem:
-                raise RefusedWith(
+                raise RequestRefused(
                     3,
                     f"the broker at {address} explains no groups: it is RocketMQ's, or lacks a plugin; "
-                    f"{to_install('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
+                    f"{install_command('gantrymq-diagnosis')} beside it, or see: gantrymq group progress",
                 ) from problem
             except BrokerRefused as problem:
                 if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:

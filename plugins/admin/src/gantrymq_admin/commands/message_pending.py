@@ -12,7 +12,7 @@ from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.commands.times import read_time_ms
-from gantrymq.errors import RefusedWith, to_install
+from gantrymq.errors import RequestRefused, install_command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.headers.base import Int32, Int64, RequestHeader, header_of
 from gantrymq_admin.commands.options import brokers_of, where_options
@@ -106,8 +106,8 @@ async def _ask(admin: Admin, address: str, header: PendingRequest) -> dict[str, 
     try:
         return await admin.request_json(address, PENDING, header, what="pending messages")
     except RequestNotServed as problem:
-        raise RefusedWith(
+        raise RequestRefused(
             3,
             f"the broker at {address} does not tell what is pending: it is RocketMQ's, or lacks a plugin; "
-            f"{to_install('gantrymq-schedule')} beside it",
+            f"{install_command('gantrymq-schedule')} beside it",
         ) from problem

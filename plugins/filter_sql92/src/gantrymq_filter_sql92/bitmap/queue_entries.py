@@ -13,7 +13,7 @@ from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from gantrymq.errors import InvalidParameter, RefusedWith
+from gantrymq.errors import InvalidParameter, RequestRefused
 from gantrymq.formats.config import pretty
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq.formats.tags_code import delay_levels_of, tags_code_of
@@ -52,11 +52,11 @@ class QueueEntries:
         """
         broker = self._running()
         if broker is None:
-            raise RefusedWith(1, "the broker is stopping; ask again once it is back")
+            raise RequestRefused(1, "the broker is stopping; ask again once it is back")
         header = QueryConsumeQueueRequest.from_ext(asked.ext)
         topic = broker.topic(header.topic or "")
         if topic is None or not 0 <= header.queue_id < max(topic.read_queues, topic.write_queues):
-            raise RefusedWith(1, f"{header.queue_id}@{header.topic} is not exist!")
+            raise RequestRefused(1, f"{header.queue_id}@{header.topic} is not exist!")
         if header.index < 0 or header.count < 0:
             raise InvalidParameter(f"index {header.index} and count {header.count} may not be negative")
         queue = Queue(topic.name, header.queue_id)

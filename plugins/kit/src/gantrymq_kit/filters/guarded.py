@@ -72,7 +72,7 @@ class GuardedFilter:
 
         Raises:
             FilterSuspended: it failed now, or a while ago.
-            FilterTurnOver: it may be asked in another turn.
+            FilterBudgetExceeded: it may be asked in another turn.
         """
         now, turn, counts = self._monotonic(), self._turn, self._counts
         if self.breaker.until is not None and self.breaker.suspended(now):

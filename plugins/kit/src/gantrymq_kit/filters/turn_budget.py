@@ -1,15 +1,15 @@
 """How long filters ran in this turn of the event loop, and which one runs now.
 
 All custom filters of a broker share one budget a turn. Once it is spent, reads end before the next message, with
-`FilterTurnOver`. A pull that has something by then is answered; one that has not is served in the next turn, before
-those that come later.
+`FilterBudgetExceeded`. A pull that has found messages by then is answered; any other is served in the next turn,
+before later ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 
 __all__ = ["TurnBudget"]
 
@@ -32,13 +32,13 @@ class TurnBudget:
         """A call of the filter *what* begins.
 
         Raises:
-            FilterTurnOver: not in this turn.
+            FilterBudgetExceeded: not in this turn.
         """
         if self._fresh:
             self._fresh = False
             self._at_next_turn(self._renew)
         elif self._spent_s >= self._budget_s:
-            raise FilterTurnOver(f"{what} has had its share of this turn")
+            raise FilterBudgetExceeded(f"{what} has had its share of this turn")
         self.began, self.running = now, what
 
     def watch(self, what: str, now: float) -> None:

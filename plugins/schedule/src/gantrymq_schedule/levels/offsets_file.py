@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.formats.config.members import as_number, data_version, in_order, table, unknown
+from gantrymq.formats.config.json_tables import as_number, data_version, in_order, table, unknown
 from gantrymq.formats.config.pretty import pretty
 from gantrymq.model.data_version import DataVersion
 

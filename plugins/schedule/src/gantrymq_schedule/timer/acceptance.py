@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.errors import MessageIllegal, RefusedWith
+from gantrymq.errors import MessageIllegal, RequestRefused
 from gantrymq.interfaces import Broker, StoreMessage
 from gantrymq.model import properties as props
 from gantrymq_schedule.timer import settings as keys
@@ -35,7 +35,9 @@ class Acceptance:
             return message
         settings = self._broker.settings
         if not settings.flag(keys.ENABLED):
-            raise RefusedWith(1, f"timed messages are turned off here ({keys.ENABLED}=false); send it without a delay")
+            raise RequestRefused(
+                1, f"timed messages are turned off here ({keys.ENABLED}=false); send it without a delay"
+            )
         now_ms = self._broker.world.clock.now_ms()
         deliver_ms = requested_ms(own, now_ms)
         longest_ms = settings.number(keys.LONGEST_S) * 1000
@@ -61,7 +63,7 @@ class Acceptance:
         count = self._slot_count(slot_ms // self._precision_ms)
         share = (count - most) / most
         if count > most and (share >= 1 or self._broker.world.random.random() > 1 - share):
-            raise RefusedWith(
+            raise RequestRefused(
                 1,
                 f"{count} messages wait for the time {slot_ms} already, and {most} are taken "
                 f"({keys.MOST_IN_SLOT}); choose another time, or send it again",

@@ -19,8 +19,8 @@ from typing import NamedTuple, Protocol
 from gantrymq.errors import (
     GantryError,
     NoPermission,
-    RefusedWith,
     RequestError,
+    RequestRefused,
     ServiceNotAvailable,
     StoreError,
     TopicNotExist,
@@ -64,7 +64,7 @@ def decode_handle(text: str) -> RecallHandle:
     """Decode a recall handle.
 
     Raises:
-        RefusedWith: the text is not a recall handle (code 604).
+        RequestRefused: the text is not a recall handle (code 604).
     """
     try:
         raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True) if text else b""
@@ -73,7 +73,7 @@ def decode_handle(text: str) -> RecallHandle:
     version, *parts = raw.decode("utf-8", "replace").split(" ")
     # Java's String.split drops empty parts at the end.
     if version != _VERSION or len(parts) < len(RecallHandle._fields) or not any(parts[3:]):
-        raise RefusedWith(
+        raise RequestRefused(
             ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
         )
     return RecallHandle._make(parts[: len(RecallHandle._fields)])
@@ -124,7 +124,7 @@ class Recall:
             NoPermission: recalls are disabled.
             ServiceNotAvailable: the broker does not accept messages yet.
             TopicNotExist: the topic does not exist.
-            RefusedWith: the handle is not for this broker and topic, its time is past or too far ahead, or it became
+            RequestRefused: the handle is not for this broker and topic, its time is past or too far ahead, or it became
                 due meanwhile (604); or the marker was not stored (1).
         """
         broker = self._timers.broker
@@ -141,23 +141,23 @@ class Recall:
         handle = decode_handle(header.recall_handle)
         broker_name = broker.metrics().broker
         if handle.topic != header.topic:
-            raise RefusedWith(
+            raise RequestRefused(
                 ILLEGAL_OPERATION, f"recall failed: the handle is for topic {handle.topic}, not for {header.topic}"
             )
         if handle.broker != broker_name:
-            raise RefusedWith(
+            raise RequestRefused(
                 ILLEGAL_OPERATION, f"recall failed: the message is on broker {handle.broker}, this one is {broker_name}"
             )
         left_ms = _number(handle.time) - now_ms
         longest_ms = broker.settings.number(keys.LONGEST_S) * 1000
         if not 0 < left_ms < longest_ms:
-            raise RefusedWith(
+            raise RequestRefused(
                 ILLEGAL_OPERATION,
                 f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
             )
         unconfirmed = await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):
-            raise RefusedWith(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
+            raise RequestRefused(ILLEGAL_OPERATION, "recall failed: the message became due while the recall was stored")
         region = broker.settings.text("regionId")
         told = {"msgId": handle.unique_id, "MSG_REGION": region}
         if unconfirmed is not None:
@@ -166,15 +166,15 @@ class Recall:
 
     @staticmethod
     async def _store(broker: Broker, marker: StoreMessage) -> GantryError | None:
-        """Store *marker*. Return the error if it is stored but unconfirmed. Raises RefusedWith if it was not stored."""
+        """Store *marker*. Return the error if it is stored but unconfirmed. Raises RequestRefused if not stored."""
         try:
             (result,) = await broker.put_all([marker])
         except (RequestError, StoreError) as error:
             if error.response_code in _UNCONFIRMED:
                 return error
-            raise RefusedWith(1, f"recall failed: {error}") from error
+            raise RequestRefused(1, f"recall failed: {error}") from error
         if result.status is not PutStatus.OK:
-            raise RefusedWith(1, f"recall failed: {result.problem or result.status.name}")
+            raise RequestRefused(1, f"recall failed: {result.problem or result.status.name}")
         return None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from gantrymq.errors import RefusedWith
+from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection
 from gantrymq.remoting.command import Command, response_to
 from gantrymq_schedule.timer.settings import ENABLED
@@ -37,4 +37,4 @@ class TimerRequests:
 
     def _refuse_without(self) -> None:
         if not self._timers.enabled:
-            raise RefusedWith(1, f"there are no timers on this broker ({ENABLED}=false)")
+            raise RequestRefused(1, f"there are no timers on this broker ({ENABLED}=false)")

@@ -72,7 +72,7 @@ class Timers:
 
         Raises:
             MessageIllegal: the time is not a number or too far ahead, or the message recalls one that was due before.
-            RefusedWith: timers are disabled, or too many messages wait for that time (code 1).
+            RequestRefused: timers are disabled, or too many messages wait for that time (code 1).
             ServiceNotAvailable: the service is not running.
         """
         if self.broker is None:

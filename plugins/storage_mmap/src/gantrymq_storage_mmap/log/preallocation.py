@@ -30,7 +30,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.world import Files, Workers, is_full
+from gantrymq.world import Files, Workers, is_disk_full
 from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile, create_log_file
 from gantrymq_store_files.file_names import file_name
@@ -149,7 +149,7 @@ class Preallocation:
                     self._in_use = start
             except OSError as error:
                 self._files.remove(self._folder / file_name(start))
-                if is_full(error):
+                if is_disk_full(error):
                     self._failed = start
                     self.refusal = no_room(self._folder, f"the next commit log file of {self._file_bytes} bytes", error)
                 raise

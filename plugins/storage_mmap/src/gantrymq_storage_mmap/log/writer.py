@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gantrymq.world import is_full
+from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.full_disk import no_room
 from gantrymq_storage_mmap.log.file import LogFile
 
@@ -28,7 +28,7 @@ class LogWriter:
         try:
             file.write(start, data)
         except OSError as error:
-            if is_full(error):  # a file system that does not honour reservations
+            if is_disk_full(error):  # a file system that does not honour reservations
                 self.refusal = no_room(file.path.parent, "a write into the commit log", error)
                 self.torn_bytes = len(data)
             else:

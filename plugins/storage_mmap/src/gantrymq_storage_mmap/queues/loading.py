@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.errors import StoreLayoutError
-from gantrymq.formats.config import look_at_topics
+from gantrymq.formats.config import read_topics_file
 from gantrymq.world import Files
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
@@ -52,7 +52,7 @@ class QueueLoader:
         # Records do not tell which topics have batch queues (a message that was sent alone looks like any other), but
         # the broker's topics.json does, as for a Java broker. If the topic is not listed there, the topic's folder or a
         # record with an inner batch tells. Source: store/.../queue/ConsumeQueueStore.java (queueTypeShouldBe).
-        stored = look_at_topics(self._files, self._root)
+        stored = read_topics_file(self._files, self._root)
         types = {name: topic.has_batch_queues for name, topic in stored.topics.items()} if stored is not None else {}
         queues = self._queues
         queues.batch_topics = {name for name, batch in types.items() if batch}

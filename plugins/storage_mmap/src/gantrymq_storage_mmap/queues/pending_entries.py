@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gantrymq.interfaces import DispatchEntry
-from gantrymq.world import is_full
+from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
@@ -56,7 +56,7 @@ class PendingEntries:
     @property
     def full(self) -> bool:
         """Whether a write failed because the disk is full."""
-        return any(map(is_full, self._failed.values()))
+        return any(map(is_disk_full, self._failed.values()))
 
     def add(self, entries: Sequence[DispatchEntry], targets: Sequence[Target], packed: Sequence[bytes]) -> None:
         """Append each entry to its queue and make it visible."""

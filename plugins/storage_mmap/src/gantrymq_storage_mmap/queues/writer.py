@@ -11,13 +11,13 @@ from typing import Final
 import attrs
 
 from gantrymq.world import Clock, Timer
-from gantrymq.world.time_slices import LONGEST_S
+from gantrymq.world.time_slices import MAX_SLICE_S
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
 
 __all__ = ["AGE_TICKS", "EntryWriter"]
 
 AGE_TICKS: Final = 5  # an entry is in its file about 5 s after it became visible
-SLICE_FILES: Final = 64  # written without a pause, unless they take longer than `LONGEST_S`
+SLICE_FILES: Final = 64  # written without a pause, unless they take longer than `MAX_SLICE_S`
 PAUSE_S: Final = 0.01  # between slices
 
 
@@ -52,7 +52,7 @@ class EntryWriter:
 
     def _write_slice(self) -> None:
         self._slice_timer = None
-        segmented_files, until = self._pending.due(self._due, SLICE_FILES), self._clock.monotonic() + LONGEST_S
+        segmented_files, until = self._pending.due(self._due, SLICE_FILES), self._clock.monotonic() + MAX_SLICE_S
         written = 0
         while written < len(segmented_files) and self._clock.monotonic() <= until:
             self._pending.write(segmented_files[written])

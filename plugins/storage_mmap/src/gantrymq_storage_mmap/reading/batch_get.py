@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterator
 
 import attrs
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.options import Options
@@ -64,7 +64,7 @@ class BatchReader:
             for entry in self._candidates(selection, entries, limit, match):
                 (data,) = self._log.read_hot([(entry.log_offset, entry.log_offset + entry.size)])
                 _settle(selection, entry, data, match)
-        except FilterTurnOver:
+        except FilterBudgetExceeded:
             selection.step_back()
         self._note_place(queue, selection, number, entries)
         return selection.result(low, high, self._log.read_hot(selection.runs))
@@ -148,7 +148,7 @@ class BatchReader:
                         selection.missed()
                     elif _settle(selection, entry, found, match):
                         buffers.append(found)
-            except FilterTurnOver:
+            except FilterBudgetExceeded:
                 selection.step_back()
             return selection.result(queue.min_offset, queue.max_offset, buffers, cold=True)
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from gantrymq.errors import StoreError
 from gantrymq.world import Workers
-from gantrymq.world.workers import Done, into
+from gantrymq.world.workers import Done, resolve_future
 
 __all__ = ["BoundedWorkers"]
 
@@ -50,7 +50,7 @@ class BoundedWorkers:
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Like `Workers.run`, in order."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.submit(work, *args, done=into(answer))
+        self.submit(work, *args, done=resolve_future(answer))
         return await answer
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:

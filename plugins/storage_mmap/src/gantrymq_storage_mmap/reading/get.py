@@ -15,7 +15,7 @@ from typing import cast
 
 import attrs
 
-from gantrymq.errors import FilterTurnOver
+from gantrymq.errors import FilterBudgetExceeded
 from gantrymq.interfaces import GetLimit, GetResult, GetStatus, MessageFilter, PropertiesFilter
 from gantrymq.model.queue import Queue
 from gantrymq_storage_mmap.log.commit_log import CommitLog
@@ -192,7 +192,7 @@ class QueueReader:
                 else:
                     (data,) = self._log.read_hot([(log_offset, log_offset + size)])
                     selection.add_matching(log_offset, size, data, match)
-        except FilterTurnOver:
+        except FilterBudgetExceeded:
             selection.next_offset -= 1
 
     def _by_properties(
@@ -202,7 +202,7 @@ class QueueReader:
         low, high = queue.min_offset, queue.max_offset
         try:
             queue_offset, end = match.candidates(Queue(queue.topic, queue.queue_id), queue_offset)
-        except FilterTurnOver:
+        except FilterBudgetExceeded:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, low, high)
         if queue_offset >= high:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, high, low, high)
@@ -236,7 +236,7 @@ class QueueReader:
         selection = Selection(self._log, self._options, queue_offset, limit)
         try:
             found = self._scan.take(selection, name, data, match, candidates_end, passing)
-        except FilterTurnOver:
+        except FilterBudgetExceeded:
             return GetResult(GetStatus.NO_MATCHED_MESSAGE, queue_offset, queue.min_offset, queue.max_offset)
         selection.next_offset = min(selection.next_offset, queue.max_offset)
         if selection.next_offset == queue_offset:
@@ -356,7 +356,7 @@ class QueueReader:
                     break
                 try:
                     fits = _fits(match, tags_code, units)
-                except FilterTurnOver:
+                except FilterBudgetExceeded:
                     over = True
                     break
                 if fits and group.present(log_offset, size):
@@ -378,7 +378,7 @@ class QueueReader:
                         selection.missed()
                     elif selection.add_matching(log_offset, size, piece, match):
                         buffers.append(piece)
-                except FilterTurnOver:
+                except FilterBudgetExceeded:
                     selection.next_offset = begin + place
                     over = True
                     break

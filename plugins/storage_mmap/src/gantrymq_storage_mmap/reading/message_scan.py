@@ -26,7 +26,7 @@ from typing import Final
 
 import attrs
 
-from gantrymq.errors import FilterTurnOver, FormatError
+from gantrymq.errors import FilterBudgetExceeded, FormatError
 from gantrymq.formats.record import HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES, read_record
 from gantrymq.interfaces import PropertiesFilter
 from gantrymq.model.queue import Queue
@@ -85,7 +85,7 @@ class MessageScan:
             the end of *entries*; if it did not move, the first record is on the disk only.
 
         Raises:
-            FilterTurnOver: the filter postpones the first entry to another turn.
+            FilterBudgetExceeded: the filter postpones the first entry to another turn.
         """
         first, count = selection.next_offset, len(entries) // ENTRY_BYTES
         look = _RecordScan(self._log, self._blocks, selection, entries, match)
@@ -102,7 +102,7 @@ class MessageScan:
                 break
             try:
                 begin_offset, candidates_end = match.candidates(queue, first + end)
-            except FilterTurnOver:
+            except FilterBudgetExceeded:
                 break
             selection.next_offset = begin_offset
             start, end = begin_offset - first, min(candidates_end - first, count)
@@ -185,7 +185,7 @@ class _RecordScan:
                 continue
             try:
                 matches = match_properties(properties)
-            except FilterTurnOver:
+            except FilterBudgetExceeded:
                 if not index:
                     raise
                 return index

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from gantrymq.interfaces import RecoveryReport
-from gantrymq.world import is_full
+from gantrymq.world import is_disk_full
 from gantrymq_storage_mmap.checkpoint.saved_point import SavedPoint, read_point
 from gantrymq_storage_mmap.index.file import IndexPosition
 from gantrymq_storage_mmap.index.folder import IndexLoader, LoadedIndex
@@ -117,7 +117,7 @@ class StoreOpening(StoreParts):
         try:
             self._files.replace(self._root / "abort", str(self._context.world.process_id).encode("ascii"))
         except OSError as error:
-            if not is_full(error):
+            if not is_disk_full(error):
                 raise
             self._files.open(self._root / "abort", create=True).close()
             self._files.sync_dir(self._root)

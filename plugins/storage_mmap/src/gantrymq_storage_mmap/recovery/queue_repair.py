@@ -22,7 +22,7 @@ from operator import itemgetter
 import attrs
 
 from gantrymq.interfaces import DispatchEntry
-from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light, light_places
+from gantrymq.model.light_queues import LIGHT_QUEUE_ID, is_light, light_queue_offsets
 from gantrymq.model.sys_flag import TRANSACTION_PREPARED
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.source import CommitLogSource, entries_between
@@ -281,7 +281,7 @@ class QueueRepair:
         place = queue.topic, queue.queue_id, entry[2]
         if place == (record.topic, record.queue_id, record.queue_offset):
             return True
-        return is_light(queue.topic) and (queue.topic, entry[2]) in light_places(record.topic, record.properties)
+        return is_light(queue.topic) and (queue.topic, entry[2]) in light_queue_offsets(record.topic, record.properties)
 
     # --- making -----------------------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class QueueRepair:
                     for each in by_name.get((entry.topic, entry.queue_id), ()):
                         each.see(entry, entry.queue_offset)
                 if light and b"INNER_" in entry.properties:
-                    for name, queue_offset in entry.light_places:
+                    for name, queue_offset in entry.light_queue_offsets:
                         for each in by_name.get((name, LIGHT_QUEUE_ID), ()):
                             if not self._dropped.holds(name, entry.log_offset):
                                 each.see(entry, queue_offset)

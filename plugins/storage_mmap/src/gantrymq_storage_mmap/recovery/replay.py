@@ -102,7 +102,7 @@ class Replay:
             # An offset larger than the number of records that fit before this one was set by a client while light
             # queues were off, and is ignored.
             most = log_offset // MIN_RECORD_BYTES
-            for name, queue_offset in entry.light_places:
+            for name, queue_offset in entry.light_queue_offsets:
                 if queue_offset <= most and not self._dropped.holds(name, log_offset):
                     light = self._requeue(name, LIGHT_QUEUE_ID)
                     if light is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 
 from gantrymq.config import Settings
-from gantrymq.world import Timer, World, is_full
+from gantrymq.world import Timer, World, is_disk_full
 from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.log.writer import LogWriter
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
@@ -183,7 +183,7 @@ class DiskWatch:
         self._mending = False
         if error is None:
             self._writes.refusal, self._writes.torn_bytes = None, 0
-        elif not is_full(error):
+        elif not is_disk_full(error):
             self._writes.failed(error)
 
     # --- when -------------------------------------------------------------------------------------------------------

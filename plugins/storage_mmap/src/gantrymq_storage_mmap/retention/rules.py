@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import attrs
 
-from gantrymq.world import DiskUse
+from gantrymq.world import DiskUsage
 from gantrymq_storage_mmap.full_disk import RESUME
 
 __all__ = ["DeletionPlan", "DiskState", "Refusal", "RetentionRules", "is_near", "plan_deletion", "refusal_for"]
@@ -56,8 +56,8 @@ class DiskState:
 
     log_folder: Path
     root: Path
-    log_disk: DiskUse
-    queue_disk: DiskUse  # the file system of the store's root
+    log_disk: DiskUsage
+    queue_disk: DiskUsage  # the file system of the store's root
     store_bytes: int  # size of log, queues and index; 0 without a quota
 
 
@@ -75,7 +75,7 @@ class DeletionPlan(NamedTuple):
     reason: str  # for the operator
 
 
-def used_percent(disk: DiskUse) -> float:
+def used_percent(disk: DiskUsage) -> float:
     """Return the used share of a disk, relative to what this process could use in total."""
     used = disk.total - disk.free
     whole = used + disk.usable

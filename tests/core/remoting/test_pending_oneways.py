@@ -1,11 +1,11 @@
 """Which oneway requests were dropped."""
 
-from gantrymq.remoting.oneways import Oneways
+from gantrymq.remoting.pending_oneways import PendingOneways
 
 
 def test_what_has_left_is_forgotten_and_the_rest_is_told():
     told = []
-    oneways = Oneways()
+    oneways = PendingOneways()
     for end in (100, 200, 300):
         oneways.add(end, lambda end=end: told.append(end))
     oneways.add(400, None)

@@ -7,19 +7,19 @@ from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, FrameDecoder
 from gantrymq.remoting.headers.pull import PullMessageResponse, QueryMessageResponse
 from gantrymq.remoting.headers.send import SendMessageResponse
-from gantrymq.remoting.replies import SendOk, encode_pull_head, encode_query_head
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.responses import SendResponses, encode_pull_head, encode_query_head
+from gantrymq.remoting.sends import SendCommand
 from gantrymq_testing.frames import split_frame
 
 
 def sent(opaque, unique_id, flag=0):
-    return Send(Command(310, opaque=opaque, flag=flag, body=b"body"), b"{}", b"", 3, 0, unique_id.encode())
+    return SendCommand(Command(310, opaque=opaque, flag=flag, body=b"body"), b"{}", b"", 3, 0, unique_id.encode())
 
 
 @pytest.mark.parametrize("host", [b"\x7f\0\0\x01\0\0*\x9f", bytes(range(20))], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("region", ["DefaultRegion", "100% mine", "%d%016X%%d%", "<d>"])
 def test_send_answer_is_what_the_encoder_would_write(host, region):
-    answers = SendOk(host, region, False)
+    answers = SendResponses(host, region, False)
     for opaque, unique_id in [(-7, "7F00000104D2"), (2**31 - 1, "U"), (0, "7F00000104D2" * 3)]:
         data = answers.frames([sent(opaque, unique_id)], [(None, 2**40, 2**41 + 5, 0, 0, "")])
         command = decode(split_frame(data))
@@ -36,7 +36,7 @@ def test_send_answer_is_what_the_encoder_would_write(host, region):
 
 
 def test_a_oneway_send_gets_no_answer():
-    answers = SendOk(b"\x7f\0\0\x01\0\0*\x9f", "R", True)
+    answers = SendResponses(b"\x7f\0\0\x01\0\0*\x9f", "R", True)
     sends = [sent(1, "A"), sent(2, "B", FLAG_ONEWAY), sent(3, "C")]
     frames = FrameDecoder().feed(answers.frames(sends, [(None, n, 100 * n, 0, 0, "") for n in range(3)]))
     assert [decode(frame).opaque for frame in frames] == [1, 3]

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gantrymq.formats.config.consumer_offsets import is_of_light_group, topics_by_group
-from gantrymq.formats.config.members import in_order
-from gantrymq.formats.config.pretty import Laid, laid, pretty
+from gantrymq.formats.config.json_tables import in_order
+from gantrymq.formats.config.pretty import FormattedText, format_value, pretty
 from gantrymq.loose_json import dumps
 from gantrymq.model.data_version import DataVersion
 from gantrymq.model.light_queues import LIGHT_QUEUE_ID
 
-__all__ = ["OffsetTexts"]
+__all__ = ["OffsetTextCache"]
 
 
-class OffsetTexts:
+class OffsetTextCache:
     """The pieces of one file."""
 
     def __init__(self, kept: Mapping[str, Any] | None = None, *, light: bool = False) -> None:
@@ -38,7 +38,7 @@ class OffsetTexts:
         self._light = light
         self._texts: dict[str, str] = {}  # "topic@group" to its member of offsetTable
         self._light_texts: dict[str, str] = {}  # and of lmqOffsetTable; a key stands in one of them
-        self._by_group: Laid | None = None  # groupTopicMap, None when it has to be made again
+        self._by_group: FormattedText | None = None  # groupTopicMap, None when it has to be made again
 
     def change(self, gone: Iterable[str], changed: Mapping[str, Mapping[int, int]]) -> None:
         """Take over changes: first what went, then offsets by queue id of what came or changed, in their order."""
@@ -53,7 +53,7 @@ class OffsetTexts:
     def text(self, version: DataVersion) -> str:
         """The whole file."""
         if self._by_group is None:
-            self._by_group = laid(topics_by_group(self._texts), level=1)
+            self._by_group = format_value(topics_by_group(self._texts), level=1)
         known: dict[str, Any] = {
             "dataVersion": version.to_json(),
             "groupTopicMap": self._by_group,
@@ -88,4 +88,4 @@ def _member(key: str, queues: Mapping[int, int]) -> str:
 
 
 def _table(texts: Mapping[str, str]) -> Any:
-    return Laid("{" + ",".join(texts.values()) + "\n\t}") if texts else {}
+    return FormattedText("{" + ",".join(texts.values()) + "\n\t}") if texts else {}

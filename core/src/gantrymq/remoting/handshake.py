@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConnectFailed
 from gantrymq.remoting.admission import Admission
-from gantrymq.remoting.foreign import HTTP2_GREETING
-from gantrymq.remoting.preamble import Beginning, sniff
+from gantrymq.remoting.other_protocols import HTTP2_SETTINGS
+from gantrymq.remoting.preamble import ProtocolKind, sniff
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock
@@ -26,12 +26,12 @@ from gantrymq.world import Clock
 if TYPE_CHECKING:
     from gantrymq.remoting.connection import Connection
 
-__all__ = ["Opening"]
+__all__ = ["Handshake"]
 
 log = logging.getLogger("gantrymq.remoting")
 
 
-class Opening:
+class Handshake:
     """Belongs to one connection.
 
     Attributes:
@@ -75,20 +75,20 @@ class Opening:
             self._admission.proxies.check(self._connection.peer[0])
             self._connection.set_peer(preamble.peer)
             self._proxied = True
-        if preamble.beginning is Beginning.HTTP2 and not self._greeted:
+        if preamble.protocol is ProtocolKind.HTTP2 and not self._greeted:
             self._greeted = True
-            self._writes.add(HTTP2_GREETING, len(HTTP2_GREETING))
-        answer = self._admission.answer(preamble.beginning, preamble.rest)
+            self._writes.add(HTTP2_SETTINGS, len(HTTP2_SETTINGS))
+        answer = self._admission.answer(preamble.protocol, preamble.rest)
         if answer is None:
             return b""
         self._first = b""
-        if preamble.beginning is Beginning.TLS:  # what is inside is looked at as well
+        if preamble.protocol is ProtocolKind.TLS:  # what is inside is looked at as well
             self._begin_tls(self._admission.tls_context(), preamble.rest, server_side=True)
             return b""
         self.over = True
         if answer:
             self._writes.add(answer, len(answer))
-        self._admission.check(preamble.beginning, inside_tls=inside_tls)
+        self._admission.check(preamble.protocol, inside_tls=inside_tls)
         return preamble.rest
 
     def connect_tls(self, context: ssl.SSLContext) -> None:

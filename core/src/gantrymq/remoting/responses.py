@@ -19,16 +19,16 @@ from gantrymq.errors import LocalProtocolError
 from gantrymq.remoting.codes import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON
 from gantrymq.remoting.command import Command, encode, encode_head
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, PREFIX
-from gantrymq.remoting.sends import Send
+from gantrymq.remoting.sends import SendCommand
 
-__all__ = ["SendOk", "encode_pull_head", "encode_query_head"]
+__all__ = ["SendResponses", "encode_pull_head", "encode_query_head"]
 
 _QUERY_NAMES: Final = ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset")
 
 Stored = tuple[Any, int, int, int, int, str]  # a `PutResult`, which this floor does not know
 
 
-class SendOk:
+class SendResponses:
     """Answers to messages that one broker has stored."""
 
     def __init__(self, packed_host: bytes, region: str, trace_on: bool) -> None:
@@ -53,12 +53,12 @@ class SendOk:
         text = text.replace("<d>", "%d", 2).replace("<s>", "%b", 1)  # any of these
         self._template = text.encode()  # with places for log offset, queue id, queue offset, unique id and opaque
         self._prefixes: dict[int, bytes] = {}  # by length of the header
-        self.frames: Callable[[Sequence[Send], Sequence[Stored]], bytes] = self._frames
+        self.frames: Callable[[Sequence[SendCommand], Sequence[Stored]], bytes] = self._frames
         if speedups.compiled is not None:
             texts = tuple(part.replace(b"%%", b"%") for part in re.split(rb"(?<!%)(?:%016X|%d|%b)", self._template))
-            self.frames = speedups.compiled.AnswerWriter(Send, texts, FLAG_ONEWAY)
+            self.frames = speedups.compiled.AnswerWriter(SendCommand, texts, FLAG_ONEWAY)
 
-    def _frames(self, sends: Sequence[Send], results: Sequence[Stored]) -> bytes:
+    def _frames(self, sends: Sequence[SendCommand], results: Sequence[Stored]) -> bytes:
         """Return whole frames, their headers in JSON, for those that want an answer.
 
         Args:

@@ -7,13 +7,15 @@ import pytest
 from loop_tests import asked, in_loop, turn
 
 from gantrymq.remoting.admission import Admission
-from gantrymq.remoting.proxies import Proxies
+from gantrymq.remoting.proxies import TrustedProxies
 
 
 @in_loop
 async def test_the_proxy_header_gives_the_peer(rig, recorder):
     handler = recorder()
-    connection, _ = rig.connect(handler, admission=Admission(proxies=Proxies((ipaddress.ip_network("10.0.0.9"),))))
+    connection, _ = rig.connect(
+        handler, admission=Admission(proxies=TrustedProxies((ipaddress.ip_network("10.0.0.9"),)))
+    )
     assert connection.peer_packed_host == bytes.fromhex("0a00000900001267")
     assert connection.address == "10.0.0.9:4711"
     for byte in b"PROXY TCP4 10.1.2.3 10.0.0.1 5555 80\r\n" + asked():

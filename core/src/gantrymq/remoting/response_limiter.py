@@ -16,16 +16,16 @@ from gantrymq.errors import ConnectionLost
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock, Timer
 
-__all__ = ["LOOK_S", "MOST_WAITING_TURNS", "AnswerTurns"]
+__all__ = ["CHECK_INTERVAL_S", "MAX_WAITING", "ResponseLimiter"]
 
 T = TypeVar("T")
 
-MOST_WAITING_TURNS: Final = 256  # requests that wait for a turn while more are read
-MOST_AT_ONCE: Final = 64  # answers that are made at the same time, if they are short
-LOOK_S: Final = 0.05  # between looks where no event tells that there is room
+MAX_WAITING: Final = 256  # requests that wait for a turn while more are read
+MAX_CONCURRENT: Final = 64  # answers that are made at the same time, if they are short
+CHECK_INTERVAL_S: Final = 0.05  # between looks where no event tells that there is room
 
 
-class AnswerTurns:
+class ResponseLimiter:
     """Belongs to one connection."""
 
     def __init__(
@@ -42,15 +42,15 @@ class AnswerTurns:
         self._peer = peer
         self._pause = pause
         self._resume = resume
-        self._under_way = 0
+        self._running = 0
         self._waiting: dict[asyncio.Future[None], None] = {}  # a deque would take 760 bytes of each connection
-        self._going = False  # whether `go_on` will be called in a turn to come
+        self._release_scheduled = False  # whether `release_waiting` will be called in a turn to come
         self._timer: Timer | None = None
 
     @property
-    def crowded(self) -> bool:
+    def busy(self) -> bool:
         """Whether work has to wait for its turn."""
-        return bool(self._waiting) or not self._room()
+        return bool(self._waiting) or not self._has_room()
 
     async def run(self, work: Awaitable[T]) -> T:
         """Wait for a turn, then for *work*, which makes one answer; write that before the next await.
@@ -59,78 +59,78 @@ class AnswerTurns:
             ConnectionLost: the connection closed before the turn came; *work* was not begun if it is a coroutine.
         """
         try:
-            await self._begun()
+            await self._acquire()
             try:
                 return await work
             finally:
-                self._ended()
+                self._release()
         finally:
             if isinstance(work, Coroutine):
                 work.close()
 
-    async def _begun(self) -> None:
+    async def _acquire(self) -> None:
         if self._writes.closed:
-            raise self._gone()
-        if not self.crowded:
-            self._under_way += 1
+            raise self._connection_lost()
+        if not self.busy:
+            self._running += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[turn] = None
-        if len(self._waiting) > MOST_WAITING_TURNS:
+        if len(self._waiting) > MAX_WAITING:
             self._pause()
-        self.go_on()
+        self.release_waiting()
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self._ended()
+                self._release()
             raise
 
-    def go_on(self) -> None:
+    def release_waiting(self) -> None:
         """Give turns while there is room."""
-        self._going = False
+        self._release_scheduled = False
         waiting = self._waiting
         if not waiting:
             return
-        tight = self._writes.tight  # asked before `_room`, as an answer may be another a moment later
-        while waiting and ((turn := next(iter(waiting))).done() or self._room()):
+        tight = self._writes.tight  # asked before `_has_room`, as an answer may be another a moment later
+        while waiting and ((turn := next(iter(waiting))).done() or self._has_room()):
             del waiting[turn]
             if not turn.done():  # it is not cancelled
-                self._under_way += 1
+                self._running += 1
                 turn.set_result(None)
-        if len(waiting) <= MOST_WAITING_TURNS // 2:
+        if len(waiting) <= MAX_WAITING // 2:
             self._resume()
-        if waiting and not self._under_way and self._timer is None and (tight or self._writes.tight):
-            self._timer = self._clock.call_later(LOOK_S, self._look)
+        if waiting and not self._running and self._timer is None and (tight or self._writes.tight):
+            self._timer = self._clock.call_later(CHECK_INTERVAL_S, self._check)
 
-    def soon(self) -> None:
+    def release_soon(self) -> None:
         """Go on in the next turn of the loop: then what was just handed over has been tried to be written."""
-        if self._waiting and not self._going:
-            self._going = True
-            asyncio.get_running_loop().call_soon(self.go_on)
+        if self._waiting and not self._release_scheduled:
+            self._release_scheduled = True
+            asyncio.get_running_loop().call_soon(self.release_waiting)
 
-    def lost(self) -> None:
+    def connection_lost(self) -> None:
         """The connection is gone: nobody who waits gets a turn."""
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, {}
         for turn in waiting:
             if not turn.done():
-                turn.set_exception(self._gone())
+                turn.set_exception(self._connection_lost())
 
-    def _room(self) -> bool:
-        writes, under_way = self._writes, self._under_way
-        if not under_way:
+    def _has_room(self) -> bool:
+        writes, running = self._writes, self._running
+        if not running:
             return not writes.full
-        return under_way < MOST_AT_ONCE and writes.has_room_for((under_way + 1) * writes.long_bytes)
+        return running < MAX_CONCURRENT and writes.has_room_for((running + 1) * writes.long_bytes)
 
-    def _ended(self) -> None:
-        self._under_way -= 1
-        self.soon()  # then the answer is counted
+    def _release(self) -> None:
+        self._running -= 1
+        self.release_soon()  # then the answer is counted
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
-        self.go_on()
+        self.release_waiting()
 
-    def _gone(self) -> ConnectionLost:
+    def _connection_lost(self) -> ConnectionLost:
         return ConnectionLost(f"{self._peer()}: the connection has closed")

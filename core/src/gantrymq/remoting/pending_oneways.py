@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-__all__ = ["Oneways"]
+__all__ = ["PendingOneways"]
 
 
-class Oneways:
+class PendingOneways:
     """Those of one connection, in the order in which they were sent."""
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ __all__ = [
     "numbers_in",
     "object_in",
     "objects_in",
-    "shown",
+    "quote_value",
     "text_in",
     "texts_in",
     "whole_number",
@@ -67,7 +67,7 @@ def number_in(
     if number is None:
         raise _unexpected(name, found, f"a whole number from {bounds[0]} to {bounds[1]}")
     if not bounds[0] <= number <= bounds[1]:
-        raise FormatError(f"{name} {shown(number)} is not between {bounds[0]} and {bounds[1]}")
+        raise FormatError(f"{name} {quote_value(number)} is not between {bounds[0]} and {bounds[1]}")
     return number
 
 
@@ -89,7 +89,7 @@ def object_in(members: dict[Any, Any], name: str) -> dict[Any, Any] | None:
     found = members.get(name)
     if found is None or isinstance(found, dict):
         return found
-    raise FormatError(f"{name} is {shown(found)}, a JSON object was expected")
+    raise FormatError(f"{name} is {quote_value(found)}, a JSON object was expected")
 
 
 def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
@@ -98,11 +98,11 @@ def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise FormatError(f"{name} is {shown(found)}, a list of JSON objects was expected")
+        raise FormatError(f"{name} is {quote_value(found)}, a list of JSON objects was expected")
     _check_length(found, name)
     for each in found:
         if not isinstance(each, dict):
-            raise FormatError(f"{name} holds {shown(each)}, where a JSON object was expected")
+            raise FormatError(f"{name} holds {quote_value(each)}, where a JSON object was expected")
     return found
 
 
@@ -140,7 +140,7 @@ def whole_number(value: Any) -> int | None:
     return int(value) if plain or _DIGITS.fullmatch(value) else None
 
 
-def shown(value: Any) -> str:
+def quote_value(value: Any) -> str:
     """Return the beginning of a value that a sentence quotes."""
     if isinstance(value, dict | list) and len(value) > 10:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} members"
@@ -155,4 +155,6 @@ def _check_length(found: list[Any], name: str) -> None:
 def _unexpected(name: str, found: Any, expected: str) -> FormatError:
     if found is None:
         return FormatError(f"{name} is missing or null, {expected} was expected")
-    return FormatError(f"{name} is {shown(repr(found) if type(found) is str else found)}, {expected} was expected")
+    return FormatError(
+        f"{name} is {quote_value(repr(found) if type(found) is str else found)}, {expected} was expected"
+    )

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gantrymq.formats.config import ConsumerOffsetsFile, OffsetTexts, offset_texts, pretty
+from gantrymq.formats.config import ConsumerOffsetsFile, OffsetTextCache, offset_text_cache, pretty
 from gantrymq.model.data_version import DataVersion
 
 VERSION = DataVersion(3, 0, 9)
@@ -19,7 +19,7 @@ def whole(offsets, kept=None, *, light=False):
 @pytest.mark.parametrize("light", [False, True])
 def test_the_text_is_that_of_the_members_whatever_changed_before(light):
     kept = {"pullOffsetTable": {"T@G": {0: 30}}, "aNewMember": [1]}
-    texts, offsets, dice = OffsetTexts(kept, light=light), {}, random.Random(7)
+    texts, offsets, dice = OffsetTextCache(kept, light=light), {}, random.Random(7)
     assert texts.text(VERSION) == whole(offsets, kept, light=light)
     names = ['T@"grün"', "T@G", "U@G", "U@G@broadcast", "odd", "%LMQ%q@%LMQ%g"]
     for _ in range(200):
@@ -32,7 +32,7 @@ def test_the_text_is_that_of_the_members_whatever_changed_before(light):
 
 
 def test_a_group_of_light_queues_changes_tables_with_its_offsets():
-    texts = OffsetTexts(light=True)
+    texts = OffsetTextCache(light=True)
     texts.change((), {"T@%LMQ%g": {0: 1}})
     assert texts.text(VERSION) == whole({"T@%LMQ%g": {0: 1}}, light=True)
     texts.change((), {"T@%LMQ%g": {0: 1, 1: 2}})
@@ -43,9 +43,9 @@ def test_a_group_of_light_queues_changes_tables_with_its_offsets():
 
 def test_the_topics_of_groups_are_made_again_only_for_members_that_come_or_go(monkeypatch):
     made = []
-    make = offset_texts.topics_by_group
-    monkeypatch.setattr(offset_texts, "topics_by_group", lambda keys: (made.append(list(keys)), make(keys))[1])
-    texts = OffsetTexts()
+    make = offset_text_cache.topics_by_group
+    monkeypatch.setattr(offset_text_cache, "topics_by_group", lambda keys: (made.append(list(keys)), make(keys))[1])
+    texts = OffsetTextCache()
     for gone, changed in (
         ((), {"T@G": {0: 1}, "U@G": {0: 1}}),
         ((), {"T@G": {0: 2, 1: 3}}),

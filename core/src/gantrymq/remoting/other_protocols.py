@@ -17,7 +17,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-__all__ = ["HTTP2_GREETING", "asked_stream", "http2_farewell", "http_answer"]
+__all__ = ["HTTP2_SETTINGS", "http2_goaway", "http_response", "requested_stream"]
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _FRAME: Final = struct.Struct(">HBBBI")  # length in two parts, as it has three bytes
@@ -29,17 +29,17 @@ _ACK: Final = 1  # a flag of SETTINGS
 _PROTOCOL_ERROR: Final = 1  # not 0, after which clients try again without a word
 _READ_BYTES: Final = 4096  # clients have asked and acknowledged by then
 
-HTTP2_GREETING: Final = _FRAME.pack(0, 0, _SETTINGS_TYPE, 0, 0)
+HTTP2_SETTINGS: Final = _FRAME.pack(0, 0, _SETTINGS_TYPE, 0, 0)
 
 
-def http_answer(text: str) -> bytes:
+def http_response(text: str) -> bytes:
     """The whole answer to a request of HTTP."""
     body = text.encode()
     head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
-def asked_stream(data: bytes) -> int | None:
+def requested_stream(data: bytes) -> int | None:
     """The number of the stream that a client of HTTP/2 asks on; None while it has not, 0 if these are no frames of it.
 
     It has to acknowledge the greeting as well: bytes that arrive at a closed connection reset it, and what the client
@@ -62,7 +62,7 @@ def asked_stream(data: bytes) -> int | None:
     return 0 if len(data) > _READ_BYTES or at > _READ_BYTES else None
 
 
-def http2_farewell(stream: int, text: str) -> bytes:
+def http2_goaway(stream: int, text: str) -> bytes:
     """The end of a connection of HTTP/2, and why; *stream* is the one that asked."""
     payload = _GOAWAY.pack(stream, _PROTOCOL_ERROR) + text.encode()
     return _FRAME.pack(len(payload) >> 8, len(payload) & 0xFF, _GOAWAY_TYPE, 0, 0) + payload

@@ -6,9 +6,9 @@ import pytest
 from loop_tests import asked, echo, in_loop, turn
 
 from gantrymq.errors import ConnectionLost
-from gantrymq.remoting.answer_turns import LOOK_S, MOST_WAITING_TURNS
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.limits import UnwrittenBytes
+from gantrymq.remoting.response_limiter import CHECK_INTERVAL_S, MAX_WAITING
 
 KB = 1024
 
@@ -25,7 +25,7 @@ class Work:
         await self.may_end.wait()
 
     async def answer(self, opaque):
-        await self.connection.turns.run(self.make(opaque))
+        await self.connection.response_limiter.run(self.make(opaque))
         self.connection.reply(opaque, Command(0, body=bytes(self.size)))
 
     def start(self, count):
@@ -44,7 +44,7 @@ async def test_no_more_answers_are_made_than_there_is_room_for(rig):
     await turn()
     await turn()
     assert len(work.begun) == 16
-    assert connection.turns.crowded
+    assert connection.response_limiter.busy
     sizes = []
     while not all(task.done() for task in tasks):
         transport.drain(transport.held)
@@ -54,7 +54,7 @@ async def test_no_more_answers_are_made_than_there_is_room_for(rig):
     assert work.begun == list(range(40))
     assert max(sizes) < 1024 * KB + 2 * 300 * KB
     transport.drain(transport.held)
-    assert not connection.turns.crowded
+    assert not connection.response_limiter.busy
 
 
 @in_loop
@@ -97,7 +97,7 @@ async def test_one_that_is_cancelled_leaves_its_turn_to_the_next(rig, given):
     await turn()
     assert tasks[0].cancelled()
     assert tasks[1].done()
-    assert not connection.turns.crowded
+    assert not connection.response_limiter.busy
 
 
 @in_loop
@@ -111,7 +111,7 @@ async def test_nothing_more_is_read_while_many_wait(rig):
     connection.resume_writing()
     assert transport.reading
     work = Work(connection, 10)
-    tasks = work.start(MOST_WAITING_TURNS + 100)
+    tasks = work.start(MAX_WAITING + 100)
     await turn()
     assert not transport.reading
     work.may_end.set()
@@ -137,7 +137,7 @@ async def test_while_it_is_tight_for_all_each_may_have_less_and_looks_by_itself(
     await turn()
     assert work.begun == []
     transport.held = 500  # nobody is told, as it was below the mark of a pause
-    rig.clock.advance(LOOK_S)
+    rig.clock.advance(CHECK_INTERVAL_S)
     await turn()
     assert work.begun == [0]
     work.may_end.set()
@@ -161,7 +161,7 @@ async def test_requests_wait_and_are_served_again_while_it_is_tight(rig, recorde
     await turn()
     assert [command.opaque for command in handler.seen] == [1]
     transport.held = 0
-    rig.clock.advance(LOOK_S)
+    rig.clock.advance(CHECK_INTERVAL_S)
     await turn()
     assert [command.opaque for command in handler.seen] == [1, 2]
     assert transport.reading
