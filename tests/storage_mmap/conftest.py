@@ -264,7 +264,7 @@ class Rig:
     @classmethod
     async def checkpoint(cls, bench):
         """Have a checkpoint made now, with or without success, and those that it brings about."""
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         await cls.checkpoint_ends(bench)
 
     @staticmethod

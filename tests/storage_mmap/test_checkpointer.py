@@ -124,7 +124,7 @@ def test_tails_let_go_of_what_is_durable_and_keep_what_came_meanwhile(rig, monke
     async def case(bench):
         end = await three_queues(bench)
         pending, checkpointer = bench.store._queues.pending, bench.store._checkpointer
-        checkpointer.hasten()
+        checkpointer.request()
         await asyncio.sleep(0)  # one segmented file is written
         results = await bench.add(message(), message(queue_id=3))
         await rig.checkpoint_ends(bench)
@@ -201,7 +201,7 @@ def test_without_syncfs_a_row_written_beside_a_checkpoint_is_synced_by_the_next_
 
     async def case(bench):
         await three_queues(bench)
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         await asyncio.sleep(0)
         paths = synced(rig, monkeypatch)
         await bench.add(message(queue_id=3))
@@ -242,7 +242,7 @@ def test_it_waits_until_the_log_is_durable_up_to_what_is_visible(rig):
         (result,) = bench.store.put([message()])
         bench.store.publish(result.end)  # as with asynchronous flush
         rig.workers.held = True
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         for _ in range(5):
             await asyncio.sleep(0)
         assert (saved(rig), written(rig), len(rig.workers.waiting)) == (None, 0, 1)
@@ -270,11 +270,11 @@ def test_one_that_is_asked_for_while_one_is_under_way_follows_it(rig, monkeypatc
 
     async def case(bench):
         await three_queues(bench)
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         await asyncio.sleep(0)
         (result,) = await bench.add(message())
         for _ in range(3):
-            bench.store._checkpointer.hasten()
+            bench.store._checkpointer.request()
         before = rig.faults.calls["replace"]
         await rig.checkpoint_ends(bench)
         assert saved(rig)["offset"] == result.end
@@ -315,7 +315,7 @@ def test_a_stop_takes_the_last_one_and_nothing_begins_behind_it(rig):
     async def case(bench):
         bench.store.put([message()])
         await bench.store.stop()
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         assert bench.store._checkpointer._task is None
 
     rig.run(case)

@@ -42,7 +42,7 @@ class Workload:
                 self.acknowledged[queue].append(stored)
             bench.store._entry_writer._tick()
             if size == 8:
-                bench.store._checkpointer.hasten()
+                bench.store._checkpointer.request()
                 await bench.store._checkpointer._task
             bench.store._entry_writer._tick()
         self.dropper = True

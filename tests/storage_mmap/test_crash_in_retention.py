@@ -100,7 +100,7 @@ def test_minima_that_move_during_a_checkpoint_are_looked_for_by_the_next_start(r
         await bench.add(keyed(b"one more", "k", "U", topic="A"))
         await bench.query("k", topic="A")
         rig.workers.held_runs = True
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         task = bench.store._checkpointer._task
         await until(lambda: rig.workers.waiting)
         while rig.workers.waiting[0][0].__name__ != "write":  # what is not the slots of the index

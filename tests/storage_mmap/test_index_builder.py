@@ -53,7 +53,7 @@ def test_slots_of_a_found_file_are_read_for_its_first_entry(rig):
         await bench.restart()
         index = bench.store._index
         assert bodies((await bench.query("k2"))[0]) == [b"2"]
-        assert index.held.all[-1].table is None
+        assert index.files.all[-1].table is None
         rig.faults.only, rig.faults.failing = "index", {"pread": rig.BROKEN}
         await bench.add(keyed(b"5", "k5"))
         with pytest.raises(StoreError, match="the index cannot be read"):
@@ -75,10 +75,10 @@ def test_a_stop_indexes_what_waits_for_slots(rig):
         await bench.restart()
         assert bodies((await bench.query("k4"))[0]) == [b"4"]
         await bench.add(keyed(b"5", "k5"))
-        assert bench.store._index.held.all[-1].table is None
+        assert bench.store._index.files.all[-1].table is None
         await bench.restart()
         assert bodies((await bench.query("k5"))[0]) == [b"5"]
-        assert bench.store._index.held.all[-1].table is None  # nothing was left to be added
+        assert bench.store._index.files.all[-1].table is None  # nothing was left to be added
 
     rig.run(case)
 
@@ -290,7 +290,7 @@ def test_a_write_that_fails_in_the_middle_of_a_message_repeats_none_of_its_keys(
         await bench.add(keyed(b"2", "a b c d e f", "U"))
         rig.faults.failing = {"create": rig.NO_SPACE}
         assert (await bench.query("f"))[1]
-        assert bench.store._index.held.place.keys == 2  # seven fit the first file
+        assert bench.store._index.files.place.keys == 2  # seven fit the first file
         rig.faults.failing = {}
         await until(lambda: not bench.store._index.lag)
 
@@ -356,7 +356,7 @@ def test_slots_that_could_not_be_written_are_written_by_the_next_checkpoint(rig)
         rig.faults.failing = {}
         assert not any("built again" in said for said in rig.said)
         await rig.checkpoint(bench)
-        assert bench.store._index.held.all[0].durable
+        assert bench.store._index.files.all[0].durable
         assert rig.index() == {before: rig.index_of_log(5, 8)[0]}
 
     rig.run(case, **SMALL)
@@ -371,19 +371,19 @@ def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
         await rig.checkpoint(bench)
         files = list(rig.index())
         bench.store._index._hasten = lambda: None
-        mark = bench.store._index.held.begin_checkpoint()
+        mark = bench.store._index.files.begin_checkpoint()
         mark.write()
         bench.store._index.checkpoint_failed(mark)  # because of queues, or of anything else
         assert list(rig.index()) == files
         await send(bench, 1, 8)
         await bench.query("all")
-        mark = bench.store._index.held.begin_checkpoint()
+        mark = bench.store._index.files.begin_checkpoint()
         mark.write()
         await send(bench, 6, 9)
         await bench.query("all")
         bench.store._index.checkpoint_failed(mark)
         assert list(rig.index()) == files[:2]  # full and durable
-        assert bench.store._index.held.place == bench.store._index.held.all[-1].end
+        assert bench.store._index.files.place == bench.store._index.files.all[-1].end
         await until(lambda: not bench.store._index.lag)
         assert min(set(rig.index()) - set(files[:2])) > max(files)
 
@@ -413,12 +413,12 @@ def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
         await send(bench, 2)
         results = await bench.add(keyed(b"2", "all k2", "U2"))
         await bench.query("all")
-        mark = index.held.begin_checkpoint()
+        mark = index.files.begin_checkpoint()
         await send(bench, 10, 4)
         await bench.query("all")
         mark.write()
         index.checkpointed(mark)
-        first, second, *others = index.held.all
+        first, second, *others = index.files.all
         assert [part.file for part in mark.parts] == [first, second]
         assert (first.durable, first.table) == (True, None)
         assert (second.durable, second.full, second.table is None) == (False, True, False)
@@ -433,12 +433,12 @@ def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
         }
         assert mark.parts[1].header.index_count == 3
         assert mark.folders == (rig.root, rig.root / "index")
-        mark = index.held.begin_checkpoint()
+        mark = index.files.begin_checkpoint()
         assert mark.folders == (rig.root / "index",)
         mark.write()
         index.checkpointed(mark)
-        assert all(file.durable and (file.table is None) == file.full for file in index.held.all)
-        assert index.held.begin_checkpoint().parts == []
+        assert all(file.durable and (file.table is None) == file.full for file in index.files.all)
+        assert index.files.begin_checkpoint().parts == []
 
     rig.run(case, **SMALL)
     assert list(rig.index().values()) == rig.index_of_log(5, 8)
@@ -451,7 +451,7 @@ def test_nothing_is_added_while_a_checkpoint_writes_slots(rig):
         index = bench.store._index
         await send(bench, 2)
         await bench.query("all")
-        place = index.held.place
+        place = index.files.place
         rig.workers.held_runs = True
         marking = asyncio.ensure_future(index.mark())
         await until(lambda: rig.workers.waiting)
@@ -459,7 +459,7 @@ def test_nothing_is_added_while_a_checkpoint_writes_slots(rig):
         asking = asyncio.ensure_future(bench.query("k4"))
         for _ in range(100):
             await asyncio.sleep(0)
-        assert index.held.place == place and not asking.done()
+        assert index.files.place == place and not asking.done()
         rig.workers.held_runs = False
         rig.workers.step()
         mark = await marking
@@ -484,10 +484,10 @@ def test_files_below_the_log_are_removed_but_never_the_newest(rig):
         files = {name: read_header(data) for name, data in rig.index().items()}
         assert len(files) == 6
         second = list(files.values())[1]
-        assert bench.store._index.held.delete_before(second.end_offset) == 1
+        assert bench.store._index.files.delete_before(second.end_offset) == 1
         assert list(rig.index()) == list(files)[1:]
-        assert bench.store._index.held.delete_before(second.end_offset) == 0
-        assert bench.store._index.held.delete_before(1 << 62) == 4
+        assert bench.store._index.files.delete_before(second.end_offset) == 0
+        assert bench.store._index.files.delete_before(1 << 62) == 4
         assert list(rig.index()) == list(files)[-1:]
         assert (await bench.query("k0"))[1]
         assert bodies((await bench.query("k14"))[0]) == [b"14"]
@@ -500,12 +500,12 @@ def test_a_file_that_a_query_reads_is_removed_afterwards(rig):
         await send(bench, 16)
         await bench.query("all")
         await rig.checkpoint(bench)
-        bench.store._index.held.reading(1)
-        old = bench.store._index.held.all[0]
-        bench.store._index.held.delete_before(1 << 62)
+        bench.store._index.files.reading(1)
+        old = bench.store._index.files.all[0]
+        bench.store._index.files.delete_before(1 << 62)
         oldest = old.entry(1, DiskReads().index)
         kept = len(rig.index())
-        bench.store._index.held.reading(-1)
+        bench.store._index.files.reading(-1)
         assert (oldest.log_offset, kept) == (0, 6)
         assert len(rig.index()) == 1
 
@@ -524,7 +524,7 @@ def test_an_end_without_keys_is_not_read_again(rig):
     rig.run(with_a_long_end, **SMALL)
 
     async def later(bench):
-        assert bench.store._index.held.place.log_offset == bench.store.state().max_log_offset
+        assert bench.store._index.files.place.log_offset == bench.store.state().max_log_offset
         await send(bench, 3, 3)
 
     rig.run(later, **SMALL)
@@ -545,7 +545,7 @@ def test_a_message_of_which_java_indexed_more_hides_no_key_of_the_next(rig):
     async def case(bench):
         await bench.add(keyed(b"0", "k0", "U0"), keyed(b"1", "k1", "U1"))
         first, second = bench.store.scan(0, 1 << 60)
-        held = bench.store._index.held
+        held = bench.store._index.files
         held.place = IndexPosition(first.log_offset, 3)
         keys = held.keys_of([first, second])
         assert keys.offsets[keys.start :] == [second.log_offset] * 2

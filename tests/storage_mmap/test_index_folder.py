@@ -126,7 +126,7 @@ def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pa
         for n in range(5, 9):
             (result,) = await bench.add(keyed(b"%d" % n, f"all k{n}", f"U{n}"))
         await bench.query("all")
-        (part,) = bench.store._index.held.begin_checkpoint().parts
+        (part,) = bench.store._index.files.begin_checkpoint().parts
         (run,) = part.runs
         assert (run.first, run.length) == (0, 2000)
         slots = part.file.table.slot_bytes(0, pages * 1024)
@@ -164,7 +164,7 @@ def test_slots_are_made_good_though_nothing_is_indexed(rig):
         await send(bench, 5)
         await rig.checkpoint(bench)
         await send(bench, 9)
-        mark = bench.store._index.held.begin_checkpoint()
+        mark = bench.store._index.files.begin_checkpoint()
         mark.write()
 
     async def look(bench):

@@ -140,9 +140,9 @@ def test_a_message_that_is_indexed_twice_is_found_once(rig):
     async def case(bench):
         (result,) = await bench.add(keyed(b"1", "k"))
         await bench.query("k")
-        table = bench.store._index.held.all[-1].table
+        table = bench.store._index.files.all[-1].table
         again = table.put([index_hash("T", "k")], [result.log_offset], [START_MS])
-        bench.store._index.held.all[-1].write(again)
+        bench.store._index.files.all[-1].write(again)
         assert bodies((await bench.query("k"))[0]) == [b"1"]
 
     rig.run(case, **SMALL)
@@ -169,7 +169,7 @@ def test_a_disk_that_cannot_be_read_is_an_error(rig):
         with pytest.raises(index_query.StoreError, match="the index cannot be read"):
             await bench.query("all")
         rig.faults.failing = {}
-        assert bench.store._index.held.readers == 0
+        assert bench.store._index.files.readers == 0
 
     rig.run(case, **SMALL)
 

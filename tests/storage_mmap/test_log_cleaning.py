@@ -66,13 +66,13 @@ def test_a_log_file_goes_only_when_its_queue_entries_are_durable():
         flusher = bench.store._checkpointer
         assert flusher.durable_offset == 0
         await bench.world.clock.sleep(1)
-        hasten, asked = flusher.hasten, []
-        flusher.hasten = lambda: asked.append(1)
+        hasten, asked = flusher.request, []
+        flusher.request = lambda: asked.append(1)
         await bench.store.clean(Cleaning.EXPIRED_LOG)
         await bench.world.clock.sleep(5)
         assert logs(bench) == [0, 1, 2, 3]
         assert asked
-        flusher.hasten = hasten
+        flusher.request = hasten
         await bench.world.clock.sleep(2)
         assert logs(bench) == [3]
         assert flusher.durable_offset >= 3 * FILE
@@ -131,7 +131,7 @@ def test_a_file_that_cannot_be_deleted_stays_readable_and_is_tried_again():
 def test_entries_that_a_failed_sync_took_from_their_file_are_not_taken_for_gone():
     async def case(bench):
         await fill(bench, 6)
-        bench.store._checkpointer.hasten()
+        bench.store._checkpointer.request()
         await bench.world.clock.sleep(2)
         await fill(bench, 2, queue_id=1)
         bench.store._queues.pending.write_all()
@@ -139,7 +139,7 @@ def test_entries_that_a_failed_sync_took_from_their_file_are_not_taken_for_gone(
         file = bench.world.files.open(path)
         file.pwrite(bytes(file.size()), 0)  # the kernel forgot pages that it could not write; memory has them
         file.close()
-        bench.store._checkpointer.hasten = lambda: None
+        bench.store._checkpointer.request = lambda: None
         await bench.store.clean(Cleaning.EXPIRED_LOG)
         await bench.world.clock.sleep(2)
         assert logs(bench)[0] == 2

@@ -54,7 +54,7 @@ class StoreParts:
         self._context = context
         world = context.world
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
-        self._tell = context.log
+        self._report = context.log
         self._settings = context.settings
         self._options = Options(context.root, context.settings)
         self._root = context.root
@@ -68,13 +68,13 @@ class StoreParts:
         options, world = self._options, self._context.world
         files, workers, clock = self._files, self._workers, self._clock
         ahead = Preallocation(
-            files, workers, options.log_folder, options.log_file_bytes, self._tell, options.warm_sync_bytes
+            files, workers, options.log_folder, options.log_file_bytes, self._report, options.warm_sync_bytes
         )
         self._log = CommitLog(loaded, options.log_file_bytes, options.hot_window_bytes, ahead)
         self._queues = QueueTable(files, options, self._context.bit_maps)
         self._dropped = DroppedTopics(files, self._root)
         self._dropper = QueueDropper(
-            files, workers, self._root / DROPPED_FOLDER, self._queues, self._dropped, self._tell
+            files, workers, self._root / DROPPED_FOLDER, self._queues, self._dropped, self._report
         )
         self._publisher = Publisher(self._queues.pending)
         self._entry_writer = EntryWriter(self._queues.pending, clock, options.queue_flush_interval_ms)
@@ -84,35 +84,35 @@ class StoreParts:
         )
         self._flusher = LogFlusher(self._log, workers, clock, self._settings)
         self._cold = cold = BoundedWorkers(workers, COLD_READS)
-        self._damaged = DamagedRecords(self._tell)
+        self._damaged = DamagedRecords(self._report)
         self._read_ahead = read_ahead = ReadAhead(self._log, cold, options, clock.monotonic)
         blocks = ColdBlocks(self._log)
         scan = MessageScan(self._log, blocks, NeedleHits(self._log, blocks))
-        mend = QueueRepair(self._log, self._dropped, options.delay_levels_ms)
-        entry_repairer = EntryRepairer(mend, cold, clock, self._publisher, self._tell)
+        queue_repair = QueueRepair(self._log, self._dropped, options.delay_levels_ms)
+        entry_repairer = EntryRepairer(queue_repair, cold, clock, self._publisher, self._report)
         self._reader = QueueReader(self._log, cold, options, read_ahead, self._damaged, blocks, scan, entry_repairer)
         self._batch_reader = BatchReader(self._log, cold, options, self._damaged, entry_repairer)
-        index_files = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._tell)
+        index_files = IndexFiles(files, workers, clock, self._root / INDEX, options.index_layout, self._report)
         self._index = IndexBuilder(
             index_files,
             self._log,
             workers,
             clock,
-            self._tell,
-            lambda: self._checkpointer.hasten(),
+            self._report,
+            lambda: self._checkpointer.request(),
             options.index_enabled,
         )
         self._index_reader = IndexReader(self._log, cold, self._index, options.most_found)
         self._checkpointer = Checkpointer(
-            world, options, self._log, self._queues, self._publisher, self._flusher, self._index, self._tell
+            world, options, self._log, self._queues, self._publisher, self._flusher, self._index, self._report
         )
         self._wire_retention()
 
     def _wire_retention(self) -> None:
-        world, settings, tell = self._context.world, self._settings, self._tell
+        world, settings, report = self._context.world, self._settings, self._report
         log, queues = self._log, self._queues
-        root, log_folder, index = self._root, self._options.log_folder, self._index.held
-        self._watch = DiskWatch(world, settings, root, log_folder, log, queues, self._writes, index.taken_bytes, tell)
+        root, log_folder, index = self._root, self._options.log_folder, self._index.files
+        self._watch = DiskWatch(world, settings, root, log_folder, log, queues, self._writes, index.taken_bytes, report)
         queue_cleaner = QueueCleaner(world, log, queues, self._dropper, self._context.reserve_ms)
         self._retention = Retention(
             world,
@@ -124,7 +124,7 @@ class StoreParts:
             self._watch,
             queue_cleaner,
             index,
-            tell,
+            report,
         )
 
     def _durable_offset(self) -> int:

@@ -27,7 +27,7 @@ from gantrymq.interfaces import (
     StoreState,
 )
 from gantrymq.model.queue import Queue
-from gantrymq_storage_mmap.log.append_placed import refused
+from gantrymq_storage_mmap.log.append_targeted import refused
 from gantrymq_storage_mmap.log.source import entries_between
 from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.reading.cold_record import CachedReads, DiskReads, HotReads, NotInMemory, read_cold
@@ -83,7 +83,7 @@ class MmapStore(StoreOpening):
         self._index.start(found.index, self._publisher.published_offset)
         self._retention.start()
         if self._flusher.asynchronous and not report.clean and report.log_end:
-            self._tell(
+            self._report(
                 f"flushDiskType=ASYNC_FLUSH: if the power failed, messages acknowledged in the "
                 f"{self._flusher.window_ms} ms before may be gone; SYNC_FLUSH keeps every one"
             )
@@ -112,7 +112,7 @@ class MmapStore(StoreOpening):
             if self._writes.refusal is None:
                 await self._workers.run(self._leave_clean)
         except (GantryError, OSError) as error:
-            self._tell(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
+            self._report(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
             self._index.halt()
             await self._index.quiet()
         finally:
@@ -133,7 +133,7 @@ class MmapStore(StoreOpening):
 
     def _close_files(self) -> None:
         self._log.close()
-        self._index.held.close()
+        self._index.files.close()
         self._checkpointer.close()
         self._queues.close()
 
@@ -143,11 +143,11 @@ class MmapStore(StoreOpening):
         """Append in order; see `Appender.append`."""
         problem = self.refusal()
         if problem is not None:
-            self._watch.hurry()
+            self._watch.check_soon()
             return [refused(PutStatus.SERVICE_NOT_AVAILABLE, problem)] * len(messages)
         results = self._appender.append(messages)
         if self._log.ahead.refusal is not None or self._writes.refusal is not None:
-            self._watch.hurry()
+            self._watch.check_soon()
         return results
 
     def flushed(self, log_offset: int) -> Awaitable[None]:

@@ -75,9 +75,9 @@ class Checkpointer:
         publisher: Publisher,
         flusher: LogFlusher,
         index: IndexBuilder,
-        tell: Callable[[str], object],
+        report: Callable[[str], object],
     ) -> None:
-        """Nothing runs before `start`. *tell* is called with one sentence when a checkpoint fails."""
+        """Nothing runs before `start`. *report* is called with one sentence when a checkpoint fails."""
         self.durable_offset = 0  # every record before it is durable, including its entries
         self.checkpoint = Checkpoint()  # content of RocketMQ's checkpoint file
         self._files, self._workers, self._clock = world.files, world.workers, world.clock
@@ -87,7 +87,7 @@ class Checkpointer:
         self._publisher = publisher
         self._flusher = flusher
         self._index = index
-        self._tell = tell
+        self._report = report
         self._newest = (-1, 0, 0)  # of the last checkpoint, see `SavedPoint.newest`
         self._index_note: dict[str, Any] = {}
         self._log_min = -1
@@ -95,7 +95,7 @@ class Checkpointer:
         self._timer: Timer | None = None
         self._task: asyncio.Task[None] | None = None
         self._one = asyncio.Lock()  # held while the checkpoint files are prepared and written
-        self._wanted = False  # start another checkpoint when the current one has ended
+        self._requested = False  # start another checkpoint when the current one has ended
         self._begun_at = 0.0
         self._problem = ""
 
@@ -133,17 +133,17 @@ class Checkpointer:
             # Soon, because the next start would have as much to recover; not now, because this start is still busy.
             self._begun_at -= max(0.0, self._options.queue_flush_thorough_ms / 1000 - FIRST_S)
 
-    def hasten(self) -> None:
+    def request(self) -> None:
         """Take a checkpoint as soon as possible: a caller waits for `durable_offset`."""
         if self._timer is not None:
             if self._task is None:
                 self._task = asyncio.get_running_loop().create_task(self._run())
             else:
-                self._wanted = True
+                self._requested = True
 
     def halt(self) -> None:
         """Start no further checkpoint."""
-        self._wanted = False
+        self._requested = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -182,7 +182,7 @@ class Checkpointer:
             or self._queues.pending.kept_bytes > MOST_KEPT_BYTES
         )
         if since >= self._options.queue_flush_thorough_ms / 1000 or (much and since >= LEAST_S):
-            self.hasten()
+            self.request()
 
     async def _run(self) -> None:
         try:
@@ -192,15 +192,15 @@ class Checkpointer:
         except (GantryError, OSError) as error:
             if self._problem != str(error):
                 self._problem = str(error)
-                self._tell(
+                self._report(
                     f"queues and index could not be made durable, retrying; after a crash they would be rebuilt from "
                     f"{self._publisher.published_offset - self.durable_offset} bytes of the log: {error}"
                 )
         finally:
             self._task = None
-            if self._wanted:
-                self._wanted = False
-                self.hasten()
+            if self._requested:
+                self._requested = False
+                self.request()
 
     # --- one checkpoint ---------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Checkpointer:
         await self._flusher.flushed(offset)
         log_timestamp = self._flusher.flushed_timestamp
         await self._write(marks)
-        if idle and not (marks or self._index.held.changed or self._changed(offset)):
+        if idle and not (marks or self._index.files.changed or self._changed(offset)):
             return
         ends = await self._ends(lambda segments: marks.get(segments, segments.tail_start))
         index = await self._index.mark()

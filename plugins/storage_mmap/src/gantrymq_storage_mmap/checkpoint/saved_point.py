@@ -61,8 +61,8 @@ class SavedPoint:
         return checkpoint.log_timestamp <= self.log_timestamp and checkpoint.queue_timestamp <= self.queue_timestamp
 
 
-def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> SavedPoint | None:
-    """Read the file below *root*; None if it is missing or not usable. *tell* receives the reason."""
+def read_point(files: Files, root: Path, report: Callable[[str], object]) -> SavedPoint | None:
+    """Read the file below *root*; None if it is missing or not usable. *report* receives the reason."""
     path = root / FILE_NAME
     if files.stat(path) is None:
         return None
@@ -85,7 +85,7 @@ def read_point(files: Files, root: Path, tell: Callable[[str], object]) -> Saved
             found["ext"],
         )
     except (ValueError, TypeError, KeyError, AttributeError) as problem:
-        tell(f"{path} cannot be used ({problem}); searching for the ends of the queues")
+        report(f"{path} cannot be used ({problem}); searching for the ends of the queues")
         return None
 
 

@@ -58,18 +58,18 @@ QUERY_WAIT_S = 2.0  # maximum wait of a query for a lagging index: about 200 MB 
 class IndexBuilder:
     """Adds messages to the index. All methods belong to the event loop; nothing is written before `start`."""
 
-    held: IndexFiles  # the index files
+    files: IndexFiles  # the index files
     _log: CommitLog  # source of messages that are not indexed yet
     _workers: Workers
     _clock: Clock
-    _tell: Callable[[str], object]  # called with a sentence about each failure
-    _hasten: Callable[[], object]  # requests a checkpoint; may start one at once
+    _report: Callable[[str], object]  # called with a sentence about each failure
+    _request_checkpoint: Callable[[], object]  # requests a checkpoint; may start one at once
     enabled: bool  # ``messageIndexEnable``; False leaves the files unchanged
     failure: str = attrs.field(default="", init=False)  # why the index cannot be written
     busy: int = attrs.field(default=0, init=False)  # number of working threads
     _published: int = attrs.field(default=0, init=False)  # log offset up to which records may be indexed
     _waiting: list[DispatchEntry] = attrs.field(factory=list, init=False)  # published and not indexed, in log order
-    _behind: bool = attrs.field(default=False, init=False)  # the index lags: the log has to be read
+    _lagging: bool = attrs.field(default=False, init=False)  # the index lags: the log has to be read
     _walk: LogEntries | None = attrs.field(default=None, init=False)  # the walk that reads the log
     _begun_at: int = attrs.field(default=0, init=False)  # log offset at which the walk began
     # results of the walk
@@ -80,7 +80,7 @@ class IndexBuilder:
     _reading: bool = attrs.field(default=False, init=False)  # a thread reads the next batch
     _loading: bool = attrs.field(default=False, init=False)
     _marking: bool = attrs.field(default=False, init=False)  # a thread writes slots for a checkpoint
-    _undurable: bool = attrs.field(default=False, init=False)  # the last checkpoint failed
+    _checkpoint_failed: bool = attrs.field(default=False, init=False)  # the last checkpoint failed
     _woken: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)  # wakes waiting queries, see `_wake`
     _timer: Timer | None = attrs.field(default=None, init=False)
     _running: bool = attrs.field(default=False, init=False)
@@ -89,11 +89,11 @@ class IndexBuilder:
 
     def start(self, loaded: LoadedIndex, published: int) -> None:
         """Continue from the *loaded* index; records before *published* may be indexed."""
-        self.held.hold(loaded)
+        self.files.hold(loaded)
         self._published = published
         self._running = self.enabled
-        self._behind = self.enabled and self.held.place.log_offset < published
-        if self._behind:
+        self._lagging = self.enabled and self.files.place.log_offset < published
+        if self._lagging:
             self._arm(CALM_S)
         elif self._unsure:
             self._ready()
@@ -104,13 +104,13 @@ class IndexBuilder:
         If that takes longer than `CATCH_UP_S`, the next start continues.
         """
         if self._running:
-            self._go_on()
+            self._continue()
             await self._catch_up_for(CATCH_UP_S)
-            if self._behind:
-                self._tell(f"the index lags {self.lag} bytes behind the log at this stop; the next start catches up")
+            if self._lagging:
+                self._report(f"the index lags {self.lag} bytes behind the log at this stop; the next start catches up")
             await self._until_ready()
             self.halt()
-            while self._waiting and not self._behind:
+            while self._waiting and not self._lagging:
                 self._index_waiting()
         await self.quiet()
 
@@ -118,13 +118,13 @@ class IndexBuilder:
         """Wait until the log is read to its end or cannot be read, at most *seconds*."""
         until = self._clock.monotonic() + seconds
         limit = self._clock.call_later(seconds, self._wake)
-        while self._running and self._behind and not self.failure and self._clock.monotonic() < until:
+        while self._running and self._lagging and not self.failure and self._clock.monotonic() < until:
             await self._woken.wait()
         limit.cancel()
 
     async def quiet(self) -> None:
         """Wait until no thread works on the index."""
-        while self.busy or self.held.busy or self.held.readers:
+        while self.busy or self.files.busy or self.files.readers:
             await self._clock.sleep(0.001)
 
     def halt(self) -> None:
@@ -138,36 +138,36 @@ class IndexBuilder:
     def add(self, entries: Sequence[DispatchEntry], published: int) -> None:
         """Add *entries* that were published, up to log offset *published*."""
         self._published = published
-        if self._behind or not self._running or not entries:
+        if self._lagging or not self._running or not entries:
             return
         self._waiting += entries
         if len(self._waiting) > MOST_WAITING:
-            self._fall_behind()
+            self._start_lagging()
         if self._timer is None:
             self._arm(PAUSE_S)
 
     @property
     def lag(self) -> int:
         """Bytes of published log that are neither indexed nor waiting in memory."""
-        return self._published - self.held.place.log_offset if self._behind else 0
+        return self._published - self.files.place.log_offset if self._lagging else 0
 
     @property
     def up_to_date(self) -> bool:
         """Whether a query finds everything without `catch_up`."""
-        return not self._behind and not self._waiting and not self._unsure
+        return not self._lagging and not self._waiting and not self._unsure
 
     @property
     def _unsure(self) -> bool:
         """Whether slots on the disk may be wrong."""
-        return self.held.newest is not None and self.held.newest.unsure
+        return self.files.newest is not None and self.files.newest.unsure
 
     # --- steps ------------------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Continue at once, without the delay after a start, because a caller waits."""
         if self._unsure:
             self._ready()
-        if self._behind and not self.failure and self._timer is not None:
+        if self._lagging and not self.failure and self._timer is not None:
             self._arm(0.0)
 
     def _arm(self, delay_s: float) -> None:
@@ -182,7 +182,7 @@ class IndexBuilder:
 
     def _step(self) -> None:
         self._timer = None
-        if self._behind:
+        if self._lagging:
             if self._ready():  # one thread at a time: two would starve the event loop of the interpreter's lock
                 self._index_log()
         elif self._waiting and self._ready():
@@ -194,18 +194,18 @@ class IndexBuilder:
         """Whether the newest file accepts entries; if not, its slots are being loaded or written."""
         if self._marking:
             return False
-        newest = self.held.newest
+        newest = self.files.newest
         if newest is None or newest.full or newest.table is not None:
             return True
         if not self._loading:
             self._loading = True
-            self.held.reading(1)
+            self.files.reading(1)
             self._workers.submit(newest.load, done=self._loaded)
         return newest.table is not None
 
     def _loaded(self, _: None, error: BaseException | None) -> None:
         self._loading = False
-        self.held.reading(-1)
+        self.files.reading(-1)
         if error is not None:
             self._failed(f"the index cannot be read: {error}")
         else:
@@ -217,7 +217,7 @@ class IndexBuilder:
         part = self._waiting[:STEP_MESSAGES]
         del self._waiting[:STEP_MESSAGES]
         self._index(part)
-        self._ask()
+        self._request_if_full()
 
     def _index_log(self) -> None:
         """Index one step of the records read from the log, or start reading the next batch."""
@@ -228,11 +228,11 @@ class IndexBuilder:
             if self._index(part):
                 del self._read[:STEP_MESSAGES]
                 self._arm(0.0)
-            self._ask()
+            self._request_if_full()
             return
-        start = max(self.held.place.log_offset, self._log.min_offset)
+        start = max(self.files.place.log_offset, self._log.min_offset)
         if start >= self._published:
-            self._behind, self._walk = False, None
+            self._lagging, self._walk = False, None
             self._wake()
             return
         if self._walk is None:
@@ -241,22 +241,22 @@ class IndexBuilder:
             self._batches = iter(self._walk)
         self.busy += 1
         self._reading = True
-        self._workers.submit(next, self._batches, None, done=partial(self._have_read, self._walk))
+        self._workers.submit(next, self._batches, None, done=partial(self._batch_read, self._walk))
 
-    def _have_read(
+    def _batch_read(
         self, walk: LogEntries, found: list[DispatchEntry] | LogDamage | None, error: BaseException | None
     ) -> None:
         self.busy -= 1
         self._reading = False
-        if not self._behind:
+        if not self._lagging:
             return
         if walk is self._walk:
             if error is not None:
                 self._failed(f"the log cannot be read: {error}")
                 return
             if isinstance(found, LogDamage):
-                self._tell(f"the index skips {found.size} bytes of the log at {found.log_offset}: {found.problem}")
-                self.held.place = IndexPosition(found.log_offset + found.size)
+                self._report(f"the index skips {found.size} bytes of the log at {found.log_offset}: {found.problem}")
+                self.files.place = IndexPosition(found.log_offset + found.size)
             elif found is not None:
                 self._read = found
             else:  # the end was reached, or a log file was deleted meanwhile
@@ -264,35 +264,35 @@ class IndexBuilder:
                 if walk.position == self._begun_at >= self._log.min_offset:
                     self._failed(f"the log has nothing at {self._begun_at}")
                     return
-                self.held.place = IndexPosition(max(walk.position, self.held.place.log_offset))
+                self.files.place = IndexPosition(max(walk.position, self.files.place.log_offset))
         self._arm(0.0)
 
     def _index(self, messages: Sequence[DispatchEntry]) -> bool:
         """Add every key of *messages*; False if that failed (the index then lags) or must wait for slots."""
-        keys = self.held.keys_of(messages)
+        keys = self.files.keys_of(messages)
         if keys.start < len(keys.hashes):
-            if self._behind and not self._ready():
+            if self._lagging and not self._ready():
                 return False
             try:
-                self.held.take(keys)
+                self.files.take(keys)
             except OSError as error:
                 self._failed(f"the index cannot be written: {error}")
                 return False
             self.failure = ""
-        self.held.place = IndexPosition(messages[-1].log_offset + messages[-1].size)
+        self.files.place = IndexPosition(messages[-1].log_offset + messages[-1].size)
         return True
 
-    def _ask(self) -> None:
+    def _request_if_full(self) -> None:
         """Request a checkpoint for a full file at the end of a step, unless the last checkpoint failed."""
-        if self.held.filled and not self._undurable:
-            self.held.filled = False
-            self._hasten()
+        if self.files.filled and not self._checkpoint_failed:
+            self.files.filled = False
+            self._request_checkpoint()
 
     def _failed(self, failure: str) -> None:
         if not self.failure:
-            self._tell(f"{failure}; messages are still stored, and can be found by key once the index works again")
+            self._report(f"{failure}; messages are still stored, and can be found by key once the index works again")
         self.failure = failure
-        self._fall_behind()
+        self._start_lagging()
         self._wake()
         self._arm(RETRY_S)
 
@@ -301,9 +301,9 @@ class IndexBuilder:
         self._woken.set()
         self._woken.clear()
 
-    def _fall_behind(self) -> None:
+    def _start_lagging(self) -> None:
         """Drop what waits in memory; the log is read from the position reached."""
-        self._behind = True
+        self._lagging = True
         self._waiting, self._walk, self._read = [], None, []
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
@@ -316,47 +316,47 @@ class IndexBuilder:
         Raises:
             OSError: slots cannot be written; the next call includes everything again.
         """
-        mark = self.held.begin_checkpoint()
+        mark = self.files.begin_checkpoint()
         self._marking = True
-        self.held.reading(1)
+        self.files.reading(1)
         try:
             await self._workers.run(mark.write)
         except BaseException:
-            self.held.give_back(mark)
+            self.files.give_back(mark)
             raise
         finally:
             self._marking = False
-            self.held.reading(-1)
+            self.files.reading(-1)
             self._wake()
-            if self._timer is None and (self._behind or self._waiting):
+            if self._timer is None and (self._lagging or self._waiting):
                 self._arm(0.0)
         return mark
 
     def checkpointed(self, mark: IndexCheckpoint) -> None:
         """Record that all of *mark* was synced."""
-        self._undurable = self._undurable and not mark.parts
-        self.held.checkpointed(mark)
+        self._checkpoint_failed = self._checkpoint_failed and not mark.parts
+        self.files.checkpointed(mark)
 
     def checkpoint_failed(self, mark: IndexCheckpoint) -> None:
         """Drop *mark*, which could not be made durable, and everything since; it is rebuilt from the log."""
-        count = self.held.drop(mark)
+        count = self.files.drop(mark)
         if count:
-            if not self._undurable:
+            if not self._checkpoint_failed:
                 files, them = ("1 index file", "it") if count == 1 else (f"{count} index files", "them")
-                self._tell(f"{files} could not be made durable; the content of {them} is rebuilt from the log")
-            self._undurable = True
-            self._fall_behind()
+                self._report(f"{files} could not be made durable; the content of {them} is rebuilt from the log")
+            self._checkpoint_failed = True
+            self._start_lagging()
             self._arm(RETRY_S)
 
     # --- queries ----------------------------------------------------------------------------------------------------
 
     async def catch_up(self) -> bool:
         """Index waiting messages, and wait briefly for a lagging index; True if a query now finds everything."""
-        self._go_on()
+        self._continue()
         await self._catch_up_for(QUERY_WAIT_S)
         await self._until_ready()
         for _ in range(QUERY_STEPS):
-            if self._behind or not self._waiting:
+            if self._lagging or not self._waiting:
                 break
             self._index_waiting()
         return self.up_to_date

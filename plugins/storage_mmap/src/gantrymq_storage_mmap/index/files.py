@@ -47,7 +47,7 @@ class IndexFiles:
     _clock: Clock
     _folder: Path  # the index folder
     _layout: IndexLayout  # layout of every file
-    _tell: Callable[[str], object]
+    _report: Callable[[str], object]
     all: list[IndexFile] = attrs.field(factory=list, init=False)
     place: IndexPosition = attrs.field(default=IndexPosition(0), init=False)  # position after the newest key
     busy: int = attrs.field(default=0, init=False)  # number of threads that remove files
@@ -216,7 +216,7 @@ class IndexFiles:
         def done(_: None, error: BaseException | None) -> None:
             self.busy -= 1
             if error is not None:
-                self._tell(f"index files could not be removed: {error}; the next start removes them")
+                self._report(f"index files could not be removed: {error}; the next start removes them")
 
         self._workers.submit(_remove_files, self._files, [file.path for file in gone], done=done)
 

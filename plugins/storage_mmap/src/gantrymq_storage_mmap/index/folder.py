@@ -51,7 +51,7 @@ class IndexLoader:
     _note: SavedIndexState | None = attrs.field(converter=parse_index_state)
     # after a crash: the index time of RocketMQ's checkpoint; None after a clean stop
     _after_crash_ms: int | None
-    _tell: Callable[[str], object]  # called with a sentence about each unused file
+    _report: Callable[[str], object]  # called with a sentence about each unused file
     _found: list[IndexFile] = attrs.field(factory=list, init=False)
     _newest_name: str = attrs.field(default="", init=False)
 
@@ -78,7 +78,7 @@ class IndexLoader:
             path = self._folder / name
             stat = self._files.stat(path)
             if not is_index_file_name(name) or stat is None or stat.is_dir:
-                self._tell(f"{path} is ignored: names of index files have 17 digits")
+                self._report(f"{path} is ignored: names of index files have 17 digits")
                 continue
             self._newest_name = max(self._newest_name, name)
             if self._note is not None and name > self._note.file:
@@ -93,7 +93,7 @@ class IndexLoader:
             self._files.sync_dir(self._folder)
         if unused:
             gone = "it is" if len(unused) == 1 else f"it and {len(unused) - 1} newer files are"
-            self._tell(f"index file {unused[0].name} {problem}; {gone} removed and rebuilt from the log")
+            self._report(f"index file {unused[0].name} {problem}; {gone} removed and rebuilt from the log")
 
     def _open(self, path: Path, size: int) -> str:
         """Open and check a file; return why it cannot be used, or an empty text."""

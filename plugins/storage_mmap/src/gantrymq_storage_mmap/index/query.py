@@ -56,7 +56,7 @@ class _SearchResult(NamedTuple):
     """Result of a search."""
 
     records: list[bytes]  # newest first
-    others: int  # number of entries whose record has another key or topic
+    mismatches: int  # number of entries whose record has another key or topic
     gone: int  # number of entries whose record is not in the log
 
 
@@ -91,7 +91,7 @@ class IndexReader:
         """Search at once if everything is in memory."""
         begin_ms, end_ms = asked.window_ms
         searched: list[_FileSearch] = []
-        for file in reversed(self._builder.held.all):
+        for file in reversed(self._builder.files.all):
             header = file.header
             if overlaps(header, begin_ms, end_ms) and header.index_count > 1:
                 searched.append(_FileSearch(file, header, file.newest(asked.key_hash)))
@@ -108,23 +108,23 @@ class IndexReader:
         return self._result(asked, searched, found, complete=complete)
 
     async def _from_disk(self, searched: list[_FileSearch], asked: _IndexQuery, *, complete: bool) -> QueryResult:
-        self._builder.held.reading(1)
+        self._builder.files.reading(1)
         try:
             found = await self._workers.run(self._search, DiskReads(), searched, asked)
         except OSError as error:
             raise _unreadable(error) from error
         finally:
-            self._builder.held.reading(-1)
+            self._builder.files.reading(-1)
         return self._result(asked, searched, found, complete=complete)
 
     def _result(
         self, asked: _IndexQuery, searched: list[_FileSearch], found: _SearchResult, *, complete: bool
     ) -> QueryResult:
-        files = self._builder.held.all
+        files = self._builder.files.all
         last = files[-1].header if files else IndexHeader()
         complete = complete or not self._builder.enabled
         if not found.records:
-            problem = self._why(asked.topic, asked.key, searched, found, complete)
+            problem = self._reason(asked.topic, asked.key, searched, found, complete)
         elif not complete:
             problem = f"newer messages may be missing: {self._lag()}"
         else:
@@ -135,7 +135,7 @@ class IndexReader:
         """Runs in a thread if *source* may block."""
         topic, key, key_hash, window_ms, wanted = asked
         records: list[bytes] = []
-        size = others = gone = 0
+        size = mismatches = gone = 0
         text = key.encode("utf-8", "surrogatepass")
         before = -1
         for log_offset in _offsets(source, searched, key_hash, window_ms):
@@ -146,25 +146,25 @@ class IndexReader:
             if record is None:
                 gone += 1
             elif record.topic != topic or text not in index_keys(bytes(record.properties_bytes), record.sys_flag):
-                others += 1
+                mismatches += 1
             elif records and size + record.total_size > MAX_ANSWER_BYTES:
                 break
             else:
                 records.append(bytes(record.raw))
                 size += record.total_size
-            if len(records) == wanted or others + gone > MOST_OTHERS:
+            if len(records) == wanted or mismatches + gone > MOST_OTHERS:
                 break
-        return _SearchResult(records, others, gone)
+        return _SearchResult(records, mismatches, gone)
 
-    def _why(self, topic: str, key: str, searched: list[_FileSearch], found: _SearchResult, complete: bool) -> str:
+    def _reason(self, topic: str, key: str, searched: list[_FileSearch], found: _SearchResult, complete: bool) -> str:
         """Return why nothing was found."""
         builder = self._builder
-        files = builder.held.all
+        files = builder.files.all
         about = f"no message of topic {topic} with key {key} was found"
         if not complete:
             return f"{about}, but it may be stored: {self._lag()}"
-        if found.others:
-            return f"{about}: {found.others} with the same hash have another key"
+        if found.mismatches:
+            return f"{about}: {found.mismatches} with the same hash have another key"
         if found.gone:
             return f"{about}: {found.gone} messages in the index are no longer in the log"
         if not builder.enabled:
@@ -182,7 +182,7 @@ class IndexReader:
         """Return why the index is incomplete."""
         builder = self._builder
         if builder.failure:
-            return f"{builder.failure}; it ends at log offset {builder.held.place.log_offset}"
+            return f"{builder.failure}; it ends at log offset {builder.files.place.log_offset}"
         return f"the index lags {builder.lag} bytes behind the log and is being caught up; try again"
 
 

@@ -17,9 +17,9 @@ from gantrymq import speedups
 from gantrymq.formats.record import HEAD_V4, HEADS, MAX_PROPERTIES_BYTES, PROPERTIES_LENGTH, host_bits
 from gantrymq.interfaces import DispatchEntry, PutResult, PutStatus, StoreMessage
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_PREPARED
-from gantrymq_storage_mmap.log.append_placed import (
+from gantrymq_storage_mmap.log.append_targeted import (
     NO_INNER_BATCH,
-    PlacedAppender,
+    TargetedAppender,
     problem_in_group,
     refused,
     tags_code_of,
@@ -49,7 +49,7 @@ encode_records = (
 )  # replaces the loop of `Appender._append_batch` for plain messages that fit the file
 
 
-class Appender(PlacedAppender):
+class Appender(TargetedAppender):
     """Writes records and passes their entries to the publisher."""
 
     def append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
@@ -67,13 +67,13 @@ class Appender(PlacedAppender):
                     len(messages) - done
                 )
             end = _group_end(messages, done)
-            results += self.append_placed(messages[done:end])
+            results += self.append_targeted(messages[done:end])
             if self._writes.refusal is None:
                 results += self._append(messages[end:])
         return results
 
     def _append(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Store the messages before the first group that needs `append_placed`; return one result each."""
+        """Store the messages before the first group that needs `append_targeted`; return one result each."""
         batch = _Batch()
         try:
             return self._append_batch(messages, batch)
@@ -110,7 +110,7 @@ class Appender(PlacedAppender):
                 alone = together == len(messages) or not messages[together].same_file_as_previous
                 if not alone:
                     together = _group_end(messages, index)
-                if _is_placed(message) if alone else any(map(_is_placed, messages[first:together])):
+                if _has_targets(message) if alone else any(map(_has_targets, messages[first:together])):
                     break
             if obstacle is not None:
                 results.append(obstacle)
@@ -304,7 +304,7 @@ def _group_end(messages: Sequence[StoreMessage], start: int) -> int:
     return end
 
 
-def _is_placed(message: StoreMessage) -> bool:
+def _has_targets(message: StoreMessage) -> bool:
     return message.queue_targets is not None and message.queue_targets.due_in_ms is None
 
 

@@ -96,7 +96,7 @@ class Preallocation:
     _workers: Workers  # create the files
     _folder: Path  # of the log
     _file_bytes: int
-    _log: Callable[[str], object]  # called with one sentence if a file cannot be preallocated or locked
+    _report: Callable[[str], object]  # called with one sentence if a file cannot be preallocated or locked
     _warm_sync_bytes: int  # bytes between syncs while warming, see `Warming`; 0 for no warming
     refusal: str | None = attrs.field(
         default=None, init=False
@@ -106,7 +106,7 @@ class Preallocation:
     _in_use: int = attrs.field(default=-1, init=False)  # start of the newest file returned by `take`
     # start of a file that could not be preallocated; only `retry` repeats it
     _failed: int = attrs.field(default=-1, init=False)
-    _told: int = attrs.field(default=-1, init=False)  # start of the file whose failure was logged
+    _reported: int = attrs.field(default=-1, init=False)  # start of the file whose failure was logged
     _closed: bool = attrs.field(default=False, init=False)
     _warming: Warming = attrs.field(factory=lambda: Warming(0), init=False)  # of the file that a thread created last
     _guard: Lock = attrs.field(factory=Lock, init=False)  # held while a file is created
@@ -189,7 +189,7 @@ class Preallocation:
         self._making = -1
         if self._warming.problem is not None and self._may_lock:
             self._may_lock = False
-            self._log(self._warming.problem)
+            self._report(self._warming.problem)
         if made is not None:
             if self._in_use >= start or self._closed:
                 made.close()
@@ -198,7 +198,7 @@ class Preallocation:
                 self.refusal = None
         elif error is not None and self._in_use < start:
             self._failed = start
-            if self._told != start:
-                self._told = start
-                self._log(f"the next commit log file {file_name(start)} could not be preallocated: {error}")
+            if self._reported != start:
+                self._reported = start
+                self._report(f"the next commit log file {file_name(start)} could not be preallocated: {error}")
             self._files.remove(self._folder / file_name(start))

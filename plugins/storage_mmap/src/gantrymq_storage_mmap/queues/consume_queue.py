@@ -115,7 +115,7 @@ class ConsumeQueue(SegmentedFile):
 
     def entry_in_files(self, queue_offset: int) -> QueueEntry | None:
         """Like `entry`, but from the files only. For any thread."""
-        return entry_of(self.look(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
+        return entry_of(self.read_files(queue_offset * ENTRY_BYTES, ENTRY_BYTES))
 
     def first_from(self, low: int, log_min: int) -> int:
         """Return the queue offset of the first entry from *low* on at or after *log_min*; see `first_in_log`."""

@@ -130,8 +130,8 @@ class DroppedTopics:
     def _offset(self, begin: int) -> tuple[int, int]:
         """Return the offset in the line at *begin* (-1 for a blank line) and the start of the next line."""
         end = self._lines.index(b"\n", begin) + 1
-        told = self._lines[begin : end - 2].rpartition(b" ")[2]
-        return (int(told) if told else -1), end
+        digits = self._lines[begin : end - 2].rpartition(b" ")[2]
+        return (int(digits) if digits else -1), end
 
     def _forget(self, log_min: int) -> None:
         begin = 0

@@ -34,7 +34,7 @@ class QueueDropper:
     _aside: Path  # destination of folders that are moved aside
     _queues: QueueTable
     _dropped: DroppedTopics
-    _tell: Callable[[str], object]  # called with one sentence about folders that cannot be removed
+    _report: Callable[[str], object]  # called with one sentence about folders that cannot be removed
     _numbers: int = attrs.field(default=0, init=False)  # folders moved aside since the start
     _waiters: list[asyncio.Future[None]] = attrs.field(factory=list, init=False)
     _working: bool = attrs.field(default=False, init=False)
@@ -130,9 +130,9 @@ class QueueDropper:
                         waiter.exception()  # marks the exception as retrieved; callers need not await
             if error is not None:
                 self._gone, self._left = gone + self._gone, dict.fromkeys(left) | self._left
-                self._tell(f"deleted topics cannot be noted, a crash would bring their queues back: {error}")
+                self._report(f"deleted topics cannot be noted, a crash would bring their queues back: {error}")
             elif problem is not None:
-                self._tell(f"the queues of deleted topics in {self._aside} could not be removed: {problem}")
+                self._report(f"the queues of deleted topics in {self._aside} could not be removed: {problem}")
             self.begin()
 
         self._workers.submit(self._work, self._dropped.text() if waiters else None, left, gone, done=done)

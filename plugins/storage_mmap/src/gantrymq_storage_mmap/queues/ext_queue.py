@@ -66,7 +66,7 @@ class ExtQueue(SegmentedFile):
         """
         left = self.files.file_bytes - self.end % self.files.file_bytes
         for position in (self.end, self.end + left):
-            found = _unit_at(self.look(position, MAX_UNIT_BYTES), 0)
+            found = _unit_at(self.read_files(position, MAX_UNIT_BYTES), 0)
             if found is not None and found[:2] == (tags_code, store_timestamp):
                 return self.add(found)
         return self.add(ExtUnit(tags_code, store_timestamp))
@@ -119,7 +119,7 @@ class ExtQueue(SegmentedFile):
         return self._units(entries, self._look if detached else self.read) or {}
 
     def _look(self, position: int, length: int) -> bytes:
-        return self.look(position, *self.split(position, length))
+        return self.read_files(position, *self.split(position, length))
 
     def _units(self, entries: bytes, read: Callable[[int, int], bytes | None]) -> dict[int, ExtUnit] | None:
         """Budget: 1 us a unit."""
@@ -156,7 +156,7 @@ class ExtQueue(SegmentedFile):
         for start in self.starts():
             end = start
             try:
-                for position, unit in iter_ext_units(self.look(start, self.files.file_bytes)):
+                for position, unit in iter_ext_units(self.read_files(start, self.files.file_bytes)):
                     end = start + position + unit.size
             except FormatError:
                 break

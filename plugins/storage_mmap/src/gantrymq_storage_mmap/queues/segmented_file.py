@@ -156,7 +156,7 @@ class SegmentedFile:
         data = b"" if file is None else file.pread_cached(min(length, self.files.file_bytes - at), at)
         return None if data is None else self._joined(data, length, tail)
 
-    def look(self, position: int, length: int, tail: bytes = b"") -> bytes:
+    def read_files(self, position: int, length: int, tail: bytes = b"") -> bytes:
         """Like `read`, for any thread. The file is opened for this call only.
 
         Args:
@@ -179,7 +179,7 @@ class SegmentedFile:
             if position >= tail_start:
                 return tail[position - tail_start :][:length]
             in_files = min(length, tail_start - position)
-            return self.look(position, in_files, tail[: length - in_files])
+            return self.read_files(position, in_files, tail[: length - in_files])
 
         return read
 

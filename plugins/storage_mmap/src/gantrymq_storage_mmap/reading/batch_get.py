@@ -53,7 +53,7 @@ class BatchReader:
             return self._cold(queue, queue_offset, limit, match)
         number = queue.find(queue_offset)
         entries = self._whole(_entries(queue.read_entries(number, self._wanted(limit))))
-        if not entries and self._entry_repairer.may(queue, number):
+        if not entries and self._entry_repairer.can_repair(queue, number):
             return self._again(queue, number, queue_offset, limit, match)
         if not entries:
             return self._no_entries(queue, number)
@@ -109,7 +109,7 @@ class BatchReader:
         self, queue: BatchQueue, number: int, queue_offset: int, limit: GetLimit, match: MessageFilter | None
     ) -> GetResult:
         """Rebuild the entries around *number* and repeat the get."""
-        await self._entry_repairer.mend(queue, number)
+        await self._entry_repairer.repair(queue, number)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
@@ -132,7 +132,7 @@ class BatchReader:
                 _find_detached, queue, queue.detached_entries(), queue_offset, self._wanted(limit)
             )
             entries = self._whole(_entries(data))
-            if not entries and self._entry_repairer.may(queue, number):
+            if not entries and self._entry_repairer.can_repair(queue, number):
                 return await self._again(queue, number, queue_offset, limit, match)
             if not entries:
                 return self._no_entries(queue, number)

@@ -34,36 +34,36 @@ _Place = tuple[ConsumeQueue | BatchQueue, int]  # a queue and the number of one 
 class EntryRepairer:
     """Rebuilds entries while the store runs. All methods belong to the event loop."""
 
-    _mend: QueueRepair
+    _queue_repair: QueueRepair
     _workers: BoundedWorkers
     _clock: Clock
     _publisher: Publisher
-    _tell: Callable[[str], object]
-    _under_way: dict[_Place, asyncio.Task[None]] = attrs.field(factory=dict, init=False)
-    _done: dict[_Place, float] = attrs.field(factory=dict, init=False)  # monotonic times
+    _report: Callable[[str], object]
+    _running: dict[_Place, asyncio.Task[None]] = attrs.field(factory=dict, init=False)
+    _repaired_at: dict[_Place, float] = attrs.field(factory=dict, init=False)  # monotonic times
 
-    def may(self, queue: ConsumeQueue | BatchQueue, number: int) -> bool:
-        """Whether `mend` of that entry may help."""
-        done = self._done.get(self._place(queue, number))
+    def can_repair(self, queue: ConsumeQueue | BatchQueue, number: int) -> bool:
+        """Whether `repair` of that entry may help."""
+        done = self._repaired_at.get(self._place(queue, number))
         return not queue.dropped and (done is None or self._clock.monotonic() - done > AGAIN_S)
 
-    async def mend(self, queue: ConsumeQueue | BatchQueue, number: int, *, certain: bool = True) -> None:
+    async def repair(self, queue: ConsumeQueue | BatchQueue, number: int, *, certain: bool = True) -> None:
         """Rebuild the entries around *number*; if not *certain*, only if the entry and not its record is damaged.
 
         Raises:
             StoreError: the disk failed.
         """
         place = self._place(queue, number)
-        task = self._under_way.get(place)
+        task = self._running.get(place)
         if task is None:
-            task = asyncio.get_running_loop().create_task(self._made(place, queue, number, certain))
-            self._under_way[place] = task
+            task = asyncio.get_running_loop().create_task(self._repair(place, queue, number, certain))
+            self._running[place] = task
         await asyncio.shield(task)
 
     def _place(self, queue: ConsumeQueue | BatchQueue, number: int) -> _Place:
         return queue, number // RepairView.per_file_of(queue)
 
-    async def _made(self, place: _Place, queue: ConsumeQueue | BatchQueue, number: int, certain: bool) -> None:
+    async def _repair(self, place: _Place, queue: ConsumeQueue | BatchQueue, number: int, certain: bool) -> None:
         try:
             with self._workers.reading(f"queue {queue.topic}/{queue.queue_id} cannot be rebuilt"):
                 view, end = RepairView(queue), self._publisher.published_offset
@@ -73,16 +73,16 @@ class EntryRepairer:
                 for each in made:
                     each.write()
             if (sentence := repair_summary(made)) is not None:
-                self._tell(sentence)
-            self._done[place] = self._clock.monotonic()
-            for gone in [each for each in self._done if each[0].dropped]:
-                del self._done[gone]
+                self._report(sentence)
+            self._repaired_at[place] = self._clock.monotonic()
+            for gone in [each for each in self._repaired_at if each[0].dropped]:
+                del self._repaired_at[gone]
         finally:
-            del self._under_way[place]
+            del self._running[place]
 
     def _find(self, view: RepairView, number: int, log_end: int, *, certain: bool) -> list[RebuiltEntries]:
         """Runs in a thread."""
-        made = self._mend.make(self._mend.hole_at(view, number, log_end, certain=certain))
+        made = self._queue_repair.make(self._queue_repair.hole_at(view, number, log_end, certain=certain))
         return [each for each in made if certain or not each.already_listed()]
 
 

@@ -135,7 +135,7 @@ class QueueReader:
             if found is None:
                 return None
             index = found
-        return queue_offset + index if self._entry_repairer.may(queue, queue_offset + index) else None
+        return queue_offset + index if self._entry_repairer.can_repair(queue, queue_offset + index) else None
 
     def _doubtful(
         self, queue: ConsumeQueue, queue_offset: int, data: bytes, damaged: list[tuple[int, int, str]]
@@ -143,7 +143,7 @@ class QueueReader:
         """Like `_wrong`, for the first entry whose record was refused: the entry itself may be wrong."""
         for index, (log_offset, _, _) in enumerate(ENTRY.iter_unpack(data) if damaged else ()):
             if log_offset == damaged[0][0]:
-                return queue_offset + index if self._entry_repairer.may(queue, queue_offset + index) else None
+                return queue_offset + index if self._entry_repairer.can_repair(queue, queue_offset + index) else None
         return None
 
     async def _again(
@@ -157,7 +157,7 @@ class QueueReader:
         certain: bool = True,
     ) -> GetResult:
         """Rebuild the entries around *wrong* and repeat the get."""
-        await self._entry_repairer.mend(queue, wrong, certain=certain)
+        await self._entry_repairer.repair(queue, wrong, certain=certain)
         found = self.get(queue, queue_offset, limit, match)
         return found if isinstance(found, GetResult) else await found
 
@@ -402,7 +402,7 @@ def _read_entries(
     queue: ConsumeQueue, queue_offset: int, length: int, tail: bytes, with_units: bool
 ) -> tuple[bytes, Units]:
     """Return packed entries and their ext units; *length* and *tail* come from `split`. Runs in a thread."""
-    data = queue.look(queue_offset * ENTRY_BYTES, length, tail)
+    data = queue.read_files(queue_offset * ENTRY_BYTES, length, tail)
     if not with_units or queue.ext is None:
         return data, _NO_UNITS
     return data, queue.ext.units(data, detached=True)

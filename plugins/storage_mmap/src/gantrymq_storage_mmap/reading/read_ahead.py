@@ -54,9 +54,9 @@ class ReadAheadStream:
     ahead: int  # queue offset up to which data was read ahead
     seen: float  # monotonic seconds of the last get
     cached: bool = True  # everything it requested was in the cache
-    telling: bool = False  # a thread is reading ahead
+    busy: bool = False  # a thread is reading ahead
     windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # windows ahead of the consumer, or around its position
-    left: deque[ReadAheadWindow] = attrs.Factory(
+    passed_windows: deque[ReadAheadWindow] = attrs.Factory(
         lambda: deque(maxlen=MOST_WINDOWS)
     )  # windows it has passed, still in the cache
 
@@ -88,8 +88,8 @@ class ReadAhead:
             stream.seen = now
             stream.cached = stream.cached and cached
             while stream.windows and stream.windows[0].end <= next_offset:
-                stream.left.append(stream.windows.popleft())
-            if not stream.telling and len(stream.windows) < 2:
+                stream.passed_windows.append(stream.windows.popleft())
+            if not stream.busy and len(stream.windows) < 2:
                 self._read(queue, stream, max(stream.ahead, next_offset))
         self._streams[queue, next_offset] = stream
 
@@ -111,16 +111,16 @@ class ReadAhead:
         count = min(AHEAD_ENTRIES, queue.max_offset - start)
         if count <= 0:
             return
-        gone = self._let_go(stream)
-        window = self._in_memory(queue, start) if stream.cached and not gone else None
+        passed = self._take_passed(stream)
+        window = self._in_memory(queue, start) if stream.cached and not passed else None
         if window is not None:
             stream.ahead = window.end
             stream.windows.append(window)
             return
-        stream.telling = True
+        stream.busy = True
 
         def done(window: ReadAheadWindow | None, error: BaseException | None) -> None:
-            stream.telling = False
+            stream.busy = False
             if window is not None:
                 stream.ahead = window.end
                 if window.runs:
@@ -129,7 +129,7 @@ class ReadAhead:
                 raise error
 
         self._workers.submit(
-            self._tell, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), gone, done=done
+            self._prefetch, queue, start, *queue.split(start * ENTRY_BYTES, count * ENTRY_BYTES), passed, done=done
         )
 
     def _in_memory(self, queue: ConsumeQueue, start: int) -> ReadAheadWindow | None:
@@ -151,30 +151,30 @@ class ReadAhead:
         low, high = ends[0][0], ends[1][1]
         return ReadAheadWindow(end, ((low, high),)) if low < high <= low + PROBED_BYTES else None
 
-    def _let_go(self, stream: ReadAheadStream) -> list[tuple[int, int]]:
+    def _take_passed(self, stream: ReadAheadStream) -> list[tuple[int, int]]:
         """Return the windows that *stream* has passed and no other stream is about to need."""
         oldest = self._log.end - self._options.memory_window_bytes
         others = [next(iter(each.windows)).runs[0][0] for each in self._streams.values() if each.windows]
-        gone: list[tuple[int, int]] = []
-        kept: list[ReadAheadWindow] = []
-        for window in stream.left:
+        passed: list[tuple[int, int]] = []
+        remaining: list[ReadAheadWindow] = []
+        for window in stream.passed_windows:
             low, high = window.runs[0][0], window.runs[-1][1]
             if high <= oldest and not any(low - NEAR_BYTES <= other < high for other in others):
-                gone += window.runs
+                passed += window.runs
             elif high <= oldest:
-                kept.append(window)
-        stream.left.clear()
-        stream.left.extend(kept)
-        return gone
+                remaining.append(window)
+        stream.passed_windows.clear()
+        stream.passed_windows.extend(remaining)
+        return passed
 
-    def _tell(
-        self, queue: ConsumeQueue, start: int, length: int, tail: bytes, gone: Iterable[tuple[int, int]]
+    def _prefetch(
+        self, queue: ConsumeQueue, start: int, length: int, tail: bytes, passed: Iterable[tuple[int, int]]
     ) -> ReadAheadWindow:
-        """Drop *gone*, read the entries from *start* on and prefetch their records. Runs in a thread."""
-        for low, high in gone:
+        """Drop *passed*, read the entries from *start* on and prefetch their records. Runs in a thread."""
+        for low, high in passed:
             for file in self._log.between(low, high):
                 file.drop_cache(max(low, file.start), min(high, file.end))
-        window = places(start, queue.look(start * ENTRY_BYTES, length, tail))
+        window = places(start, queue.read_files(start * ENTRY_BYTES, length, tail))
         for low, high in window.runs:
             for file in self._log.between(low, high):
                 file.prefetch(max(low, file.start), min(high, file.end))

@@ -28,18 +28,18 @@ ExpectedRecord = tuple[int, int, int]
 class DamagedRecords:
     """Refused records."""
 
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        """*tell* is called with one sentence per log offset."""
+    def __init__(self, report: Callable[[str], object]) -> None:
+        """*report* is called with one sentence per log offset."""
         self.refused = 0  # number of times a damaged record was left out
-        self._tell = tell
-        self._told: set[int] = set()
+        self._report = report
+        self._reported: set[int] = set()
 
     def refuse(self, log_offset: int, problem: str) -> None:
         """Count a refused record, and log it the first time. Belongs to the event loop."""
         self.refused += 1
-        if log_offset not in self._told and len(self._told) < MAX_REMEMBERED:
-            self._told.add(log_offset)
-            self._tell(f"a damaged record was not delivered to a consumer: {problem}")
+        if log_offset not in self._reported and len(self._reported) < MAX_REMEMBERED:
+            self._reported.add(log_offset)
+            self._report(f"a damaged record was not delivered to a consumer: {problem}")
 
 
 def expected_records(topic: str, queue_offset: int, data: bytes, taken: int) -> dict[int, ExpectedRecord]:

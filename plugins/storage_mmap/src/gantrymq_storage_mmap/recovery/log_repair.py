@@ -33,7 +33,7 @@ class LogRepair:
 
     _files: Files
     _log: CommitLog
-    _aside: Quarantine  # receives the removed bytes
+    _quarantine: Quarantine  # receives the removed bytes
     _note: Callable[[str], None]  # called with one sentence per change
     cut_bytes: int = attrs.field(default=0, init=False)  # bytes moved to quarantine
 
@@ -44,9 +44,9 @@ class LogRepair:
             self._note(f"the log ends at {place} because of {kind}: {damage.problem}")
         for file in self._log.files:
             if file.start <= place < file.end:
-                cut = self._aside.cut(file.file, place - file.start, file.end - file.start, file.start)
+                cut = self._quarantine.cut(file.file, place - file.start, file.end - file.start, file.start)
                 if cut:
-                    self._note(f"{cut} bytes after the log's end at {place} were kept in {self._aside.kept[-1]}")
+                    self._note(f"{cut} bytes after the log's end at {place} were kept in {self._quarantine.kept[-1]}")
                 self.cut_bytes += cut
         self._clear_behind(place)
 
@@ -58,7 +58,7 @@ class LogRepair:
         for file in reversed(behind):
             if used[file]:
                 self.cut_bytes += used[file]
-                moved = self._aside.move(file.path)
+                moved = self._quarantine.move(file.path)
                 self._note(f"log file {file_name(file.start)} is after the log's end and was kept as {moved}")
             elif first is not None and file.start > first:
                 self._files.remove(file.path)  # only zeros, and no longer adjacent to the others
@@ -67,11 +67,11 @@ class LogRepair:
     def fill(self, holes: Sequence[LogDamage]) -> None:
         """Copy the contents of each hole to quarantine, and overwrite the hole with fillers and blanks."""
         for number, hole in enumerate(holes):
-            kept_before = len(self._aside.kept)
+            kept_before = len(self._quarantine.kept)
             for file in self._log.between(hole.log_offset, hole.end):
                 self._fill_in(file, hole)
             if number < MAX_NOTES:
-                kept = ", ".join(self._aside.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
+                kept = ", ".join(self._quarantine.kept[kept_before:]) or "nothing but zeros, so nothing was kept"
                 self._note(
                     f"{hole.size} bytes of the log at {hole.log_offset} are damaged and given up, the records "
                     f"after them stay: {hole.problem} (kept: {kept})"
@@ -81,11 +81,11 @@ class LogRepair:
 
     def _fill_in(self, file: LogFile, hole: LogDamage) -> None:
         start, end = max(hole.log_offset, file.start), min(hole.end, file.end)
-        self.cut_bytes += self._aside.cut(file.file, start - file.start, end - file.start, file.start)
+        self.cut_bytes += self._quarantine.cut(file.file, start - file.start, end - file.start, file.start)
         if end == file.end:
             file.write(start, encode_blank(end - start))
         else:
-            note = f"GantryMQ: damaged bytes were here, kept as {self._aside.name_of(file.path, start)}"
+            note = f"GantryMQ: damaged bytes were here, kept as {self._quarantine.name_of(file.path, start)}"
             for place, data in fillers(start, end - start, hole.timestamp, note):
                 file.write(place, data)
         file.file.datasync()

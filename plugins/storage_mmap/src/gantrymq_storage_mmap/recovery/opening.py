@@ -55,7 +55,7 @@ class StoreOpening(StoreParts):
             self._dropped,
             options,
             self._checkpointer.make_durable_now,
-            self._tell,
+            self._report,
             self._context.progress,
         )
         if stat is not None and len(data) != CHECKPOINT_BYTES:
@@ -63,7 +63,7 @@ class StoreOpening(StoreParts):
                 f"{root / 'checkpoint'} has {len(data)} bytes where {CHECKPOINT_BYTES} belong; it is rewritten"
             )
         saved = read_point(files, root, recovery.note) if stat is not None else None
-        if saved is not None and not self._believes(saved, checkpoint):
+        if saved is not None and not self._is_current(saved, checkpoint):
             saved = None
         loader = QueueLoader(files, root, self._queues, self._dropped, self._dropper.move_aside)
         loader.load(saved)
@@ -75,7 +75,7 @@ class StoreOpening(StoreParts):
         if self._log.current is not None:
             self._log.current.file.allocate(options.log_file_bytes)  # files of a Java broker are sparse
         self._publisher.recovered(report.log_end, recovery.last_timestamp, recovery.newest)
-        self._watch.look()
+        self._watch.check()
         index = self._load_index(saved, None if clean else checkpoint.index_timestamp)
         checkpoint = checkpoint.up_to(recovery.last_timestamp)
         if index.full_timestamp < checkpoint.index_timestamp:  # files still to be built are not durable yet
@@ -93,9 +93,9 @@ class StoreOpening(StoreParts):
             log.end,
             saved.index if saved is not None else None,
             trusted_ms,
-            self._tell,
+            self._report,
         ).load()
-        self._index.held.hold(index)
+        self._index.files.hold(index)
         place = next_record(log, index.place.log_offset)
         if (
             place != index.place.log_offset
@@ -103,7 +103,7 @@ class StoreOpening(StoreParts):
             index = attrs.evolve(index, place=IndexPosition(place))
         return index
 
-    def _believes(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
+    def _is_current(self, saved: SavedPoint, checkpoint: Checkpoint) -> bool:
         """Whether *saved* is current (no other broker used the store) and fits the log and the settings."""
         log = self._log
         return (

@@ -43,11 +43,11 @@ class QueueEnds:
     _files: Files
     _queues: QueueTable
     _holes: LogHoles
-    _aside: Quarantine  # receives the removed bytes
+    _quarantine: Quarantine  # receives the removed bytes
     _note: Callable[[str], None]  # called with one sentence per cut
     _light: bool  # whether records were requeued in light queues
 
-    def unlisted(self, replay: Replay, start: int, log_end: int) -> Iterator[str]:
+    def check_unlisted(self, replay: Replay, start: int, log_end: int) -> Iterator[str]:
         """Check the queues without a record, and yield each, as "topic/id", whose newest entry is missing.
 
         Args:
@@ -83,9 +83,9 @@ class QueueEnds:
         if not end:
             return None, None
         at = (end - ENTRY_BYTES) % file_bytes
-        data = queue.look(end - ENTRY_BYTES, 2 * ENTRY_BYTES)
+        data = queue.read_files(end - ENTRY_BYTES, 2 * ENTRY_BYTES)
         if at + ENTRY_BYTES == file_bytes:
-            data += queue.look(end, ENTRY_BYTES)
+            data += queue.read_files(end, ENTRY_BYTES)
         return entry_of(data), entry_of(data[ENTRY_BYTES:])
 
     def settle(self, replay: Replay, log_min: int, *, minima: bool) -> Iterator[str]:
@@ -109,9 +109,9 @@ class QueueEnds:
         for name in list(replay.requeues):
             requeue = replay.requeues.pop(name)  # freeing all at once would block the event loop
             ext = requeue.queue.ext if isinstance(requeue, ConsumeQueueRequeue) else None
-            if requeue.leaves:
+            if requeue.has_leftovers:
                 self._cut(requeue.queue)
-            if ext is not None and without_zeros(ext.look(ext.end, LOOK_BEHIND_BYTES)):
+            if ext is not None and without_zeros(ext.read_files(ext.end, LOOK_BEHIND_BYTES)):
                 self._cut(ext)
 
     def _cut(self, segments: SegmentedFile) -> None:
@@ -123,10 +123,10 @@ class QueueEnds:
         for start in segments.starts():
             if start + file_bytes <= segments.end or (file := segments.files.existing(segments, start)) is None:
                 continue
-            if cut := self._aside.cut(file, max(segments.end - start, 0), file_bytes, start):
+            if cut := self._quarantine.cut(file, max(segments.end - start, 0), file_bytes, start):
                 self._note(
                     f"queue {segments.topic}/{segments.queue_id}: {-(-cut // unit_bytes)} entries without a record "
-                    f"were kept in {self._aside.kept[-1]}"
+                    f"were kept in {self._quarantine.kept[-1]}"
                 )
 
     def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:

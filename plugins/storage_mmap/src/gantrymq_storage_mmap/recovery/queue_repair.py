@@ -305,12 +305,12 @@ class QueueRepair:
                     progress(entry.log_offset)
                 if not entry.sys_flag & TRANSACTION_PREPARED and not self._dropped.holds(entry.topic, entry.log_offset):
                     for each in by_name.get((entry.topic, entry.queue_id), ()):
-                        each.see(entry, entry.queue_offset)
+                        each.process(entry, entry.queue_offset)
                 if light and b"INNER_" in entry.properties:
                     for name, queue_offset in entry.light_queue_offsets:
                         for each in by_name.get((name, LIGHT_QUEUE_ID), ()):
                             if not self._dropped.holds(name, entry.log_offset):
-                                each.see(entry, queue_offset)
+                                each.process(entry, queue_offset)
         return [each.made() for each in making]
 
 
@@ -325,10 +325,12 @@ def repair_summary(made: Sequence[RebuiltEntries]) -> str | None:
     if not made:
         return None
     names = sorted({f"{each.hole.view.queue.topic}/{each.hole.view.queue.queue_id}" for each in made})
-    told = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
+    named = ", ".join(names[:MOST_NAMES]) + (", ..." if len(names) > MOST_NAMES else "")
     count, lost = sum(each.count for each in made), sum(each.lost for each in made)
     missing = f"; {lost} message{'s are' if lost > 1 else ' is'} not in the log" if lost else ""
-    return f"files of consume queues were missing or wrong ({told}): {count} entries were rebuilt from the log{missing}"
+    return (
+        f"files of consume queues were missing or wrong ({named}): {count} entries were rebuilt from the log{missing}"
+    )
 
 
 class _EntryBuilder:
@@ -340,7 +342,7 @@ class _EntryBuilder:
         self._data = bytearray()
         self._lost = 0
 
-    def see(self, entry: DispatchEntry, queue_offset: int) -> None:
+    def process(self, entry: DispatchEntry, queue_offset: int) -> None:
         """Process a record of the queue."""
         hole, data = self.hole, self._data
         if not hole.log_from <= entry.log_offset < hole.log_to:

@@ -70,31 +70,31 @@ class Recovery:
     _dropped: DroppedTopics  # records of deleted topics
     _options: Options
     _make_durable: Callable[[], object]  # writes and syncs the tails of queues
-    _tell: Callable[[str], object]  # called with each note
-    _tell_progress: Callable[[str], object]  # called with a line each second while the log is read
+    _report: Callable[[str], object]  # called with each note
+    _report_progress: Callable[[str], object]  # called with a line each second while the log is read
     newest: tuple[int, int] = attrs.field(default=(-1, 0), init=False)  # log offset and size of the newest record
     log_start: int = attrs.field(default=0, init=False)  # log offset from which the log was read
     durable_offset: int = attrs.field(default=0, init=False)  # every record before it has durable entries
     last_timestamp: int = attrs.field(default=0, init=False)  # ms, store time of the newest record
     _source: CommitLogSource = attrs.field(init=False)
-    _log_aside: Quarantine = attrs.field(init=False)
-    _queue_aside: Quarantine = attrs.field(init=False)
-    _mend: LogRepair = attrs.field(init=False)
+    _log_quarantine: Quarantine = attrs.field(init=False)
+    _queue_quarantine: Quarantine = attrs.field(init=False)
+    _log_repair: LogRepair = attrs.field(init=False)
     _holes: LogHoles = attrs.field(init=False)
     _ends: QueueEnds = attrs.field(init=False)
     _notes: list[str] = attrs.field(factory=list, init=False)
     _end: int = attrs.field(default=0, init=False)  # log offset after the last sound record
     _records: int = attrs.field(default=0, init=False)  # number of records read
-    _mended: int = attrs.field(default=0, init=False)  # number of entries rebuilt in files
+    _entries_rebuilt: int = attrs.field(default=0, init=False)  # number of entries rebuilt in files
     _tail: LogDamage | None = attrs.field(default=None, init=False)  # damage after the end
     _only_zeros: bool = attrs.field(default=True, init=False)  # after the end
 
     def __attrs_post_init__(self) -> None:
         inside = Path("recovered", str(self._clock.now_ms()))  # quarantine folder
         self._source = CommitLogSource(self._log)
-        self._log_aside = Quarantine(self._files, self._options.log_folder.parent, inside)
-        self._queue_aside = Quarantine(self._files, self._options.root, inside)
-        self._mend = LogRepair(self._files, self._log, self._log_aside, self.note)
+        self._log_quarantine = Quarantine(self._files, self._options.log_folder.parent, inside)
+        self._queue_quarantine = Quarantine(self._files, self._options.root, inside)
+        self._log_repair = LogRepair(self._files, self._log, self._log_quarantine, self.note)
 
     def run(
         self, clean: bool, checkpoint: Checkpoint, saved: SavedPoint | None, searched: tuple[int, int]
@@ -114,7 +114,7 @@ class Recovery:
         known = (-1, 0)
         if clean:
             known = saved.newest[:2] if saved is not None else searched
-        untouched = clean and saved is not None and self._is_as_it_was(saved)
+        untouched = clean and saved is not None and self._is_unchanged(saved)
         if saved is not None and untouched:
             self._end, self.newest, self.last_timestamp = saved.offset, saved.newest[:2], saved.newest[2]
             self.log_start = saved.offset
@@ -129,39 +129,39 @@ class Recovery:
                 )
                 if not clean and self.log_start > self._log.min_offset:
                     replay = self._read_from(self._log.min_offset, known)
-        if self.log_start > self._log.min_offset and not self._mend_queues(searched=saved is None):
+        if self.log_start > self._log.min_offset and not self._repair_queues(searched=saved is None):
             untouched = False
             replay = self._read_from(self._log.min_offset, known)
-        short = list(self._ends.unlisted(replay, self.log_start, self._end))
+        short = list(self._ends.check_unlisted(replay, self.log_start, self._end))
         if short and self.log_start > self._log.min_offset:
             names = ", ".join(short[:MAX_NOTES]) + (", ..." if len(short) > MAX_NOTES else "")
             self.note(f"entries of {len(short)} queues are missing ({names}); the whole log is read to rebuild them")
             untouched = False
             replay = self._read_from(self._log.min_offset, known)
-            list(self._ends.unlisted(replay, self.log_start, self._end))
+            list(self._ends.check_unlisted(replay, self.log_start, self._end))
         if saved is not None and not self._records and self._end == saved.offset:
             self.newest, self.last_timestamp = saved.newest[:2], saved.newest[2]
         if not untouched:
-            self._mend_log(clean)
+            self._repair_log(clean)
         self._settle_queues(replay, saved)
         return RecoveryReport(
             clean=clean,
             records_checked=self._records,
             log_end=self._end,
-            cut_bytes=self._mend.cut_bytes,
-            kept=tuple(self._log_aside.kept + self._queue_aside.kept),
-            entries_rebuilt=replay.listed + self._mended,
+            cut_bytes=self._log_repair.cut_bytes,
+            kept=tuple(self._log_quarantine.kept + self._queue_quarantine.kept),
+            entries_rebuilt=replay.listed + self._entries_rebuilt,
             notes=tuple(self._notes),
         )
 
     def note(self, sentence: str) -> None:
         """Report *sentence* and add it to the result."""
         self._notes.append(sentence)
-        self._tell(sentence)
+        self._report(sentence)
 
     # --- where to start ---------------------------------------------------------------------------------------------
 
-    def _is_as_it_was(self, saved: SavedPoint) -> bool:
+    def _is_unchanged(self, saved: SavedPoint) -> bool:
         """After a clean stop of ours: whether the log ends where *saved* says, and its newest record is sound."""
         if not self._holds_newest(saved):
             return False
@@ -180,7 +180,7 @@ class Recovery:
         low = self._log.min_offset
         if saved is not None:
             start = saved.newest[0] if clean or not self._holds_newest(saved) else saved.offset
-        elif clean and (known[0] < low or self._is_there(known)):
+        elif clean and (known[0] < low or self._has_newest_queued(known)):
             start = sum(known) if known[0] >= low else low
         else:
             start = self._by_time(checkpoint)
@@ -198,7 +198,7 @@ class Recovery:
             return True
         return check_offset(self._source, place, check_crc=self._options.check_crc).size == size
 
-    def _is_there(self, known: tuple[int, int]) -> bool:
+    def _has_newest_queued(self, known: tuple[int, int]) -> bool:
         """Whether the record of the newest queue entry is in the log; if not, the stop was not clean."""
         found = check_offset(self._source, known[0], check_crc=self._options.check_crc)
         if found.record is not None and found.size == known[1]:
@@ -230,7 +230,7 @@ class Recovery:
     def _begin_replay(self, start: int) -> Replay:
         self._holes = LogHoles()
         self._ends = QueueEnds(
-            self._files, self._queues, self._holes, self._queue_aside, self.note, self._options.light_queues
+            self._files, self._queues, self._holes, self._queue_quarantine, self.note, self._options.light_queues
         )
         return Replay(
             self._queues,
@@ -270,7 +270,7 @@ class Recovery:
             for damage in pending:
                 self._holes.add(damage)
             pending = []
-            replay.see(found)
+            replay.process(found)
             progress(walk.position)
         self._records = walk.records
         if walk.records:
@@ -287,16 +287,16 @@ class Recovery:
     def _progress(self, start: int) -> Callable[[int], None]:
         """Return a function that reports once a second how far the log was read."""
         clock = self._clock
-        begun = told = clock.monotonic()
+        begun = reported = clock.monotonic()
         end = self._log.files[-1].end if self._log.files else start
 
         def progress(log_offset: int) -> None:
-            nonlocal told
+            nonlocal reported
             now = clock.monotonic()
-            if now - told >= PROGRESS_S:
-                told = now
+            if now - reported >= PROGRESS_S:
+                reported = now
                 done, speed = log_offset - start, (log_offset - start) / (now - begun)
-                self._tell_progress(
+                self._report_progress(
                     f"recovering the store: {done / 1e6:.0f} of at most {(end - start) / 1e6:.0f} MB of the log read, "
                     f"{speed / 1e6:.0f} MB/s"
                 )
@@ -305,38 +305,38 @@ class Recovery:
 
     # --- what is changed --------------------------------------------------------------------------------------------
 
-    def _mend_log(self, clean: bool) -> None:
-        self._mend.fill(self._holes.found)
+    def _repair_log(self, clean: bool) -> None:
+        self._log_repair.fill(self._holes.found)
         if not self._only_zeros:
-            self._mend.cut(self._end, self._tail)
+            self._log_repair.cut(self._end, self._tail)
         if not clean:
-            self._mend.write_again(self.log_start, self._end)
+            self._log_repair.write_again(self.log_start, self._end)
 
-    def _mend_queues(self, *, searched: bool) -> bool:
+    def _repair_queues(self, *, searched: bool) -> bool:
         """Rebuild missing or wrong queue entries; False if there are too many, so that the whole log must be read.
 
         *searched*: no checkpoint gives the ends of the queues.
         """
         queues, end = self._queues, self._end
-        mend = QueueRepair(self._log, self._dropped, self._options.delay_levels_ms)
+        repair = QueueRepair(self._log, self._dropped, self._options.delay_levels_ms)
         holes: list[QueueHole] = []
         segmented_files: list[ConsumeQueue | BatchQueue] = [*queues.by_name.values(), *queues.batch.values()]
         for view in map(RepairView, segmented_files):
-            if not mend.is_consistent(view, end):
-                holes += mend.holes(view, end)
+            if not repair.is_consistent(view, end):
+                holes += repair.holes(view, end)
             if searched:
-                holes += mend.outside_files(view, end)
+                holes += repair.outside_files(view, end)
         if sum(hole.high - hole.low for hole in holes if not hole.open) > MOST_ENTRIES:
             names = {f"{hole.view.queue.topic}/{hole.view.queue.queue_id}" for hole in holes}
             self.note(f"entries of {len(names)} queues are missing; the whole log is read to rebuild them")
             return False
         if holes:
-            made = mend.make(holes, self._progress(self._log.min_offset))
+            made = repair.make(holes, self._progress(self._log.min_offset))
             for each in made:
                 each.write()
                 if each.hole.open and each.entries:
                     queues.pending.appended(each.hole.view.queue, len(each.entries))
-            self._mended = sum(each.count for each in made)
+            self._entries_rebuilt = sum(each.count for each in made)
             self._make_durable()
             if (sentence := repair_summary(made)) is not None:
                 self.note(sentence)

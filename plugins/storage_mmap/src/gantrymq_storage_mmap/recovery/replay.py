@@ -57,7 +57,7 @@ class Replay:
     # queues without ext units whose newest entry was requeued in this pass
     _plain: dict[tuple[str, int], ConsumeQueue] = attrs.field(factory=dict, init=False)
 
-    def see(self, entries: Sequence[DispatchEntry]) -> None:
+    def process(self, entries: Sequence[DispatchEntry]) -> None:
         """Process the next records of the log.
 
         Raises:
@@ -76,7 +76,7 @@ class Replay:
                 or (light and b"INNER_" in properties)
                 or not queue.unwritten
             ):
-                self._see_unusual(entry)
+                self._process_unusual(entry)
                 continue
             queue.tail += _pack(log_offset, size, tags_code)
             queue.unwritten += ENTRY_BYTES
@@ -87,7 +87,7 @@ class Replay:
         if pending.kept_bytes > MOST_KEPT_BYTES:
             self._make_durable()
 
-    def _see_unusual(self, entry: DispatchEntry) -> None:
+    def _process_unusual(self, entry: DispatchEntry) -> None:
         """Process the first record of a queue, one out of order, or one of another kind."""
         topic, log_offset = entry.topic, entry.log_offset
         if entry.sys_flag & TRANSACTION_PREPARED or self._dropped.holds(topic, log_offset):
@@ -111,7 +111,7 @@ class Replay:
                         )
 
     def _list(self, requeue: ConsumeQueueRequeue | BatchQueueRequeue, entry: DispatchEntry) -> None:
-        problem = requeue.see(entry)
+        problem = requeue.process(entry)
         if problem is None:
             self.listed += 1
             if isinstance(requeue, ConsumeQueueRequeue) and requeue.queue.ext is None:

@@ -59,20 +59,20 @@ class LogHoles:
 class Requeue(ABC, Generic[Q]):
     """Processes the records of one queue in log order."""
 
-    __slots__ = ("_fed", "_holes", "_partial", "_pending", "leaves", "lost", "queue")
+    __slots__ = ("_fed", "_holes", "_partial", "_pending", "has_leftovers", "lost", "queue")
 
     def __init__(self, queue: Q, pending: PendingEntries, holes: LogHoles, start: int, *, partial: bool) -> None:
         """Cut *queue* at its first entry at or after log offset *start*; *partial*: there are records before it."""
         self.queue: Q = queue
         self.lost = 0  # number of messages without a record in the log
-        self.leaves = False  # whether the files hold anything after the end
+        self.has_leftovers = False  # whether the files hold anything after the end
         self._pending = pending
         self._holes = holes
         self._partial = partial
         self._fed = False
         self._cut(start)
 
-    def see(self, entry: DispatchEntry) -> str | None:
+    def process(self, entry: DispatchEntry) -> str | None:
         """Process the next record. Return None if its entry was appended, else why it gets no entry.
 
         Raises:
@@ -166,7 +166,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
             while found is not None and (found == last or self._holes.hold(found[0])):
                 end += 1
                 found = self._existing(end)
-        self.leaves = found is not None or self._holds_more(end)
+        self.has_leftovers = found is not None or self._holds_more(end)
         if end > queue.max_offset:
             self.lost += end - queue.max_offset
             before = queue.entries(queue.max_offset - 1, 1) if queue.max_offset > queue.min_offset else b""
@@ -175,7 +175,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
 
     def _implausible(self, entry: DispatchEntry) -> str | None:
         expected = self.queue.max_offset
-        if self._names(expected, entry) and not self._names(entry.queue_offset, entry):
+        if self._refers_to(expected, entry) and not self._refers_to(entry.queue_offset, entry):
             return f"its queue offset is {entry.queue_offset}, but entry {expected} of its queue refers to it"
         return super()._implausible(entry)
 
@@ -185,7 +185,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
         if gap > 0 and self._partial and not self._fed:
             for number in range(queue.max_offset, queue_offset):
                 found = self._existing(number)
-                if found is None or not (self._holes.hold(found[0]) or self._names(number, entry)):
+                if found is None or not (self._holes.hold(found[0]) or self._refers_to(number, entry)):
                     raise EntriesMissing
         if gap < 0:
             self._pending.forget(queue)
@@ -214,7 +214,9 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
 
     def _look(self, start: int, end: int) -> bytes:
         """Return the entries ``[start, end)`` of one file without trailing zeros."""
-        return without_zeros(self.queue.look(start * ENTRY_BYTES, (end - start) * ENTRY_BYTES)) if start >= 0 else b""
+        if start < 0:
+            return b""
+        return without_zeros(self.queue.read_files(start * ENTRY_BYTES, (end - start) * ENTRY_BYTES))
 
     def _first_from(self, log_offset: int) -> int:
         """Return the queue offset of the first entry at or after *log_offset*, the queue's end if there is none.
@@ -239,7 +241,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
             high, step = probe, 2 * step
         return first_false(before, low, high)
 
-    def _names(self, queue_offset: int, entry: DispatchEntry) -> bool:
+    def _refers_to(self, queue_offset: int, entry: DispatchEntry) -> bool:
         """Whether the entry at *queue_offset* in the files refers to the record."""
         if queue_offset > MAX_QUEUE_OFFSET:
             return False
@@ -288,11 +290,11 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
         queue = self.queue
         while (found := self._existing()) is not None and self._holes.hold(found.log_offset):
             self.lost += found.messages
-            self._append(queue.look(queue.end, BATCH_ENTRY_BYTES))
+            self._append(queue.read_files(queue.end, BATCH_ENTRY_BYTES))
             queue.max_offset = found.end_offset
-        self.leaves = bool(without_zeros(queue.look(queue.end, LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
+        self.has_leftovers = bool(without_zeros(queue.read_files(queue.end, LOOK_ENTRIES * BATCH_ENTRY_BYTES)))
 
     def _existing(self) -> BatchQueueEntry | None:
         """Return the entry in the files after the newest one."""
-        data = self.queue.look(self.queue.end, BATCH_ENTRY_BYTES)
+        data = self.queue.read_files(self.queue.end, BATCH_ENTRY_BYTES)
         return read_batch_entry(data, 0) if len(data) == BATCH_ENTRY_BYTES else None

@@ -35,7 +35,7 @@ NEAR_S = 1.0
 class DiskWatch:
     """Free space of the store's disks. All methods belong to the event loop, except those that run in a thread.
 
-    Nothing is checked before `look` or `start`.
+    Nothing is checked before `check` or `start`.
     """
 
     _world: World
@@ -46,18 +46,18 @@ class DiskWatch:
     _queues: QueueTable  # counted by their entries
     _writes: LogWriter  # state of failed writes
     _index_bytes: Callable[[], int]  # returns the disk space of the index
-    _tell: Callable[[str], object]  # called with one sentence when writes are refused and when they are accepted again
+    _report: Callable[[str], object]  # called with one sentence about each change
     disks: DiskState | None = attrs.field(default=None, init=False)  # result of the newest check
     _rules: RetentionRules = attrs.field(init=False)  # as of a revision of the settings
     _revision: int = attrs.field(default=-1, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
     _due: float = attrs.field(default=0.0, init=False)
-    _looking: bool = attrs.field(default=False, init=False)
-    _mending: bool = attrs.field(default=False, init=False)
+    _checking: bool = attrs.field(default=False, init=False)
+    _zeroing: bool = attrs.field(default=False, init=False)
     _halted: bool = attrs.field(default=True, init=False)
     _problem: str = attrs.field(default="", init=False)
-    _told: str = attrs.field(default="", init=False)  # cause of the refusal that was logged
-    _seen: Callable[[], object] = attrs.field(default=lambda: None, init=False)
+    _reported: str = attrs.field(default="", init=False)  # cause of the refusal that was logged
+    _on_checked: Callable[[], object] = attrs.field(default=lambda: None, init=False)
     _full: Refusal | None = attrs.field(default=None, init=False)
 
     @property
@@ -70,7 +70,7 @@ class DiskWatch:
     @property
     def busy(self) -> bool:
         """Whether a thread is working."""
-        return self._looking or self._mending
+        return self._checking or self._zeroing
 
     def refusal(self) -> Refusal | None:
         """Why there is no space for writes, None if there is."""
@@ -84,17 +84,17 @@ class DiskWatch:
             return Refusal("no_room", self._queues.pending.refusal)
         return None
 
-    def look(self) -> DiskState:
+    def check(self) -> DiskState:
         """Check now and return the result. Blocks; may run in a thread while nothing else uses the store."""
-        return self._take(self._look(*self._to_count()))
+        return self._take(self._check(*self._to_count()))
 
-    async def fresh(self) -> DiskState:
+    async def check_in_thread(self) -> DiskState:
         """Check now, in a thread, and return the result. Raises OSError."""
-        return self._take(await self._world.workers.run(self._look, *self._to_count()))
+        return self._take(await self._world.workers.run(self._check, *self._to_count()))
 
-    def start(self, seen: Callable[[], object]) -> None:
-        """Start periodic checks; *seen* is called after each."""
-        self._seen = seen
+    def start(self, on_checked: Callable[[], object]) -> None:
+        """Start periodic checks; *on_checked* is called after each."""
+        self._on_checked = on_checked
         self._halted = False
         self._arm()
 
@@ -105,7 +105,7 @@ class DiskWatch:
             self._timer.cancel()
             self._timer = None
 
-    def hurry(self) -> None:
+    def check_soon(self) -> None:
         """Check soon, because a write was refused."""
         if not self._halted and self._due - self._world.clock.monotonic() > REFUSED_S:
             self._arm()
@@ -114,10 +114,10 @@ class DiskWatch:
         """Check, and repeat failed writes, in a thread, unless one is running."""
         if not self._halted:
             self._arm()
-        self._mend()
-        if not self._looking:
-            self._looking = True
-            self._world.workers.submit(self._look, *self._to_count(), done=self._looked)
+        self._retry_writes()
+        if not self._checking:
+            self._checking = True
+            self._world.workers.submit(self._check, *self._to_count(), done=self._checked)
 
     # --- one look ---------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class DiskWatch:
         log_bytes = len(self._log.files) * self._log.file_bytes
         return log_bytes + self._index_bytes(), list(self._queues.by_name.values())
 
-    def _look(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> DiskState:
+    def _check(self, other_bytes: int, queues: Sequence[ConsumeQueue]) -> DiskState:
         """Runs in a thread."""
         store_bytes = other_bytes + sum(queue.max_offset - queue.min_offset for queue in queues) * ENTRY_BYTES
         return DiskState(
@@ -139,12 +139,12 @@ class DiskWatch:
             store_bytes,
         )
 
-    def _looked(self, disks: DiskState | None, error: BaseException | None) -> None:
-        self._looking = False
+    def _checked(self, disks: DiskState | None, error: BaseException | None) -> None:
+        self._checking = False
         if disks is None:
             if self._problem != str(error):
                 self._problem = str(error)
-                self._tell(
+                self._report(
                     f"the free space of {self._root} cannot be determined, the last known state is kept: {error}"
                 )
             return
@@ -153,34 +153,34 @@ class DiskWatch:
         if not self._halted:
             if self._due - self._world.clock.monotonic() > self._pause_s():
                 self._arm()
-            self._seen()
+            self._on_checked()
 
     def _take(self, disks: DiskState) -> DiskState:
         self.disks = disks
         self._full = refusal_for(self.rules, disks)
         refusal = self.refusal()
         cause = "" if refusal is None else refusal.cause
-        if refusal is not None and cause != self._told:
-            self._tell(f"writes are refused: {refusal.sentence}")
-        elif self._told and not cause:
-            self._tell("there is room again, writes are accepted")
-        self._told = cause
+        if refusal is not None and cause != self._reported:
+            self._report(f"writes are refused: {refusal.sentence}")
+        elif self._reported and not cause:
+            self._report("there is room again, writes are accepted")
+        self._reported = cause
         return disks
 
     # --- again ------------------------------------------------------------------------------------------------------
 
-    def _mend(self) -> None:
+    def _retry_writes(self) -> None:
         """Repeat the writes that failed because the disk was full."""
         self._log.ahead.retry()
         self._queues.pending.retry()
         torn, file = self._writes.torn_bytes, self._log.current
-        if torn and file is not None and not self._mending:
-            self._mending = True
-            self._world.workers.submit(file.write, self._log.end, bytes(torn), done=self._mended)
+        if torn and file is not None and not self._zeroing:
+            self._zeroing = True
+            self._world.workers.submit(file.write, self._log.end, bytes(torn), done=self._zeroed)
 
-    def _mended(self, _: None, error: BaseException | None) -> None:
+    def _zeroed(self, _: None, error: BaseException | None) -> None:
         """Handle the result of zeroing a torn write: on success, there is space again and nothing is torn."""
-        self._mending = False
+        self._zeroing = False
         if error is None:
             self._writes.refusal, self._writes.torn_bytes = None, 0
         elif not is_disk_full(error):

@@ -61,7 +61,7 @@ class Retention:
     _watch: DiskWatch
     _queue_cleaner: QueueCleaner
     _index: IndexFiles
-    _tell: Callable[[str], object]  # called with one sentence for each run that deleted something or failed
+    _report: Callable[[str], object]  # called with one sentence for each run that deleted something or failed
     # whether a minimum advanced since queue files and index were cleaned
     _moved: bool = attrs.field(default=True, init=False)
     _timer: Timer | None = attrs.field(default=None, init=False)
@@ -74,7 +74,7 @@ class Retention:
     def start(self) -> None:
         """Start checking the disk and cleaning."""
         self._stopped = False
-        self._watch.start(self._looked)
+        self._watch.start(self._disk_checked)
         self._timer = self._world.clock.call_later(FIRST_S, self._tick)
 
     def halt(self) -> None:
@@ -119,7 +119,7 @@ class Retention:
         self._timer = self._world.clock.call_later(self._settings.number("cleanResourceInterval") / 1000, self._tick)
         self._kick(regular=True)
 
-    def _looked(self) -> None:
+    def _disk_checked(self) -> None:
         """Called after every check of the disk."""
         disks = self._watch.disks
         if disks is not None and forced_bytes(self._watch.rules, disks):
@@ -159,7 +159,7 @@ class Retention:
             self._rounds = 0
             if self._problem != str(error):
                 self._problem = str(error)
-                self._tell(f"expired files could not be deleted, retrying: {error}")
+                self._report(f"expired files could not be deleted, retrying: {error}")
         finally:
             self._task = None
 
@@ -179,7 +179,7 @@ class Retention:
                     self._watch.tick()
         finally:
             if deleted:
-                self._tell(
+                self._report(
                     f"{deleted} commit log files were deleted because {plan.reason}; the log now begins at "
                     f"{self._log.min_offset}"
                 )
@@ -191,7 +191,7 @@ class Retention:
         candidates = [file.path for file in self._log.files[:-1][:most] if file.end <= durable]
         if not candidates:
             return DeletionPlan(0, "")
-        disks = await self._watch.fresh()
+        disks = await self._watch.check_in_thread()
         ages = await world.workers.run(_modified, world.files, candidates)
         now = world.clock.now_ms()
         return plan_deletion(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
@@ -202,7 +202,7 @@ class Retention:
             if await self._entries_are_durable():
                 return True
             if attempt % ASK_EVERY == 0:
-                self._checkpointer.hasten()
+                self._checkpointer.request()
             await self._world.clock.sleep(WAIT_S)
             if self._stopped:
                 break

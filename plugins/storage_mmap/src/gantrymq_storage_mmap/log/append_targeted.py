@@ -41,14 +41,14 @@ from gantrymq_store_files.blank import BLANK_BYTES
 from gantrymq_store_files.check import properties_problem
 from gantrymq_store_files.queue_entry import ENTRY
 
-__all__ = ["NO_INNER_BATCH", "PlacedAppender", "problem_in_group", "refused", "tags_code_of"]
+__all__ = ["NO_INNER_BATCH", "TargetedAppender", "problem_in_group", "refused", "tags_code_of"]
 
 NO_INNER_BATCH = "an inner batch requires a topic with queue.type=BatchCQ"
 _ORDINARY = QueueTargets()
 MAX_INNER = 32767  # messages of one inner batch: a signed 16-bit field of the queue entry
 
 
-class _Placed(NamedTuple):
+class _TargetedRecord(NamedTuple):
     """One message with its target queues."""
 
     message: StoreMessage
@@ -90,7 +90,7 @@ class _Placed(NamedTuple):
 
 
 @attrs.define(eq=False)
-class PlacedAppender:
+class TargetedAppender:
     """The part of `Appender` for such records, and helpers for both parts."""
 
     _log: CommitLog
@@ -101,10 +101,10 @@ class PlacedAppender:
     _max_body: Callable[[], int]  # returns the current ``maxMessageSize``; called once per batch
     _options: Options
 
-    def append_placed(self, group: Sequence[StoreMessage]) -> list[PutResult]:
+    def append_targeted(self, group: Sequence[StoreMessage]) -> list[PutResult]:
         """Store a message and those joined to it in one file, or none of them; return one result each."""
         now = max(self._now_ms(), self._log.last_timestamp)
-        placed: list[_Placed] = []
+        placed: list[_TargetedRecord] = []
         stored: list[PutResult] | PutResult
         try:
             for number, message in enumerate(group):
@@ -126,16 +126,16 @@ class PlacedAppender:
 
     # --- places -----------------------------------------------------------------------------------------------------
 
-    def _place(self, message: StoreMessage, now: int) -> _Placed | PutResult:
+    def _place(self, message: StoreMessage, now: int) -> _TargetedRecord | PutResult:
         """Assign the queue offsets of *message*; return a result if it cannot be stored."""
         targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
-        place: _Placed | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
+        place: _TargetedRecord | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
         if place is None and targets.batch:
             place = self._in_batch_queue(message, targets.batch)
         elif place is None:
             place = self._in_light_queues(message, targets.light)
-        if isinstance(place, _Placed):
+        if isinstance(place, _TargetedRecord):
             try:
                 if len(place.properties) > MAX_PROPERTIES_BYTES:
                     raise FormatError(
@@ -158,7 +158,7 @@ class PlacedAppender:
             return why
         return properties_problem(message.properties)
 
-    def _in_batch_queue(self, message: StoreMessage, messages: int) -> _Placed | str:
+    def _in_batch_queue(self, message: StoreMessage, messages: int) -> _TargetedRecord | str:
         queue = self._queues.make_batch(message.topic, message.queue_id)
         if isinstance(queue, str):
             return queue
@@ -170,9 +170,9 @@ class PlacedAppender:
             own = props.decode(properties)
             own[props.INNER_BASE] = str(queue_offset)
             properties = ordered_text(own)
-        return _Placed(message, properties, queue_offset, queue, ())
+        return _TargetedRecord(message, properties, queue_offset, queue, ())
 
-    def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _Placed | PutResult | str:
+    def _in_light_queues(self, message: StoreMessage, names: tuple[str, ...]) -> _TargetedRecord | PutResult | str:
         """Assign offsets in the own queue of *message* and in the light queues *names*, if any."""
         queue = self._queues.make(message.topic, message.queue_id)
         if isinstance(queue, str):
@@ -180,7 +180,7 @@ class PlacedAppender:
         if message.sys_flag & INNER_BATCH:
             return NO_INNER_BATCH
         if not names:
-            return _Placed(message, message.properties, queue.next_offset, queue, ())
+            return _TargetedRecord(message, message.properties, queue.next_offset, queue, ())
         if not self._options.light_queues:
             return "light queues are off; set enableLmq=true and enableMultiDispatch=true to dispatch messages to them"
         missing = {name for name in names if (name, LIGHT_QUEUE_ID) not in self._queues.by_name}
@@ -199,11 +199,11 @@ class PlacedAppender:
             text.append(str(offsets.setdefault(light, light.next_offset)))
         own = props.decode(message.properties)
         own[props.INNER_MULTI_QUEUE_OFFSET] = SEPARATOR.join(text)
-        return _Placed(message, ordered_text(own), queue.next_offset, queue, tuple(offsets.items()))
+        return _TargetedRecord(message, ordered_text(own), queue.next_offset, queue, tuple(offsets.items()))
 
     # --- records ----------------------------------------------------------------------------------------------------
 
-    def _write_group(self, placed: list[_Placed], now: int) -> list[PutResult] | PutResult:
+    def _write_group(self, placed: list[_TargetedRecord], now: int) -> list[PutResult] | PutResult:
         """Write the records into one file; return a single result if that failed and nothing changed."""
         log, file = self._log, self._log.current
         size = sum(len(place.encode(0, now)) for place in placed)
@@ -225,7 +225,7 @@ class PlacedAppender:
         results: list[PutResult] = []
         with self._writes.all_or_none():
             for place, record in zip(placed, records, strict=True):
-                self._hand_on(place, start, len(record), now)
+                self._publish(place, start, len(record), now)
                 results.append(PutResult(PutStatus.OK, place.queue_offset, start, len(record), now))
                 start += len(record)
             log.advance(offset, now)
@@ -239,7 +239,7 @@ class PlacedAppender:
             f"(mappedFileSizeCommitLog={self._log.file_bytes})",
         )
 
-    def _hand_on(self, place: _Placed, log_offset: int, size: int, now: int) -> None:
+    def _publish(self, place: _TargetedRecord, log_offset: int, size: int, now: int) -> None:
         """Pass the entries of the record to the publisher."""
         message = place.message
         code = tags_code_of(message, now)
@@ -268,7 +268,7 @@ class PlacedAppender:
         self._publisher.add(entries, targets, [packed] * len(entries))
 
 
-def _undo(placed: Sequence[_Placed]) -> None:
+def _undo(placed: Sequence[_TargetedRecord]) -> None:
     for place in reversed(placed):
         place.undo()
 
