@@ -1,14 +1,16 @@
-"""One bit flips at rest, in every field of every kind of file in turn; then the broker starts, once as after a clean
-stop and once as after a crash (abort there, checkpoint gone, so that the whole log is read).
+"""One stored bit flips, in every field of every kind of file in turn; then the broker starts.
 
-    repaired    everything is there, as it was
-    gone        that record is not given out any more, which was told; everything else is as it was
-    unseen      RocketMQ's format has no check there: the record has a changed field, everything else is as it was
-    elsewhere   the record says another place or kind than it had: it is where it was, in the queue it now names, or in
-                none, which was told; everything else is as it was
-    refused     the start stops with a sentence that names the file, or goes on with everything there
+Each case starts once as after a clean stop and once as after a crash (abort exists, checkpoint missing, so that the
+whole log is read).
 
-docs/durability.md, section 5, is this table.
+    repaired    everything exists, unchanged
+    gone        that record is no longer delivered, which was reported; everything else is unchanged
+    unseen      RocketMQ's format has no check for it: the record has a changed field, everything else is unchanged
+    elsewhere   the record claims another place or kind: it is in its original place, in the claimed queue, or in none,
+        which was reported; everything else is unchanged
+    refused     the start is refused with a sentence that names the file, or succeeds with everything intact
+
+docs/durability.md, section 5, contains this table.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ RECORD = {  # byte in the record, bit in the byte, outcome
     "body length": (87, 0, "gone"),
     "body": (95, 0, "gone"),
 }
-TAIL = {  # counted from the place behind the body
+TAIL = {  # counted from the end of the body
     "topic length": (0, 0, "gone"),
     "topic": (3, 0, "elsewhere"),
 }
@@ -67,7 +69,7 @@ END = {  # counted back from the end of the record
 
 
 class Sample:
-    """A store that was stopped in order, and what is in it."""
+    """A cleanly stopped store and its content."""
 
     def __init__(self, start: Start) -> None:
         self.content: Content = {}
@@ -100,9 +102,9 @@ class Sample:
         return ROOT / "consumequeue" / queue.topic / str(queue.queue_id) / f"{0:020d}"
 
     def after(self, path, position, bit, *, clean, keys=None):
-        """Flip, start, read: the content, what was told, and why a start was refused.
+        """Flip, start, read; return the content, the reported sentences, and why a start was refused.
 
-        *keys* gets each message with what a query by its key finds.
+        *keys* receives each message with the result of a query by its key.
         """
         content = {}
 
@@ -270,4 +272,4 @@ def test_a_bit_of_the_index_may_hide_a_message_from_queries_and_never_shows_a_wr
     assert len(keys) > 80
     hidden = sum(not found for _, found in keys)
     assert hidden == 0 or clean
-    assert hidden < len(keys)  # only those of this file
+    assert hidden < len(keys)  # only fields of this file

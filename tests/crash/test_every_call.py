@@ -1,11 +1,11 @@
-"""The process ends at the first, the second, ... the last call of `Files` that a day's work makes, clean stop included.
+"""The process ends at the first, the second, ... the last call of `Files` in a day's work, including a clean stop.
 
-The page cache survives, as it does a kill: every acknowledged message is there, once, in its place, and so is all that
-a consumer has seen; queues made anew from the log are those that lived on. The default run takes every 50th call, ``-m
-long`` every one, both from an empty store and from one that a Java broker left.
+The page cache survives, as after a kill: every acknowledged message exists once, at its position, and so does
+everything that a consumer has seen; queues rebuilt from the log equal the existing ones. The default run takes every
+50th call, ``-m long`` every one, both from an empty store and from one of a Java broker.
 
     GANTRYMQ_CRASH_CALL=361 python -m pytest tests/crash/test_every_call.py -k some -s     one call, with its trace
-    GANTRYMQ_CRASH_CALL=1-300 python -m pytest tests/crash/test_every_call.py -m long -s   a piece of all
+    GANTRYMQ_CRASH_CALL=1-300 python -m pytest tests/crash/test_every_call.py -m long -s   a part of all
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crash_rig.tally import Tally
 from gantrymq_storage_faults import FaultPlan
 
 STEP = 50
-LAST = 100_000  # far behind the last call of any run
+LAST = 100_000  # far after the last call of any run
 
 
 @pytest.mark.parametrize("origin", ["new", "golden"])
@@ -50,7 +50,7 @@ def test_a_process_that_ends_at_any_call_leaves_a_sound_store(
 
 
 def test_the_day_has_everything_in_it(starts: Starts) -> None:
-    """A run that nobody ends: what the other tests rely on happens in it."""
+    """A run without a crash contains everything that the other tests rely on."""
     start: Start = starts.get(NEW)
     outcome = perform(Run(start, (FaultPlan(),)), {})
     assert not outcome.findings.problems

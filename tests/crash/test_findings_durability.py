@@ -1,6 +1,6 @@
-"""What is not durable although it looks so: pages of a killed process, and pages that a failed sync left clean.
+"""Data that looks durable but is not: pages of a killed process, and pages left clean by a failed sync.
 
-Each test is one story that lost acknowledged messages once, with synchronous flush.
+Each test is a scenario that once lost acknowledged messages with synchronous flush.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def test_what_is_shown_after_a_failed_sync_of_the_log_and_a_restart_stays(
         async def first(life: Life) -> None:
             await story.send(life, A, 5)
             life.files.fail(Failure(errno.EIO, {"datasync"}, where="commitlog/00000000000000000000", times=1))
-            await story.send(life, A, 5, size=9000)  # whole pages that nothing after them will write
+            await story.send(life, A, 5, size=9000)  # whole pages that no later write covers
             assert len(story.refused) == 5  # from the first on that failed until a restart
             assert life.broker.store.state().refusal
 

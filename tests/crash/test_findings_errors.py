@@ -1,6 +1,6 @@
-"""Errors in the middle of the work: what else was asked for at that moment stays right.
+"""Errors in the middle of the work: other operations at that moment stay correct.
 
-An exception that nobody foresaw inside an append, a queue file that cannot be written, a disk that cannot be read.
+An unexpected exception in an append, a queue file that cannot be written, a disk that cannot be read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def with_text_body(message: StoreMessage) -> StoreMessage:
 
 
 def without_memory(message: StoreMessage) -> StoreMessage:
-    """A message in whose append the memory ends."""
+    """Return a message whose append runs out of memory."""
     message.tags_code = Heavy()  # type: ignore[assignment]
     return message
 
@@ -70,7 +70,7 @@ def test_a_message_that_raises_in_an_append_shifts_no_other(before: int, spoil: 
 
 @pytest.mark.parametrize("before", [0, 1, 3])
 def test_a_store_that_is_given_such_a_message_refuses_it_and_it_alone(before: int, starts: Starts) -> None:
-    """As a plugin does that puts into the store itself: what raises must not take offsets with it."""
+    """For plugins that put messages into the store directly: an exception must not consume queue offsets."""
 
     async def tale(story: Story) -> None:
         async def day(life: Life) -> None:
@@ -107,7 +107,7 @@ def test_an_ext_file_of_another_size_shifts_no_queue(starts: Starts) -> None:
 
         await story.live(first)
         ext = {"enableConsumeQueueExt": True, "mappedFileSizeConsumeQueueExt": 4096}
-        with suppress(GantryError):  # a start that says so is as good
+        with suppress(GantryError):  # a start that reports it is fine too
             await story.live(second, end="kill", **ext)
         operator = FaultyFiles(story.machine)
         operator.remove(ROOT / "consumequeue_ext" / A.topic / str(A.queue_id) / f"{0:020d}")

@@ -66,7 +66,7 @@ def test_crashes_do_not_pile_up_index_files(starts: Starts) -> None:
 
 
 def index_files(files: Files, folder: Path) -> list[Path]:
-    """Files below *folder* that lie in a folder ``index``."""
+    """Return the files below *folder* that are in a folder ``index``."""
     found = []
     for name in files.list(folder):
         stat = files.stat(folder / name)
@@ -110,7 +110,7 @@ class _Slow:
         empty = [end for end in ends if inner.pread(1, end) in (b"", b"\0")]
         if threading.current_thread() is not files.loop_thread and inner.path.name != f"{0:020d}":
             files.filling.set()
-            files.go_on.wait(0.3)  # whoever waits for this thread to end shall not wait for ever
+            files.go_on.wait(0.3)  # so that waiting for the end of this thread ends
         for end in empty:
             inner.pwrite(b"\0", end)
 

@@ -1,14 +1,14 @@
-"""Delayed, timed, transactional, popped and failed messages, and a process or the power that ends at a random call.
+"""Delayed, timed, transactional, popped and failed messages, with processes killed or power cut at a random call.
 
-One to three processes work on one store, each until it is killed, loses the power or is stopped; with the errors, calls
-fail as well. Then the broker starts on what the disk kept, half a minute passes, and every promise is asked for (a list
-is at the top of `crash_rig/kinds_oracle.py`): each acknowledged message comes once and not before its time, what was
-committed is visible once and what was rolled back never, producers of undecided ones are asked again, what was popped
-and not acknowledged comes back, what failed gets its next try, offsets do not go back. Half of the runs begin with what
-a Java broker left of each kind, all of it due by then: that comes once as well.
+One to three processes work on one store, each until it is killed, loses power or is stopped; in the error variant,
+calls fail as well. Then the broker starts on the same disk, half a minute passes, and every guarantee is checked
+(listed in `crash_rig/kinds_oracle.py`): each acknowledged message is delivered once and not early, committed messages
+are visible once and rolled-back ones never, producers of undecided ones are checked again, popped and unacknowledged
+messages return, failed ones are retried, offsets do not decrease. Half of the runs begin with messages of each kind
+left by a Java broker, all of them due by then, which must be delivered once as well.
 
     GANTRYMQ_KINDS_SEED=137 python -m pytest tests/crash/test_kinds.py -k "some and not errors" -s    one seed
-    GANTRYMQ_KINDS_SEED=0-299 python -m pytest tests/crash/test_kinds.py -k "some and not errors" -s  a piece of all
+    GANTRYMQ_KINDS_SEED=0-299 python -m pytest tests/crash/test_kinds.py -k "some and not errors" -s  a part of all
     GANTRYMQ_KINDS_ERROR_SEED=137 python -m pytest tests/crash/test_kinds.py -k "some and errors" -s  with errors
 """
 
@@ -32,7 +32,7 @@ from crash_rig.kinds_tally import KindsTally
 
 from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultPlan
 
-# Of a process that was killed: what it had not begun.
+# Steps that a killed process had not begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 FIRST_CALLS, LAST_CALL = 150, 2200  # a golden store's messages fire in the first ones
@@ -61,7 +61,7 @@ def start_of(seed: int, starts: Starts) -> Start:
 
 
 def drawn(seed: int, start: Start, *, errors: bool = False) -> KindsRun:
-    """What *seed* means."""
+    """Return the run of *seed*."""
     rng = random.Random(f"{seed}/kinds" + "/errors" * errors)
     sector_bytes = rng.choice((512, PAGE_BYTES))
     processes = rng.choice((1, 1, 2, 2, 3))

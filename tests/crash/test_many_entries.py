@@ -1,7 +1,7 @@
-"""More queue entries than wait in memory: written in the middle of an append, without a tick, and nothing else lost.
+"""More queue entries than fit in memory: they are written in the middle of an append, and nothing else is lost.
 
-The store keeps the newest 131,072 entries in memory and writes the queue that has waited longest when there are more.
-One record that a hundred light queues list is a hundred entries, so that this takes few records.
+The store holds the newest 131,072 entries in memory, and beyond that writes the queue that has waited longest. A record
+in a hundred light queues has a hundred entries, so few records are needed.
 """
 
 from __future__ import annotations

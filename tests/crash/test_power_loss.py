@@ -1,17 +1,16 @@
-"""The power goes at a random call: of what was not synced, pages are lost or torn at 512 B or 4 KiB, and names vanish.
+"""Power cuts at a random call: unsynced pages are lost or torn at 512 B or 4 KiB, and names are lost.
 
-With synchronous flush nothing that was acknowledged is lost, and nothing that a consumer saw. With asynchronous flush
-what is lost was acknowledged within the flush window, and the next start says that this may be so. Three in four of the
-brokers were only killed once or twice before, and worked on with what the page cache had; four in ten of the starts
-after the power cut lose the power too. The default run takes 24 seeds, ``-m long`` 1,000; half of them begin with a
-store that a Java broker left.
+With synchronous flush no acknowledged message is lost, and none that a consumer saw. With asynchronous flush every lost
+message was acknowledged within the flush window, and the next start reports that possibility. Three in four of the
+brokers were killed once or twice before, and continued with the page cache; four in ten of the starts after the power
+cut lose power too. The default run takes 24 seeds, ``-m long`` 1,000; half of them begin with a store of a Java broker.
 
-A second test does the same while calls fail: syncs, writes, new files, writes of the kernel itself (FAILURES). Then a
-send or a start may be refused, and nothing that was acknowledged is lost.
+A second test does the same while calls fail: syncs, writes, file creations, the kernel's own writes (FAILURES). Then a
+send or a start may be refused, and no acknowledged message is lost.
 
     GANTRYMQ_POWER_SEED=137 python -m pytest tests/crash/test_power_loss.py -k some -s      one seed, with its trace
-    GANTRYMQ_POWER_SEED=200-399 python -m pytest tests/crash/test_power_loss.py -k some -s  a piece of the thousand
-    GANTRYMQ_ERROR_SEED=137 python -m pytest tests/crash/test_power_loss.py -k some -s      one of those with errors
+    GANTRYMQ_POWER_SEED=200-399 python -m pytest tests/crash/test_power_loss.py -k some -s  a part of the thousand
+    GANTRYMQ_ERROR_SEED=137 python -m pytest tests/crash/test_power_loss.py -k some -s      one seed with errors
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ FAILURES = (
 
 
 def drawn(seed: int, start: Start, *, errors: bool = False) -> Run:
-    """What *seed* means; with *errors* calls fail as well."""
+    """Return the run of *seed*; with *errors* calls fail as well."""
     rng = random.Random(f"{seed}/power" + "/errors" * errors)
     sector_bytes = rng.choice((512, PAGE_BYTES))
     slow = (Slowness((0.001, 0.01), frozenset({"datasync"}), share=0.2),) if rng.random() < 0.3 else ()
@@ -71,7 +70,7 @@ def drawn(seed: int, start: Start, *, errors: bool = False) -> Run:
     changes = tuple(
         {
             "enableConsumeQueueExt": start.name == NEW and rng.random() < 0.3,
-            "flushConsumeQueueThoroughInterval": rng.choice((150, 150, 60_000)),  # what is synced differs by process
+            "flushConsumeQueueThoroughInterval": rng.choice((150, 150, 60_000)),  # the synced data differs by process
         }
         for _ in plans
     )

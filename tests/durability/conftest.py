@@ -1,4 +1,4 @@
-"""Fixtures of the durability tests. See README.md beside this file."""
+"""Fixtures of the durability tests. See README.md in this folder."""
 
 import sys
 from importlib.util import find_spec
@@ -16,5 +16,5 @@ for folder in (HERE, HERE.parent / "crash", HERE.parent / "golden"):
 
 pytest.register_assert_rewrite("durability_rig", "crash_rig")
 
-# Without the store there is nothing to ask.
+# Without the store there is nothing to test.
 collect_ignore_glob = [] if find_spec("gantrymq_storage_mmap") and find_spec("gantrymq_filter_tag") else ["test_*.py"]

@@ -1,6 +1,6 @@
-"""A broker whose disk has not one byte left: what it refuses, serves, says and keeps. docs/hard-times.md has the table.
+"""A broker on a disk without a free byte: what is refused, served, reported and preserved. Table: docs/hard-times.md.
 
-The disk is a real small file system, filled beside the store; without the right to mount the tests are skipped.
+The disk is a real small file system, filled by the test; without permission to mount the tests are skipped.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ POLL_S = 0.05
 SEND_S = 1.0  # so long a producer tries a broker that is not ready
 MOST_TOPICS = 200
 SENDS = 200
-# No log file may go, whatever retention thinks of the disk; offsets are saved soon.
+# No log file is deleted, however full the disk; offsets are saved soon.
 SETTINGS = {**FREE_PORT, "cleanFileForciblyEnable": "false", "flushConsumerOffsetInterval": 200}
 
 
 @pytest.fixture
 def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk]:
-    """A folder on a file system of its own, a tmpfs where the test does not say."""
+    """A folder on its own file system, by default a tmpfs."""
     with small_disk(tmp_path / "small", MOUNT_BYTES, getattr(request, "param", "tmpfs")) as disk:
         yield disk
 
@@ -191,7 +191,7 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
             await until_saved(small, await commit(consumer, 3), 3)
             small.fill()
             await run.until_refused(producer)
-            for offset in range(4, 7):  # again and again, beside sends that would take the room for themselves
+            for offset in range(4, 7):  # repeatedly, while sends would use the freed space
                 await until_saved(small, await commit(consumer, offset), offset)
                 assert not await run.send(producer)
 
@@ -228,7 +228,7 @@ def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
             await commit(consumer, 3)
             small.fill()
             (small.folder / "store" / "config" / "reserve").unlink(missing_ok=True)
-            small.fill()  # somebody takes it
+            small.fill()  # another program uses it
             with pytest.raises(BrokerRefused, match=r"topics.json cannot be written: No space left"):
                 while len(made) < MOST_TOPICS:
                     name = f"Made{len(made)}".ljust(100, "x")
@@ -270,7 +270,7 @@ async def commit(consumer: Reader, offset: int) -> MessageQueue:
 
 
 async def committed(namesrv: str) -> int | None:
-    """What the group has committed in the first queue."""
+    """Return the group's committed offset in the first queue."""
     async with Reader(namesrv=namesrv, group=GROUP) as consumer:
         return await consumer.committed((await consumer.queues(TOPIC))[0])
 

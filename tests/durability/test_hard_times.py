@@ -1,7 +1,7 @@
-"""A broker that stands still, a file system that fills and is freed, and one that is read-only.
+"""A broker that is suspended, a file system that fills and is freed, and one that is read-only.
 
-SIGSTOP comes under load and SIGCONT later: what had no answer by then is stored once or not at all, and everything goes
-on. The file systems are a tmpfs, mounted for the test; without the right to mount they are skipped.
+SIGSTOP is sent under load and SIGCONT later: unanswered messages are stored once or not at all, and work continues. The
+file systems are tmpfs, mounted for the test; without permission to mount they are skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOUNT_BYTES = 24 * 1024 * 1024
 BALLAST_BYTES = 14 * 1024 * 1024
 RESUME_S = 10.0
 SEND_S = 1.0  # so long a producer tries a broker that is not ready
-KEEP_ALL = {"cleanFileForciblyEnable": "false"}  # retention may take nothing, however full the disk
+KEEP_ALL = {"cleanFileForciblyEnable": "false"}  # retention deletes nothing, however full the disk
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals of POSIX, and mounts")
 
@@ -55,7 +55,7 @@ def test_a_broker_that_stood_still_loses_and_repeats_nothing(tmp_path: Path, sec
             if answers == REQUESTS:
                 load.stop()
                 if pauses:
-                    broker.pause()  # what is under way gets its answer late, or never
+                    broker.pause()  # requests in progress are answered late, or never
                 reached.set()
 
         load = Load(ledger, namesrv, f"standstill/{number}", on_acknowledged=acknowledged)
@@ -79,7 +79,7 @@ def test_a_broker_that_stood_still_loses_and_repeats_nothing(tmp_path: Path, sec
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[SmallDisk]:
-    """A folder on a file system of its own."""
+    """A folder on its own file system."""
     with small_disk(tmp_path / "small", MOUNT_BYTES) as disk:
         yield disk
 
@@ -96,7 +96,7 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
         try:
             result = await producer.send(message, timeout_s=SEND_S)
         except GantryError as error:
-            if "no answer" in str(error):  # a busy machine; stored or not, nobody was told
+            if "no answer" in str(error):  # a busy machine; stored or not, it was not acknowledged
                 return True
             refusals.append(str(error))
             return False

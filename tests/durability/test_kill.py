@@ -1,16 +1,16 @@
-"""kill -9 of the broker under load, again and again on one store: nothing that was acknowledged is lost.
+"""kill -9 of the broker under load, repeatedly on one store: no acknowledged message is lost.
 
-Each round starts the broker on the store that all rounds before have left, reads everything back and holds it against
-the ledger, then sends until a seeded number of acknowledgements has come, and kills the process a seeded moment later.
-Some rounds kill a start as well. Afterwards every acknowledged message has to be there once, at the queue offset that
-was acknowledged, with its body; queue offsets have neither holes nor repetitions; every acknowledged topic is there;
-what a consumer has seen has not gone.
+Each round starts the broker on the store of all previous rounds, reads everything back and compares it with the ledger,
+then sends until a seeded number of acknowledgements has arrived, and kills the process a seeded time later. Some rounds
+kill a start as well. Afterwards every acknowledged message must exist once, at the queue offset that was acknowledged,
+with its body; queue offsets have neither gaps nor repetitions; every acknowledged topic exists; every message that a
+consumer has seen still exists.
 
     GANTRYMQ_KILLS      rounds; 3 by default, 200 with -m long
-    GANTRYMQ_KILL_SEED  what every choice is made from
+    GANTRYMQ_KILL_SEED  seed of all choices
 
-The kernel keeps what a killed process has written, so this shows that recovery is right and not that syncs are:
-test_sync_before_reply.py shows that.
+The kernel keeps everything that a killed process has written, so this tests recovery and not syncs: those are tested by
+test_sync_before_reply.py.
 """
 
 from __future__ import annotations

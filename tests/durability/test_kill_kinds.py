@@ -1,11 +1,12 @@
-"""kill -9 of the broker under delayed, timed, transactional, popped and failed messages, again and again on one store.
+"""kill -9 of the broker with delayed, timed, transactional, popped and failed messages, repeatedly on one store.
 
-Each round starts the broker on what the rounds before left, lets the clients of `crash_rig.kinds` work, and kills it at
-a seeded moment; some starts are killed as well. Afterwards the broker stays up until everything is due, and every
-promise is asked for that `crash_rig/kinds_oracle.py` lists: nothing acknowledged is lost, nothing comes twice or early.
+Each round starts the broker on the store of the previous rounds, lets the clients of `crash_rig.kinds` work, and kills
+it at a seeded moment; some starts are killed as well. Afterwards the broker runs until everything is due, and every
+guarantee in `crash_rig/kinds_oracle.py` is checked: nothing acknowledged is lost, no message is delivered twice or
+early.
 
     GANTRYMQ_KILLS      rounds; 2 by default, 60 with -m long
-    GANTRYMQ_KILL_SEED  what every choice is made from
+    GANTRYMQ_KILL_SEED  seed of all choices
 """
 
 from __future__ import annotations

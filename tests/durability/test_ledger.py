@@ -31,7 +31,7 @@ def result(queue_offset: int) -> SendResult:
 
 
 def stored(count: int) -> list[ReceivedMessage]:
-    """What a sound store has of the fixture's messages."""
+    """Return the content of a sound store with the fixture's messages."""
     rng, twin, found = random.Random(1), Ledger(), []
     for number in range(count):
         _, message = twin.write(TOPIC, rng)

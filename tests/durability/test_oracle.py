@@ -1,4 +1,4 @@
-"""What the oracle of test_sync_before_reply.py takes for durable."""
+"""Tests of the oracle of test_sync_before_reply.py."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""The power goes under load, on a real file system: nothing that was acknowledged is lost.
+"""Power cuts under load on a real file system: no acknowledged message is lost.
 
-The store lies on ext4 or xfs on a loop device; a reflink copy of the device's file, taken in milliseconds while the
-broker is loaded, is the disk at that instant, and what was only in the page cache is not on it. The copy is mounted,
-which replays its journal, and another broker starts on it: every message whose acknowledgement was read before the copy
-was begun is there once, at its queue offset, with its body; what a consumer saw is there; acknowledged topics are; the
-store takes messages; and after a clean stop `gantrymq store check` finds nothing.
+The store is on ext4 or xfs on a loop device; a reflink copy of the device's file, taken in milliseconds under load, is
+the disk at that instant, without data that was only in the page cache. The copy is mounted, which replays its journal,
+and another broker starts on it: every message whose acknowledgement was read before the copy was started exists once,
+at its queue offset, with its body; messages that a consumer saw exist; acknowledged topics exist; the store accepts
+messages; and after a clean stop `gantrymq store check` finds nothing.
 
     GANTRYMQ_POWER_CUTS      cuts of each file system; 1 by default, 50 with -m long
-    GANTRYMQ_POWER_CUT_SEED  what every choice is made from
+    GANTRYMQ_POWER_CUT_SEED  seed of all choices
     GANTRYMQ_POWER_CUT       the number of the only cut to make
 
-It needs root, loop devices, and an xfs with reflink, which it makes itself.
+Requires root, loop devices, and an xfs with reflink, which the test creates.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Cut = Callable[[History], Outcome]
 
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shelf]:
-    """Where the disks lie."""
+    """Folder of the disks."""
     with ExitStack() as stack:
         try:
             made = stack.enter_context(Shelf(tmp_path_factory.mktemp("shelf")))
@@ -67,7 +67,7 @@ def cut(request: pytest.FixtureRequest, shelf: Shelf, tmp_path: Path) -> Cut:
 
 
 def assert_nothing_is_lost(outcome: Outcome) -> None:
-    """Nothing that was acknowledged, neither before the cut nor after it; and nothing is wrong with the files."""
+    """Check that no acknowledged message is lost, before or after the cut, and that the files are sound."""
     assert outcome.findings.problems == 0, f"{outcome.findings}\n{outcome.told}"
     assert outcome.after.problems == 0, f"after more was sent: {outcome.after}\n{outcome.told}"
     assert outcome.after.acknowledged > outcome.findings.acknowledged
@@ -98,9 +98,9 @@ def test_every_acknowledged_message_survives_power_cuts(
 
 
 def idle_topic(sends_s: float, idle_s: float, on_s: float, tick_ms: int, thorough_ms: int, beside: bool) -> History:
-    """Sends to one topic stop, kill -9 follows, then the other topics have traffic until the power goes.
+    """Stop sending to one topic, kill -9, then send to the other topics until the power cut.
 
-    With *beside* they have it from the beginning on.
+    With *beside*, the other topics get messages from the start.
     """
     first, others = (TOPICS if beside else TOPICS[:1]), TOPICS[1:]
     before = (Stretch(first, sends_s), Stretch(others if beside else (), idle_s))

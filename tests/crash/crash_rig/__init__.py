@@ -1,1 +1,1 @@
-"""What the crash tests are made of; see README.md beside this folder."""
+"""Parts of the crash tests; see ../README.md."""

@@ -1,6 +1,6 @@
-"""A client at work with every kind of message that the broker keeps back, for as long as its process lives.
+"""A client that uses every kind of message withheld by the broker, until its process ends.
 
-It asks over bare requests, each once, and notes what was answered. STEPS is what there is to do.
+It sends plain requests, each once, and records the answers. STEPS lists the operations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS = {
     "recallMessageEnable": True,
     "transactionCheckInterval": 2000,
     "transactionTimeOut": 2000,
-    "transactionCheckMax": 100,  # nothing is given up here
+    "transactionCheckMax": 100,  # no transaction is given up here
     "fileReservedTime": 100_000,  # a golden half message is older than three days
     "flushDelayOffsetInterval": 1000,
     "startAcceptSendRequestTimeStamp": 0,
@@ -36,7 +36,7 @@ SETTINGS = {
 COMMIT, ROLLBACK = 8, 12
 EARLY_MS = 1  # a timer's slot is over at its time at the earliest
 PAUSE_S, CALL_S = 0.3, 3.0
-FOUND = (0, 17, 19, 20, 21, 209, 210)  # or nothing there, or not yet
+FOUND = (0, 17, 19, 20, 21, 209, 210)  # or no message, or not yet
 
 
 class Kinds:
@@ -95,7 +95,7 @@ class Kinds:
         await self._remoting.close()
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """The broker asks what became of a transaction."""
+        """Handle the broker's check of a transaction."""
         for asked in commands:
             if asked.code != RequestCode.CHECK_TRANSACTION_STATE:
                 continue
@@ -162,7 +162,7 @@ class Kinds:
             await self._decide(sent)
 
     async def decide(self) -> None:
-        """Decide on one that was left, or say again what was said."""
+        """Decide an undecided transaction, or repeat a decision."""
         known = [sent for sent in self.ledger.of("transaction") if sent.fields]
         if known:
             await self._decide(self.rng.choice(known[-6:]))
@@ -203,7 +203,7 @@ class Kinds:
     # --- a consumer that fails
 
     async def _consume(self) -> None:
-        """Fail each message as often as it is to, and commit."""
+        """Fail each message as often as planned, and commit."""
         while True:
             for queue in (Queue(TOPICS["failed"], 0), Queue(RETRY, 0)):
                 await self._consume_some(queue)
@@ -221,7 +221,7 @@ class Kinds:
             if sent is not None and not await self._fail(sent, record):
                 break
             self._positions[queue] = max(self._positions[queue], record.queue_offset + 1)
-        if answer is not None and answer.code in (20, 21):  # what was behind the end is gone
+        if answer is not None and answer.code in (20, 21):  # offsets after the end are reset
             self._positions[queue] = int(answer.ext["nextBeginOffset"])
         if (end := self._positions[queue]) != start:
             self.ledger.highest[queue] = max(self.ledger.highest.get(queue, 0), end)
@@ -310,7 +310,7 @@ def _decision(fields: dict[str, str], group: str, commits: bool, *, check: bool)
 
 def _popped(answer: Command) -> list[tuple[RecordView, str, int]]:
     """Each message with its handle and the time of the pop, as RocketMQ's client makes them."""
-    starts: dict[str, str] = {}  # of the topic itself; what comes again has its handle with it
+    starts: dict[str, str] = {}  # of the topic itself; a message that returns carries its handle
     for piece in answer.ext["startOffsetInfo"].split(";"):
         kind, queue_id, start = piece.split(" ")
         if kind == "0":
@@ -326,7 +326,7 @@ def _popped(answer: Command) -> list[tuple[RecordView, str, int]]:
     return found
 
 
-STEPS: dict[str, tuple[int, Callable[[Kinds], Awaitable[None]]]] = {  # weight, and what to do
+STEPS: dict[str, tuple[int, Callable[[Kinds], Awaitable[None]]]] = {  # weight and step
     "level": (4, Kinds.level),
     "timer": (4, Kinds.timer),
     "recall": (1, Kinds.recall),

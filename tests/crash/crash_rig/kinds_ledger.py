@@ -1,6 +1,6 @@
-"""What a client did with delayed, timed, transactional, popped and failed messages, and what it was answered.
+"""Ledger of a client's operations with delayed, timed, transactional, popped and failed messages, and their answers.
 
-Times are virtual: ``_at`` is monotonic seconds at which an answer came (None: it never did), ``_ms`` wall time.
+Times are virtual: ``_at`` is the monotonic time in seconds of an answer (None: no answer), ``_ms`` wall time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Odd:
     unique_id: str
     queue_id: int = 0
     sent_at: float | None = None  # acknowledged
-    due_ms: int = 0  # nobody may have it before
+    due_ms: int = 0  # must not be delivered before
     handle: str = ""  # of a timer
     recall_asked: bool = False
     recalled_at: float | None = None
@@ -34,7 +34,7 @@ class Odd:
     told_ms: int = 0  # its decision was told first, 0 before
     decided_at: float | None = None  # a decision was acknowledged
     fields: dict[str, str] = attrs.field(factory=dict)  # by which its producer ends it
-    hidden_ms: int = 0  # nobody may pop it before
+    hidden_ms: int = 0  # must not be popped before
     hidden_at: float | None = None  # that is on record since
     pops: int = 0
     asked_ack: bool = False
@@ -52,13 +52,13 @@ class SentBack:
 
 @attrs.define
 class Losses:
-    """What may be lost: acknowledged from *since* on, and not after *until*, the moment of the last power cut."""
+    """Operations that may be lost: acknowledged from *since* until *until*, the moment of the last power cut."""
 
     since: float | None = None
     until: float = 0.0
 
     def sure(self, at: float | None) -> bool:
-        """Whether what was acknowledged *at* has to hold."""
+        """Whether an operation acknowledged *at* must be kept."""
         return at is not None and (self.since is None or not self.since <= at <= self.until)
 
 
@@ -70,7 +70,7 @@ class KindsLedger:
     back: dict[tuple[bytes, int], SentBack] = attrs.field(factory=lambda: defaultdict(SentBack))  # by try, from 0
     consumed: set[bytes] = attrs.field(factory=set)
     commits: list[tuple[float, Queue, int]] = attrs.field(factory=list)  # acknowledged: when, and which
-    highest: dict[Queue, int] = attrs.field(factory=dict)  # commit that was asked for
+    highest: dict[Queue, int] = attrs.field(factory=dict)  # requested commit
     asked: dict[bytes, list[int]] = attrs.field(factory=lambda: defaultdict(list))  # checks: in which process
     refused: int = 0  # requests answered with an error
     problems: list[str] = attrs.field(factory=list)
@@ -83,5 +83,5 @@ class KindsLedger:
         return sent
 
     def of(self, kind: str) -> list[Odd]:
-        """Those of one kind."""
+        """Return the operations of one kind."""
         return [sent for sent in self.sent.values() if sent.kind == kind]

@@ -1,15 +1,15 @@
-"""Holds a broker that has started again, and has had time, against what clients were answered about every kind.
+"""Compares a restarted broker, after some time, with the answers that clients got about every kind of message.
 
-lost        acknowledged, and not where it belongs: not delivered, not committed, never popped, not on its next try
-twice       there more often than it was asked for
-early       delivered before its time, visible before its producer said commit, popped before its time
-recalled    taken back, and delivered
-rolled back rolled back, and visible
-unasked     undecided, and its producer was not asked again
-asked       decided, and its producer was asked again
+lost        acknowledged, but missing: not delivered, not committed, never popped, not retried
+twice       present more often than requested
+early       delivered before its time, visible before its producer committed, popped before its time
+recalled    recalled, but delivered
+rolled back rolled back, but visible
+unasked     undecided, but its producer was not checked again
+asked       decided, but its producer was checked again
 acknowledged  popped again although its acknowledgement was answered
-back        a committed offset lies before one that was committed long enough ago, or behind any that was asked for
-golden      of what a Java broker left something is missing, or there more often than when nothing goes wrong
+back        a committed offset is before one committed long enough ago, or after any requested one
+golden      a message left by a Java broker is missing, or present more often than without failures
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Golden = Counter[tuple[str, str, int, bytes]]  # topic, unique id, tries, body
 
 @attrs.define
 class Findings:
-    """What one run shows."""
+    """Result of one run."""
 
     sent: int = 0
     acknowledged: int = 0
     lost_in_window: int = 0  # acknowledged in asynchronous mode so late that it may be lost
-    ends: Counter[str] = attrs.field(factory=Counter)  # what was asked of how many
+    ends: Counter[str] = attrs.field(factory=Counter)  # number of checked operations by check
     problems: list[str] = attrs.field(factory=list)
 
     def wrong(self, kind: str, sentence: object) -> None:
@@ -61,7 +61,7 @@ async def records_of(life: Life) -> dict[str, list[RecordView]]:
 
 
 def golden_of(records: dict[str, list[RecordView]]) -> Golden:
-    """What is there of others than the workload."""
+    """Return the messages that are not part of the workload."""
     ours = {*TOPICS.values(), RETRY, DEAD}
     return Counter(
         (topic, record.properties.get("UNIQ_KEY", ""), record.reconsume_times, bytes(record.body))
@@ -74,15 +74,15 @@ def golden_of(records: dict[str, list[RecordView]]) -> Golden:
 def judge(
     ledger: KindsLedger, records: dict[str, list[RecordView]], losses: Losses, last: int, *, kind_disk: bool
 ) -> Findings:
-    """Ask everything.
+    """Run every check.
 
     Args:
         ledger: of all processes.
         records: `records_of` the last one.
-        losses: what may be lost.
+        losses: operations that may be lost.
         last: the number of the last process.
-        kind_disk: no call failed, and what could be lost was not: then tries form whole chains, and what was
-            popped comes at its time.
+        kind_disk: no call failed, and nothing was lost that could have been: then retries form complete chains, and
+            popped messages return on time.
     """
     findings = Findings(len(ledger.sent), sum(sent.sent_at is not None for sent in ledger.sent.values()))
     for problem in ledger.problems:

@@ -1,4 +1,4 @@
-"""One run with every kind: clients at work, processes that end, starts on what the disk kept, and the judgement."""
+"""One run with every kind of message: clients, processes that end, restarts, and the checks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ KINDS_OF_GOLDEN = ("delay", "timer", "transaction", "pop", "pop, not revived", "
 
 
 def kind_plugins() -> Plugins:
-    """New ones for each process: services keep what they know."""
+    """Create new plugins for each process, because services hold state."""
     return load_plugins(PLUGINS, reserved=SCHEMA)
 
 
 def taken_over(start: Start) -> Start:
-    """*start* with its timer wheel unpacked, and a name that says what else was done."""
+    """Return *start* with its timer wheel unpacked, and a name that describes the other changes."""
     content = {}
     for path, data in start.content.items():
         if path.name == "timerwheel.gz":
@@ -60,11 +60,11 @@ def not_revived(start: Start) -> Start:
 
 @attrs.frozen
 class KindsRun:
-    """What happens, process by process; the last plan's end is followed by a start on a disk that is well."""
+    """Plans of all processes; after the last one, a broker is started on a disk without failures."""
 
     start: Start
     plans: tuple[FaultPlan, ...]
-    power: tuple[bool, ...]  # whether the power goes with the end of each
+    power: tuple[bool, ...]  # whether each of them ends with a power cut
     settings: dict[str, Any]
     seed: object = 0
 
@@ -76,7 +76,7 @@ class KindsRun:
 
 @attrs.define
 class KindsOutcome:
-    """What came of it."""
+    """Result of a run."""
 
     findings: Findings = attrs.field(factory=Findings)
     calls: list[int] = attrs.field(factory=list)  # of each process
@@ -95,12 +95,12 @@ class KindsOutcome:
 
 
 def perform(run: KindsRun, base: Golden | None) -> KindsOutcome:
-    """Do it, in a simulated world of its own; *base* is what comes of the start when nothing goes wrong."""
+    """Perform the run in a simulated world; *base* is the content of the start without failures."""
     return simulate(1, lambda world: _perform(run, base, world), start_ms=START_MS, limit_s=3600.0)
 
 
 def base_of(start: Start, settings: dict[str, Any]) -> Golden:
-    """What comes of the start when nothing goes wrong."""
+    """Return the content of the start without failures."""
     return perform(KindsRun(start, (), (), settings), None).golden
 
 
@@ -181,7 +181,7 @@ async def _look(
         outcome.refused = ledger.refused
         if base is not None and outcome.golden != base:
             missing, more = base - outcome.golden, outcome.golden - base
-            # An append that failed, or that the power tore, may give what was popped back twice (docs/pop.md).
+            # After a failed or torn append, a popped message may return twice (docs/pop.md).
             twice = {each for each in more if not whole and each[0].startswith("%RETRY%CG_pop")}
             if missing or more.keys() - twice:
                 outcome.findings.wrong("golden", f"missing {[*missing]}, more {[*more]}")
@@ -224,7 +224,7 @@ def content_of(records: dict[str, list[Any]]) -> Golden:
 
 
 async def producers_of(life: Life) -> tuple[str, ...]:
-    """Groups whose half messages the store holds."""
+    """Return the groups that have half messages in the store."""
     groups: set[str] = set()
     queue = Queue(HALF_TOPIC, 0)
     at, end = life.broker.bounds(queue)

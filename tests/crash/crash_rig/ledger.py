@@ -1,4 +1,4 @@
-"""What was sent, acknowledged, read and committed: the truth that a store is held against after it was stopped."""
+"""Ledger of sent, acknowledged, read and committed messages, with which a store is compared after it was stopped."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Ledger:
     seen: dict[Queue, dict[int, bytes]] = attrs.field(factory=lambda: defaultdict(dict))  # by queue offset
     committed: dict[Queue, int] = attrs.field(factory=dict)  # the highest offset ever committed
     topics: set[str] = attrs.field(factory=set)  # acknowledged
-    cleaned: bool = False  # retention was asked for; it goes on with each log file that is full
-    deleting: str = ""  # a topic whose deletion was asked for and not answered
+    cleaned: bool = False  # retention was requested; it continues with each full log file
+    deleting: str = ""  # topics with a requested but unanswered deletion
     refusals: list[str] = attrs.field(factory=list)  # sends that were answered with an error
     problems: list[str] = attrs.field(factory=list)  # that showed while it went on
     _taken: set[tuple[Queue, int]] = attrs.field(factory=set)
@@ -59,7 +59,7 @@ class Ledger:
         self.seen[queue][queue_offset] = body
 
     def delete(self, topic: str) -> None:
-        """The deletion of *topic* was answered; what was sent to it must not come back."""
+        """Record the answered deletion of *topic*; its earlier messages must not return."""
         self.deleting = ""
         for sent in self.sent:
             if sent.queue.topic == topic:
@@ -71,7 +71,7 @@ class Ledger:
 
     @property
     def acknowledged(self) -> list[Sent]:
-        """Those that have to be there."""
+        """Return the messages that must exist."""
         return [sent for sent in self.sent if sent.queue_offset is not None and not sent.deleted]
 
 

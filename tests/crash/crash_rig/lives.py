@@ -29,7 +29,7 @@ QUICK = {
     "flushIntervalConsumeQueue": 30,
     "flushConsumeQueueThoroughInterval": 150,
     "flushConsumerOffsetInterval": 100,
-    "fileReservedTime": 0,  # a log file may go as soon as it is not written any more, when somebody asks for it
+    "fileReservedTime": 0,  # a log file may be deleted on request as soon as it is no longer written
 }
 
 ALL_KINDS = {  # of queues: batch queues, light queues, ext units
@@ -47,7 +47,7 @@ def plugins() -> Plugins:
 
 
 class _Listener(logging.Handler):
-    """Keeps what the broker tells its operator."""
+    """Collects the broker's messages to the operator."""
 
     def __init__(self, said: list[str]) -> None:
         super().__init__(logging.WARNING)
@@ -58,7 +58,7 @@ class _Listener(logging.Handler):
 
 
 class Watcher:
-    """A service by which the test gets hold of what plugins see of the broker."""
+    """A service that gives the test access to the plugins' view of the broker."""
 
     name = "crash_tests"
 
@@ -84,9 +84,9 @@ class Life:
         settings: dict[str, Any] | None = None,
         loaded: Plugins | None = None,
     ) -> None:
-        """Nothing runs before `run`; over files, and not a machine, all that a process before it wrote is durable.
+        """Nothing runs before `run`. Over files instead of a machine, all data of earlier processes is durable.
 
-        *loaded*: its plugins, the store alone by default.
+        *loaded*: its plugins, by default only the store.
         """
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop)
@@ -106,11 +106,11 @@ class Life:
         self.ended_at = 0.0  # monotonic
         self._killed = asyncio.Event()
         self.problems: list[str] = []
-        self.said: list[str] = []  # what the operator was told
+        self.said: list[str] = []  # messages to the operator
 
     @property
     def broker(self) -> Broker:
-        """What plugins see of the broker, once it has started."""
+        """The plugins' view of the broker, once it has started."""
         assert self._watcher.broker is not None, "the broker is not started"
         return self._watcher.broker
 

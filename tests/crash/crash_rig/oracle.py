@@ -1,23 +1,23 @@
-"""Holds a store that was started again against the ledger.
+"""Compares a restarted store with the ledger.
 
-    lost        acknowledged, and not at its place with its bytes
-    duplicated  there more than once
-    gaps        queue offsets with holes that the start did not tell of, or used twice
-    foreign     there, and never sent, or with other bytes, or to another queue
-    back        of a topic that was deleted
-    unseen      a consumer saw it, and it is gone
-    passed      a committed offset lies behind a message that its group never read
-    index       a message is not found by its key, or something else is; only in a store that keeps an index
-    light       a light queue lacks a message, has one twice, or has them in another order than the log
-    twice       a queue offset was given out twice
-    refusal     a message was taken that had to be refused: after a failed sync of the log, or one that is no message
+    lost        acknowledged, but not at its position with its bytes
+    duplicated  present more than once
+    gaps        queue offsets with holes that the start did not report, or used twice
+    foreign     present, but never sent, or with other bytes, or in another queue
+    back        belongs to a deleted topic
+    unseen      a consumer saw it, but it is gone
+    passed      a committed offset is after a message that its group never read
+    index       a query by key misses the message, or returns another; only in a store with an index
+    light       a light queue lacks a message, has one twice, or has another order than the log
+    twice       a queue offset was used twice
+    refusal     a message was accepted that had to be refused: after a failed sync of the log, or an invalid one
     topics      an acknowledged topic is gone
-    base        what was in the store before the run is not what it was
-    rebuilt     queue files (and index files, see index) made anew from the log differ from those that lived on
+    base        the previous content of the store has changed
+    rebuilt     queue files (and index files, see index) rebuilt from the log differ from the existing ones
 
-Where a power cut took pages from the middle of what was not synced, recovery gives up those messages, acknowledged by
-asynchronous flush or by nobody, and tells how many of each queue (docs/recovery.md, section 3). Their offsets are holes
-then, and a reader that begins at one gets the neighbour again.
+If a power cut loses pages in the middle of unsynced data, recovery gives up their messages (acknowledged with
+asynchronous flush, or not at all) and reports their number per queue (docs/recovery.md, section 3). Their offsets are
+then holes, and a reader that begins at one gets the adjacent message again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, read_batch_entry
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, is_ext_address, is_pre_blank
 from gantrymq_testing.simulated import SimulatedFiles
 
-DERIVED = {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}  # what can be made from the log
+DERIVED = {"consumequeue", "batchconsumequeue", "consumequeue_ext", "index"}  # data that can be rebuilt from the log
 TOLD = re.compile(r"queue (\S+)/(\d+): (\d+) messages are not in the log")
 
 Content = dict[Queue, dict[int, bytes]]  # bodies by queue offset
@@ -51,7 +51,7 @@ Content = dict[Queue, dict[int, bytes]]  # bodies by queue offset
 
 @attrs.define
 class Findings:
-    """What one run shows."""
+    """Result of one run."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -103,15 +103,15 @@ def told(said: Sequence[str]) -> dict[Queue, int]:
 async def judge(
     life: Life, ledger: Ledger, base: Content, said: Sequence[str], *, lost_from: float | None = None
 ) -> Findings:
-    """Look at a broker that has just started again.
+    """Check a broker that has just restarted.
 
     Args:
         life: of the broker.
         ledger: of the run before.
-        base: what was there before the run.
-        said: what it, and starts before it that were ended, have told the operator.
-        lost_from: monotonic; what was acknowledged from then on may be lost (asynchronous flush and no power).
-            None: nothing may be.
+        base: content of the store before the run.
+        said: messages to the operator from it and from earlier starts that were ended.
+        lost_from: monotonic time from which acknowledged messages may be lost (asynchronous flush and a power cut).
+            None: nothing may be lost.
     """
     findings = Findings(len(ledger.sent), len(ledger.acknowledged), refused=len(ledger.refusals))
     findings.problems += ledger.problems
@@ -267,7 +267,7 @@ def _judge_consumers(life: Life, ledger: Ledger, content: Content, findings: Fin
 
 
 async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findings: Findings) -> None:
-    """Make the queues of a cleanly stopped store anew and compare every entry with those that lived on."""
+    """Rebuild the queues of a cleanly stopped store and compare every entry with the existing ones."""
     live, index = entries_of(disk), index_of(disk)
     kept = {path: data for path, data in copy_of(disk).items() if not DERIVED & set(path.parts)}
     again = Start(start.name, start.sizes, kept)
@@ -277,7 +277,7 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
 
     async def look(life: Life) -> None:
         bounds.update({queue: life.broker.bounds(queue) for queue in life.broker.store.queues()})
-        await life.world.clock.sleep(30)  # an index is caught up beside the work
+        await life.world.clock.sleep(30)  # an index catches up in the background
 
     await Life(world, bare, again, None, ALL_KINDS).run(look)
     # Java's files begin where Java began them; a file keeps the keys of messages that were given up, or have expired.
@@ -286,8 +286,8 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
     made = entries_of(bare)
     for queue in live.keys() | made.keys():
         ours, theirs = live.get(queue, {}), made.get(queue, {})
-        # Where a message was given up its entry repeats a neighbour's; which one depends on what was there by then.
-        # That of a batch stays, and nothing in the log says so.
+        # The entry of a message that was given up repeats an adjacent one; which one depends on the state at that time.
+        # The entry of a batch stays, and the log does not show that.
         unsure = _repeated(ours) | _repeated(theirs) | {at for name, at in findings.given_up if name == queue}
         difference = {each for each in ours.items() ^ theirs.items() if each[0] not in unsure}
         if difference:
@@ -295,7 +295,7 @@ async def judge_rebuilt(world: World, disk: SimulatedFiles, start: Start, findin
 
 
 def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
-    """Packed entries by queue and offset, as the files hold them, without those whose records have left the log."""
+    """Return packed entries by queue and offset, from the files, without those with deleted records."""
     log = [int(name) for name in disk.list(ROOT / "commitlog")]
     found: dict[Queue, dict[int, bytes]] = {}
     for path, data in copy_of(disk, ROOT / "consumequeue").items():
@@ -304,7 +304,7 @@ def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
             raw = data[at : at + ENTRY_BYTES]
             log_offset, size, code = ENTRY.unpack(raw)
             if any(raw) and not is_pre_blank(log_offset, size) and log_offset >= min(log):
-                if is_ext_address(code):  # of a unit, which may lie elsewhere when it is made anew
+                if is_ext_address(code):  # address of a unit, which may differ after a rebuild
                     raw = ENTRY.pack(log_offset, size, 0)
                 found.setdefault(queue, {})[(int(path.name) + at) // ENTRY_BYTES] = raw
     for path, data in copy_of(disk, ROOT / "batchconsumequeue").items():
@@ -317,11 +317,11 @@ def entries_of(disk: SimulatedFiles) -> dict[Queue, dict[int, bytes]]:
 
 
 def index_of(disk: SimulatedFiles) -> list[bytes]:
-    """The index files, oldest first; their names tell when they were made."""
+    """Return the index files, oldest first; their names are their creation times."""
     return [data for _, data in sorted(copy_of(disk, ROOT / "index").items())]
 
 
 def _repeated(entries: dict[int, bytes]) -> set[int]:
-    """Queue offsets whose entry is there more than once."""
+    """Return the queue offsets whose entry occurs more than once."""
     counts = Counter(entries.values())
     return {queue_offset for queue_offset, raw in entries.items() if counts[raw] > 1}

@@ -28,7 +28,7 @@ WINDOW_S = (QUICK["flushCommitLogThoroughInterval"] + 2 * QUICK["flushIntervalCo
 
 @attrs.define
 class Outcome:
-    """What came of it."""
+    """Result of a run."""
 
     calls: int = 0  # of the first life
     ended: bool = True  # it did not come to its end
@@ -53,14 +53,14 @@ class Outcome:
 
 @attrs.frozen
 class Run:
-    """What happens: a day, then starts, one process after the other on one machine."""
+    """A day of work and the following starts, as consecutive processes on one machine."""
 
     start: Start
     plans: tuple[FaultPlan, ...]  # for the day, and for the starts after it until one comes through
     power: bool = False  # cut the power where a plan ends the process
-    kills: int = 0  # so many of the first processes are only killed: the page cache stays, and the next one works too
+    kills: int = 0  # processes that are only killed first: the page cache survives, the next works too
     settings: dict[str, Any] = attrs.field(factory=dict)
-    changes: tuple[dict[str, Any], ...] = ({},)  # of settings, process by process; the last goes on
+    changes: tuple[dict[str, Any], ...] = ({},)  # settings by process; the last apply to all further ones
     operations: int = OPERATIONS
     seed: object = 0  # of the workload
     rebuild: bool = True
@@ -71,12 +71,12 @@ class Run:
 
 
 def perform(run: Run, base: Content) -> Outcome:
-    """Do it, in a simulated world of its own; *base* is what `base_of` says of the start."""
+    """Perform the run in a simulated world; *base* is the result of `base_of` for the start."""
     return simulate(1, lambda world: _perform(run, base, world), start_ms=START_MS)
 
 
 def base_of(start: Start) -> Content:
-    """What the store of *start* holds when nothing goes wrong."""
+    """Return the content of the store of *start* without failures."""
     found: Content = {}
 
     async def main(world: World) -> None:
@@ -121,7 +121,7 @@ async def _perform(run: Run, base: Content, world: World) -> Outcome:
 
 
 def _work(run: Run, ledger: Ledger, number: int) -> Callable[[Life], Awaitable[object]]:
-    """What the process *number* does: a day's work; after a kill more, on some topics; after a power cut nothing."""
+    """Do the work of process *number*: a day; after a kill more, on some topics; after a power cut nothing."""
 
     async def work(life: Life) -> None:
         if number > run.kills:

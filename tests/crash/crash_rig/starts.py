@@ -1,4 +1,4 @@
-"""Disks that a run begins with: an empty one, and golden stores that Java brokers left behind."""
+"""Disks with which a run begins: an empty one, and golden stores written by Java brokers."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Lives of one broker on one machine, told step by step: for tests that know beforehand what is going to happen.
+"""Scripted lives of one broker on one machine: for tests with a fixed sequence of events.
 
     story = Story(world, start)
-    await story.live(work, end="kill")              a process that is killed; its page cache stays
-    await story.live(more_work, end="power")        the next one; then everything that was not synced goes
-    await story.live(story.judge)                   asks for all that was acknowledged
+    await story.live(work, end="kill")              a process that is killed; its page cache survives
+    await story.live(more_work, end="power")        the next process; then everything unsynced is lost
+    await story.live(story.judge)                   checks everything acknowledged
 
-The kernel writes nothing by itself here: what nobody syncs is lost with the power, whole.
+The kernel writes nothing on its own here: unsynced data is lost completely in a power cut.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from gantrymq_storage_faults import FaultPlan, Machine
 from gantrymq_testing.simulated import simulate
 
 QUIET = FaultPlan(lose=1.0, tear=0.0, write_back=0.0)
-# As an operator who sets nothing has them.
+# The defaults.
 NORMAL = {
     "flushIntervalCommitLog": 500,
     "flushCommitLogThoroughInterval": 10_000,
@@ -45,7 +45,7 @@ Work = Callable[[Life], Awaitable[object]]
 
 
 class Story:
-    """What was acknowledged, and the machine it is on."""
+    """The acknowledged messages and the machine."""
 
     def __init__(self, world: World, start: Start, **settings: Any) -> None:
         """*settings* hold for every life."""
@@ -74,7 +74,7 @@ class Story:
         return life
 
     async def send(self, life: Life, queue: Queue, count: int = 1, *, size: int = 400, pause_s: float = 0.0) -> None:
-        """Send messages one after the other; those that are acknowledged are kept, the others are `refused`."""
+        """Send messages one by one; acknowledged ones are recorded, the others are `refused`."""
         if life.broker.topic(queue.topic) is None:
             life.broker.create_topic(TopicConfig(queue.topic, read_queues=4, write_queues=4))
         for _ in range(count):
@@ -94,14 +94,14 @@ class Story:
         kept[result.queue_offset] = bytes(message.body)
 
     def message(self, queue: Queue, size: int = 400) -> StoreMessage:
-        """A message with a key of its own."""
+        """Return a message with its own key."""
         self._sent += 1
         key = f"{self._sent:08d}"
         text = properties.encode({properties.KEYS: key})
         return StoreMessage(queue.topic, queue.queue_id, key.encode().ljust(size, b"."), text)
 
     async def judge(self, life: Life) -> None:
-        """Everything acknowledged is there, once, at its offset; the next message of each queue comes behind it."""
+        """Check that all acknowledged messages exist once at their offset, and the next one follows them."""
         content = await content_of(life.broker.store)
         for queue, kept in self.kept.items():
             bodies = list(content.get(queue, {}).values())
@@ -127,7 +127,7 @@ class Story:
             assert max(kept) > newest, f"{queue}: given {set(kept)} although {newest} was given out"
 
     async def found_by_key(self, life: Life, queue: Queue, body: bytes) -> list[bytes]:
-        """What a query by the key of *body* finds."""
+        """Return the result of a query by the key of *body*."""
         found = life.broker.store.query(queue.topic, body[:8].decode(), 0, 1 << 50, 8)
         if isawaitable(found):
             found = await found
@@ -135,7 +135,7 @@ class Story:
 
 
 def tell(start: Start, tale: Callable[[Story], Awaitable[None]], **settings: Any) -> None:
-    """Tell a story in a simulated world of its own; queues and index have small files."""
+    """Run a story in a simulated world; queues and index have small files."""
 
     async def main(world: World) -> None:
         await tale(Story(world, attrs.evolve(start, content=dict(start.content)), **settings))

@@ -1,4 +1,4 @@
-"""Sums over many runs, and what to do with those that went wrong."""
+"""Totals of many runs, and reports of failed ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Tally:
     """Totals; `failed` has a text for each run with a problem."""
 
     runs: int = 0
-    ended: int = 0  # runs whose first process was ended on the way
+    ended: int = 0  # number of runs in which the first process was ended early
     starts_ended: int = 0  # starts that were ended too
     sent: int = 0
     acknowledged: int = 0

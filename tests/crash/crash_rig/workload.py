@@ -1,8 +1,8 @@
-"""Some 200 operations of a broker's day, the same for the same seed: STEPS is the list of what there is to do.
+"""About 200 operations of a broker's day, the same for the same seed: STEPS lists the kinds of operations.
 
-Each step is a coroutine over a `Day`. A part of the store that is new gets its step here, and nowhere else; one that
-needs what this store does not offer returns without doing anything. A send that is answered with an error is no failure
-of the run: it is not acknowledged, and the disk may have been made to fail.
+Each step is a coroutine over a `Day`. A new feature of the store gets its step here, and nowhere else; a step that
+needs a feature which this store lacks returns without doing anything. An error answer to a send is not a failure of the
+run: the message is not acknowledged, and the disk may be failing as planned.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Day:
         """Nothing is done before `run`.
 
         Args:
-            idle: share of the topics of the life before that nothing is sent to in this one.
-            plain: leave out what needs `ALL_KINDS` of queues, or is somebody's mistake.
-            cleaning: whether retention may take messages.
+            idle: share of the topics of the previous life to which nothing is sent in this one.
+            plain: leave out steps that need `ALL_KINDS` of queues, or that are invalid on purpose.
+            cleaning: whether retention may delete messages.
         """
         self.life = life
         self.ledger = ledger
@@ -79,7 +79,7 @@ class Day:
     async def run(self) -> None:
         """Everything up to, and without, the stop."""
         try:
-            if self.ledger.deleting:  # asked for in the life before, and perhaps done
+            if self.ledger.deleting:  # requested in the previous life, and possibly done
                 with suppress(GantryError):
                     await self.finish_deletion(self.ledger.deleting)
             for topic in (*TOPICS, DOOMED, BATCHED):
@@ -158,7 +158,7 @@ class Day:
         )
 
     async def hand_in(self, message: StoreMessage, sent: Sequence[Sent]) -> None:
-        """Send what is one record, and note the acknowledgement of the messages in it, or the error."""
+        """Send one record, and record the acknowledgement of its messages, or the error."""
         try:
             result = await self.broker.put(message)
         except GantryError as error:
@@ -191,7 +191,7 @@ async def send_batch(day: Day) -> None:
 
 
 async def send_inner_batch(day: Day) -> None:
-    """Several messages that are one record of a batch queue, or one message by itself."""
+    """Send several messages as one record of a batch queue, or one message individually."""
     queue = Queue(BATCHED, day.rng.randrange(QUEUES))
     if BATCHED not in day.ledger.topics:
         return
@@ -239,7 +239,7 @@ async def set_clock(day: Day) -> None:
 
 
 async def read(day: Day) -> None:
-    """A consumer goes on where it was."""
+    """Continue to read as a consumer."""
     queue = day.readable()
     least = day.broker.bounds(queue).min_offset
     at = max(least, day.positions.get(queue, least))
@@ -270,7 +270,7 @@ async def new_topic(day: Day) -> None:
 
 
 async def delete_and_make_again(day: Day) -> None:
-    """A topic goes, and comes back empty."""
+    """Delete a topic and create it again."""
     if day.ledger.deleting:
         await day.finish_deletion(DOOMED)
     elif DOOMED in day.topics:

@@ -1,1 +1,1 @@
-"""What the durability tests share: brokers as processes, a load that keeps a ledger, a watched broker in process."""
+"""Shared parts of the durability tests: broker processes, a load with a ledger, a watched broker in process."""

@@ -50,7 +50,7 @@ class BrokerProcess:
         words = ["start", "--store", str(store), "--namesrv-port", "0", "--broker-port", "0", "--output", "json"]
         for key, value in {**SMALL_FILES, **(settings or {})}.items():
             words += ["--set", f"{key}={value}"]
-        # Settings may come from the environment, and some files lie in the home by default: take neither from the user.
+        # Use neither settings from the user's environment nor files in the user's home.
         env = {"PATH": os.environ["PATH"], "HOME": str(scratch), **(environ or {})}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self._child = subprocess.Popen([program, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env)
@@ -72,7 +72,7 @@ class BrokerProcess:
         return str(self.ready()["namesrv"])
 
     def ended_within(self, seconds: float) -> bool:
-        """Wait for the process to end by itself, *seconds* at most."""
+        """Wait at most *seconds* for the process to exit."""
         try:
             self._child.wait(seconds)
         except subprocess.TimeoutExpired:

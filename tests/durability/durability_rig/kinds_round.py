@@ -1,4 +1,4 @@
-"""The clients of `crash_rig.kinds` beside a broker that is a process of its own."""
+"""The clients of `crash_rig.kinds` with a broker in another process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONSUMED = (Queue(TOPICS["failed"], 0), Queue(RETRY, 0))
 
 
 class RemoteLife:
-    """What `Kinds` needs to know of a broker."""
+    """The interface to a broker that `Kinds` needs."""
 
     def __init__(self, world: World, host: str, port: int) -> None:
         self.world = world
@@ -35,7 +35,7 @@ class RemoteLife:
         return name
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """As it was when the round began."""
+        """The state at the start of the round."""
         return self.offsets.get(queue)
 
     async def look(self, namesrv: str) -> None:
@@ -53,7 +53,7 @@ class RemoteLife:
         await remoting.close()
 
     async def records(self) -> dict[str, list[RecordView]]:
-        """What consumers see of the clients' topics."""
+        """Return the messages of the clients' topics as consumers see them."""
         remoting = RemotingClient(self.world)
         found: dict[str, list[RecordView]] = {}
         for topic in (*TOPICS.values(), RETRY, DEAD):

@@ -1,6 +1,6 @@
-"""What was sent, what was acknowledged, and whether a store that is read back agrees.
+"""Ledger of sent and acknowledged messages, and its comparison with a store that is read back.
 
-Every body begins with ten digits, the message's number; the ledger keeps a hash of the whole body.
+Every body begins with ten digits, the message's number; the ledger holds a hash of the whole body.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Sent:
 
 @attrs.define
 class Findings:
-    """What reading everything back shows."""
+    """Result of reading everything back."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -58,10 +58,10 @@ class Findings:
     moved: int = 0  # acknowledged at another place than where it is
     damaged: int = 0  # another body than the one sent
     foreign: int = 0  # never sent
-    gaps: int = 0  # queues whose offsets have holes or repeat
+    gaps: int = 0  # queues with gaps or repetitions in their offsets
     missing_topics: int = 0
     unseen: int = 0  # a consumer saw it before the stop, it is not there any more
-    holes: int = 0  # queue offsets of messages that nobody was told of, where such are allowed
+    holes: int = 0  # queue offsets of unacknowledged messages, where these are allowed
     examples: list[str] = attrs.field(factory=list)
 
     @property
@@ -88,7 +88,7 @@ class Ledger:
         self.messages: list[Sent] = []  # by number
         self.acknowledged = 0
         self.topics: dict[str, int] = {}  # acknowledged topics and their queues
-        self.seen: dict[Place, int] = {}  # what a consumer was given while the load ran
+        self.seen: dict[Place, int] = {}  # messages a consumer got during the load
         self.refusals: list[str] = []  # sends that failed although the broker was up
         self._last: dict[tuple[str, str, int], int] = {}  # newest offset by sender and queue
         self._used: dict[Place, int] = {}
@@ -105,7 +105,7 @@ class Ledger:
         return number, Message(topic, body, tags=f"Tag{number % 3}", keys=str(number), wait_stored=wait_stored)
 
     def acknowledge(self, sender: str, numbers: Sequence[int], result: SendResult) -> None:
-        """Note that the messages *numbers* were stored behind each other; *sender* sends one request at a time."""
+        """Record that the messages *numbers* were stored consecutively; *sender* sends one request at a time."""
         self.topics.setdefault(result.queue.topic, 0)
         queue = (sender, result.queue.topic, result.queue.queue_id)
         assert result.queue_offset > self._last.get(queue, -1), f"{queue}: {result.queue_offset} after {self._last}"
@@ -120,10 +120,10 @@ class Ledger:
     def compare(
         self, content: Mapping[tuple[str, int], QueueContent], topics: Iterable[str], *, holes: bool = False
     ) -> Findings:
-        """Hold the ledger against what every queue of the broker has, and its topics.
+        """Compare the ledger with the messages in every queue of the broker, and its topics.
 
-        With *holes* a queue offset may have no message: after a power cut, which takes pages from the middle of what
-        nobody was told of. That an acknowledged one is missing is found by the message itself.
+        With *holes* a queue offset may have no message: after a power cut that lost pages of unacknowledged messages. A
+        missing acknowledged message is found by its number.
         """
         findings = Findings(sent=len(self.messages), acknowledged=self.acknowledged)
         places: dict[int, list[Place]] = {}
@@ -180,6 +180,6 @@ def digest(body: bytes) -> bytes:
 
 
 def summary(ledger: Ledger) -> str:
-    """What the ledger holds, by topic."""
+    """Return the content of the ledger by topic."""
     topics = Counter(sent.topic for sent in ledger.messages)
     return ", ".join(f"{topic} {count}" for topic, count in sorted(topics.items()))

@@ -1,7 +1,7 @@
-"""Several producers that send without a pause and note every acknowledgement; readers of what is there.
+"""Several producers that send without a pause and record every acknowledgement, and readers.
 
-Sends are made once, without a retry: a message of the ledger is on its way at most once, so that "exactly once" can be
-asked of the store.
+Sends are made once, without a retry: each message of the ledger is sent at most once, so that "exactly once" can be
+checked.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Load:
                 await asyncio.sleep(rng.uniform(0, self._pause_s))
 
     async def follow(self, topic: str) -> None:
-        """Read *topic* as it grows, and note what was seen."""
+        """Read *topic* as it grows, and record the messages."""
         try:
             async with Reader(namesrv=self._namesrv, group=READER, world=self._world) as consumer:
                 offsets = dict.fromkeys(await consumer.queues(topic), 0)
@@ -111,7 +111,7 @@ class Load:
             self._refused(f"reading {topic}: {error}")
 
     async def make_topics(self, names: tuple[str, ...], turns: asyncio.Semaphore) -> None:
-        """Create *names* one after the other, each at its turn; note those that were acknowledged."""
+        """Create *names* one by one, each at its time; record those that were acknowledged."""
         try:
             async with Admin(self._namesrv, world=self._world) as admin:
                 (broker,) = await admin.masters()
@@ -141,9 +141,9 @@ async def make_load_topics(namesrv: str, ledger: Ledger, world: World | None = N
 async def read_everything(
     namesrv: str, world: World | None = None, *, holes: bool = False
 ) -> tuple[dict[tuple[str, int], QueueContent], dict[str, int]]:
-    """Every queue of the broker's topics that clients made, and these topics with their numbers of queues.
+    """Return every queue of the topics created by clients, and these topics with their numbers of queues.
 
-    With *holes* a reader goes on behind queue offsets that give no message; without, such a queue is an error.
+    With *holes* a reader continues after queue offsets without a message; without, such a queue is an error.
     """
     content: dict[tuple[str, int], QueueContent] = {}
     topics: dict[str, int] = {}

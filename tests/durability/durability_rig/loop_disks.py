@@ -1,15 +1,15 @@
 """File systems on loop devices whose disk can be copied at any instant, as a power cut would leave it.
 
-    xfs with reflink, from an image of its own          Shelf
-      +- disk.img   ext4 or xfs, mounted: the store     LoopDisk
-      +- cut.img    a reflink copy of disk.img          LoopDisk, once the copy is mounted
+    xfs with reflink, in its own image              Shelf
+    +- disk.img   ext4 or xfs, mounted: the store     LoopDisk
+    +- cut.img    a reflink copy of disk.img          LoopDisk, once the copy is mounted
 
-What the inner file system has handed to its device is in ``disk.img``, what is only in its page cache is not. The copy
-(ioctl FICLONE) is atomic and takes milliseconds: writes under way are waited for, new ones wait. Mounting it replays
-the journal, as the next start of a machine would. The device writes with direct I/O where that is possible, so that no
-second page cache lies between.
+Data that the inner file system has written to its device is in ``disk.img``, data only in its page cache is not. The
+copy (ioctl FICLONE) is atomic and takes milliseconds: it waits for running writes, and new ones wait. Mounting it
+replays the journal, as at the next start of a machine. The device writes with direct I/O if possible, so that there is
+no second page cache.
 
-Everything here needs root. What is mounted or attached is taken down by whoever did it, and nothing else is.
+Everything here needs root. Only what this module mounted or attached is removed again.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ DISK_BYTES = 640 << 20  # sparse; mkfs.xfs makes none below 300 MB
 BUSY_S = 20.0
 
 PROGRAMS = ("mount", "umount", "losetup", "mkfs.xfs", "mkfs.ext4")
-# ext4 syncs a file that replaces another by itself; nothing may rely on that.
-OPTIONS = {"ext4": "noauto_da_alloc,noinit_itable", "xfs": "nouuid"}  # a copy has the uuid of what it was copied from
+# ext4 syncs a file that replaces another on its own; nothing may rely on that.
+OPTIONS = {"ext4": "noauto_da_alloc,noinit_itable", "xfs": "nouuid"}  # a copy has the uuid of the original
 # A file that shares its blocks, as image and copy do, takes direct I/O in whole blocks only.
 SECTOR_BYTES = "4096"
 FORMAT = {
@@ -44,7 +44,7 @@ class NoLoopDisksError(Exception):
 
 
 def why_none() -> str | None:
-    """What is missing here, as far as that can be told without trying."""
+    """Return what is missing on this machine, as far as that can be determined without trying."""
     if sys.platform != "linux":
         return "loop devices are Linux's"
     if os.geteuid() != 0:
@@ -128,7 +128,7 @@ class LoopDisk:
         self._image.unlink()
 
     def cut(self, name: str) -> LoopDisk:
-        """The disk as it is at this instant, in an image of its own."""
+        """Copy the present state of the disk into a new image."""
         import fcntl
 
         image = self._image.with_name(f"{name}.img")

@@ -1,9 +1,9 @@
-"""Decides from recorded calls whether anything left the broker before it was durable.
+"""Checks from recorded calls whether anything left the broker before it was durable.
 
-An answer *shows* records: the answer to a send those it acknowledges, the answer to a pull those it carries. When its
-first byte is handed to the transport, each of them must have been written, every write that touches it must lie before
-the beginning of a sync of its file that has ended, and the name of that file must be durable. The answer to a send with
-WAIT=false claims nothing and is only counted.
+An answer makes records visible: the answer to a send those it acknowledges, the answer to a pull those it carries. When
+its first byte is passed to the transport, each of them must have been written, every write that touches it must have
+been made before the start of a completed sync of its file, and the name of that file must be durable. The answer to a
+send with WAIT=false claims nothing and is only counted.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class Violation(NamedTuple):
 
 @attrs.define
 class Verdict:
-    """What was looked at and what was wrong with it."""
+    """Numbers of checked answers, and the violations."""
 
     sends: int = 0  # records acknowledged as durable
     unwaited: int = 0  # records acknowledged with WAIT=false
-    unwaited_early: int = 0  # of those: before they were durable
+    unwaited_early: int = 0  # number of them before they were durable
     pulled: int = 0  # records handed to consumers
     syncs: int = 0
     files: set[Path] = attrs.field(factory=set)
@@ -60,7 +60,7 @@ class Verdict:
 
 
 class LogFiles:
-    """The commit log as it is on disk after the run."""
+    """The commit log on disk after the run."""
 
     def __init__(self, files: Mapping[Path, bytes]) -> None:
         """*files*: path to content; names are offsets, all have one size."""
@@ -119,10 +119,10 @@ def _sent(number: int, record: RecordView) -> Shown:
 
 
 class Disk:
-    """What is written and what is durable, call by call."""
+    """Written and durable data, call by call."""
 
     def __init__(self) -> None:
-        self.written: dict[Path, int] = {}  # end of what was written
+        self.written: dict[Path, int] = {}  # end of the written data
         self._unsynced: dict[Path, list[Call]] = {}
         self._unnamed: set[Path] = set()  # made, and the folder not synced since
 
@@ -140,7 +140,7 @@ class Disk:
             self._unnamed = {path for path in self._unnamed if path.parent != call.path}
 
     def missing(self, path: Path, start: int, end: int) -> str | None:
-        """What is missing for ``[start, end)`` of *path* to survive a power cut; None when nothing is."""
+        """Return why ``[start, end)`` of *path* would not survive a power cut; None if it would."""
         if self.written.get(path, 0) < end:
             return "not written"
         if any(each.position < end and start < each.position + each.length for each in self._unsynced.get(path, ())):

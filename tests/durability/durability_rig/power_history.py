@@ -1,8 +1,8 @@
-"""What happens to a store until the power goes, drawn from a seed or written down, and how it is gone through.
+"""The history of a store until a power cut, drawn from a seed or fixed, and its execution.
 
-A history is a row of lives of the broker. Each is loaded, stretch by stretch, and ends by kill -9, the last by the
-power cut. Topics that a stretch leaves out are idle: what the kernel has of them and nobody synced stays so, through
-the kill and the start after it, until the power goes.
+A history is a sequence of lives of the broker. Each is loaded in stretches, and ends by kill -9, the last by the power
+cut. Topics that a stretch leaves out are idle: their unsynced data stays in the page cache, through the kill and the
+start after it, until the power cut.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from durability_rig.loop_disks import LoopDisk
 
 PAUSE_S = 0.02  # at most, between two sends of a task: the load is steady, not as fast as it can be
 AFTER = 30  # requests acknowledged by the recovered store
-END_S = 60.0  # for what is under way when a load ends
+END_S = 60.0  # for operations in progress at the end of a load
 
 LEAST_S, MOST_S = 0.3, 3.0  # a stretch under load
 IDLE_S = 9.0  # a stretch that leaves topics out, at most
@@ -34,7 +34,7 @@ START_CUT, START_LASTS_S = 0.3, 0.6  # share of starts that lose the power too, 
 class Stretch(NamedTuple):
     """Some seconds of load."""
 
-    topics: tuple[str, ...]  # those that are sent to; without any, nothing happens
+    topics: tuple[str, ...]  # topics that get messages; without any, nothing happens
     seconds: float
 
 
@@ -62,7 +62,7 @@ class History(NamedTuple):
 
 
 def drawn(seed: str) -> History:
-    """What *seed* means: 0 to 2 kills, and topics that are idle for some time before each end."""
+    """Return the history of *seed*: 0 to 2 kills, and topics that are idle for some time before each end."""
     rng = random.Random(seed)
 
     def life() -> Life:
@@ -78,23 +78,23 @@ def drawn(seed: str) -> History:
         return Life(settings, tuple(stretches))
 
     lives = [life() for _ in range(rng.randint(1, 3))]
-    if len(lives) > 1 and rng.random() < 0.5:  # what was idle before the kill is idle to the end
+    if len(lives) > 1 and rng.random() < 0.5:  # topics idle before the kill stay idle to the end
         settings, (*_, last) = lives[-1]
         lives[-1] = Life(settings, (Stretch(lives[-2].stretches[-1].topics, rng.uniform(last.seconds, IDLE_S)),))
     return History(seed, tuple(lives), rng.uniform(0, START_LASTS_S) if rng.random() < START_CUT else None)
 
 
 class Outcome(NamedTuple):
-    """What a store was after its history."""
+    """State of a store after its history."""
 
-    findings: Findings  # of what was there after the power cut
-    after: Findings  # of that, and of what was sent to the recovered store
-    check: list[str]  # what `gantrymq store check` found
-    told: str  # what the starts after the cut said on stderr
+    findings: Findings  # of the messages after the power cut
+    after: Findings  # of these, and of the messages sent to the recovered store
+    check: list[str]  # findings of `gantrymq store check`
+    told: str  # stderr of the starts after the cut
 
 
 class PowerHistory:
-    """Goes through a history on *disk*, cuts the power, and looks at what is left."""
+    """Executes a history on *disk*, cuts the power, and checks the result."""
 
     def __init__(self, history: History, disk: LoopDisk, scratch: Path) -> None:
         self._history, self._disk, self._scratch = history, disk, scratch
@@ -178,7 +178,7 @@ class PowerHistory:
 
 
 def checked(store: Path) -> list[str]:
-    """What ``gantrymq store check`` finds in a store that nobody has open."""
+    """Return the findings of ``gantrymq store check`` in a store that is not open."""
     program = Path(sys.executable).parent / "gantrymq"
     words = [program, "store", "check", store, "--output", "json"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=END_S)

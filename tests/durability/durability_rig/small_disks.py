@@ -1,6 +1,6 @@
-"""A small file system of its own for a store, which a test fills to the last byte and frees again.
+"""A small file system for a store, which a test fills to the last byte and frees again.
 
-A tmpfs, or ext4 or XFS on a loop device; all need the right to mount. What was mounted is taken down by whoever did it.
+A tmpfs, or ext4 or XFS on a loop device; all require permission to mount. Only what this module mounted is unmounted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import pytest
 MIB = 1024 * 1024
 BALLAST = "ballast"
 SHARED_OUT = 4096
-XFS_KEEPS = 64 * 1024  # for itself; the others keep nothing
+XFS_KEEPS = 64 * 1024  # used by the file system itself; the others use nothing
 XFS_LEAST = 320 * MIB  # mkfs makes none that is smaller
 
 
 class SmallDisk:
-    """A mounted file system; `ballast` is a file of the test's, beside the store."""
+    """A mounted file system; `ballast` is a file that the test uses to fill it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -31,7 +31,7 @@ class SmallDisk:
 
     @property
     def free_bytes(self) -> int:
-        """What a new file could take."""
+        """Return the space available to a new file."""
         found = os.statvfs(self.folder)
         return found.f_bavail * found.f_frsize
 
@@ -58,7 +58,7 @@ class SmallDisk:
             (self.folder / "one").unlink(missing_ok=True)
 
     def free(self) -> None:
-        """Give back what the ballast took."""
+        """Free the space of the ballast."""
         self._ballast.unlink()
 
     def remount(self, option: str) -> None:

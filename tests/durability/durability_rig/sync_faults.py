@@ -14,7 +14,7 @@ HELD_S = 30.0
 
 
 class Unsynced:
-    """Hands everything on but ``datasync`` and ``sync_dir`` of some paths, which do nothing and are not recorded."""
+    """Forwards all calls except ``datasync`` and ``sync_dir`` of some paths, which do nothing and are not recorded."""
 
     def __init__(self, inner: RecordingFiles, left_out: Callable[[Path], bool] | None = None) -> None:
         """*left_out*: for which paths; None leaves out ``datasync`` of every file, and no folder."""
@@ -35,7 +35,7 @@ class Unsynced:
 
 
 class Held:
-    """Files of which some can be held: ``datasync`` and ``replace`` of their paths wait while `holding`."""
+    """Files with calls that can be held: ``datasync`` and ``replace`` of their paths wait while `holding`."""
 
     def __init__(self, held: Callable[[Path], bool]) -> None:
         """*held*: for which paths."""
@@ -45,7 +45,7 @@ class Held:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """None of those calls begins meanwhile."""
+        """Hold all of these calls meanwhile."""
         self._free.clear()
         try:
             yield

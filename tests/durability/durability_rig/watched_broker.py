@@ -32,7 +32,7 @@ SMALL = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, "mappedFileSizeConsumeQueue"
 
 @attrs.define
 class Watched:
-    """A broker that runs, and what was noted so far."""
+    """A running broker and its recorded calls."""
 
     world: World  # the clients'
     record: RecordingFiles
@@ -43,7 +43,7 @@ class Watched:
     ledger: Ledger = attrs.field(factory=Ledger)
 
     def verdict(self) -> Verdict:
-        """Judge what was noted."""
+        """Check the recorded calls."""
         files, folder = self.world.files, self.root / "commitlog"
         log = LogFiles({folder / name: files.read(folder / name) for name in files.list(folder)})
         return judge(self.record.calls, self.network.answers, log)

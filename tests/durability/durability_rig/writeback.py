@@ -1,7 +1,7 @@
-"""Keeps the kernel from writing dirty pages by itself, so that a power cut takes everything that nobody synced.
+"""Prevents the kernel from writing dirty pages on its own, so that a power cut loses all unsynced data.
 
-The switches are the machine's: while they are held, what other processes wrote waits for memory to run short or for a
-sync of their own. They are put back at the end; two runs at a time take turns.
+The switches apply to the whole machine: meanwhile, data of other processes is written only when memory is short or when
+they sync it. They are restored at the end; concurrent runs take turns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HELD = {"dirty_writeback_centisecs": HOUR_CS, "dirty_expire_centisecs": HOUR_CS}
 
 @contextmanager
 def writeback_held() -> Iterator[str]:
-    """Yields what was done, in one sentence: where the switches cannot be written nothing is."""
+    """Yield a sentence that describes the result; if the switches cannot be written, nothing is changed."""
     import fcntl
 
     with (Path(tempfile.gettempdir()) / "gantrymq-writeback.lock").open("w") as turn:
