@@ -1,4 +1,4 @@
-"""A process that ends at a chosen call: nothing gets past it, and what it held is given back."""
+"""A process that ends at a chosen call: later calls fail, and its resources are released."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_nothing_of_a_dead_process_gets_through_and_nothing_swallows_it(disk):
     file.pwrite(b"one", 0)
     try:
         file.pwrite(b"two", 0)
-    except Exception:  # what careless code does
+    except Exception:  # as careless code does
         pytest.fail("a crash is no Exception")
     except BaseException:
         pass

@@ -1,4 +1,4 @@
-"""Who is told of a write that failed: errseq, as Linux keeps it."""
+"""Reporting of failed writes: errseq, as on Linux."""
 
 import errno
 
@@ -11,7 +11,7 @@ QUIET = {"write_back": 0.0}
 
 
 def failing(call, **more):
-    """Files of which this call fails once."""
+    """Return files of which this call fails once."""
     return FaultPlan(lose=1.0, tear=0.0, failures=(Failure(errno.EIO, {call}, times=1),), **{**QUIET, **more})
 
 

@@ -67,13 +67,13 @@ def test_the_disk_runs_full_and_room_comes_back(disk):
     files = FaultyFiles(inner, FaultPlan(room_bytes=4 * PAGE_BYTES))
     first, second = files.open(folder / "1", create=True), files.open(folder / "2", create=True)
     first.allocate(3 * PAGE_BYTES)
-    first.pwrite(b"x" * PAGE_BYTES, PAGE_BYTES)  # reserved: takes nothing more
+    first.pwrite(b"x" * PAGE_BYTES, PAGE_BYTES)  # reserved: uses no more space
     with pytest.raises(OSError, match="2") as failed:
         second.pwrite(b"x" * 2 * PAGE_BYTES, 0)
     assert failed.value.errno == errno.ENOSPC
     assert (second.size(), files.room_bytes, files.disk_use(folder).usable) == (0, PAGE_BYTES, PAGE_BYTES)
     used, under = files.disk_use(folder), inner.disk_use(folder)
-    assert abs((used.total - used.free) - (under.total - under.free)) < 1 << 30  # the same but for what others write
+    assert abs((used.total - used.free) - (under.total - under.free)) < 1 << 30  # the same except for writes of others
     with pytest.raises(OSError, match="f") as failed:
         files.replace(folder / "f", b"x" * 2 * PAGE_BYTES)
     assert failed.value.errno == errno.ENOSPC

@@ -7,11 +7,11 @@ import pytest
 from gantrymq_storage_faults import PAGE_BYTES, Failure, FaultPlan, FaultyFiles, Machine
 
 QUIET = {"lose": 1.0, "tear": 0.0, "write_back": 0.0}
-SURE = {"lose": 0.0, "tear": 0.0, "write_back": 0.0}  # what is dirty gets to the disk
+SURE = {"lose": 0.0, "tear": 0.0, "write_back": 0.0}  # dirty pages reach the disk
 
 
 def failed_sync(inner, path, **more):
-    """A durable file of two pages whose second content could not be written; files and file."""
+    """A durable file of two pages whose second content could not be written; return files and file."""
     inner.replace(path, b"o" * 2 * PAGE_BYTES)
     files = FaultyFiles(inner, FaultPlan(failures=(Failure(errno.EIO, {"datasync"}, times=1),), **more))
     file = files.open(path)

@@ -1,4 +1,4 @@
-"""What is installed: an entry point that loads, and a fixture that shows traces when a test fails."""
+"""The installed plugin: its entry point loads, and its fixture shows traces of failed tests."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ def test_the_fixture_makes_files(faulty_files, disk):
 
 
 def run_pytest(folder, code):
-    """Run *code* as a test file of its own; the exit code and what pytest said."""
+    """Run *code* as a separate test file; return the exit code and pytest's output."""
     (folder / "test_it.py").write_text(textwrap.dedent(code))
     words = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--rootdir={folder}", "test_it.py"]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""What is on the disk when the power goes: what was synced, always; of the rest, what the plan lets through."""
+"""The disk after a power cut: synced data always, other data as the plan says."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A rig around the store: a world whose files can fail and whose worker threads can be held."""
+"""A rig for the store: a world whose files can fail and whose worker threads can be held."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Faults:
         self.only = ""
         self.once, self.once_number = "", 0  # a method that raises this error number at its next call only,
         self.once_skips = 0  # or at a later one
-        self.cached = False  # whether what is read counts as being in memory
+        self.cached = False  # whether read data counts as being in memory
         self.volumes = True  # whether there is a ``syncfs``
         self.stop_at = 0  # number of the call before which the process ends, 0 for never
 
@@ -115,7 +115,7 @@ class RigFile:
 
 
 class RigVolume:
-    """Syncs nothing: a real file system holds much that is not the test's."""
+    """Syncs nothing: a real file system also contains data of other programs."""
 
     def __init__(self, faults, folder):
         self._faults, self._folder = faults, folder
@@ -149,7 +149,7 @@ class RigFiles:
 
 
 class RigWorkers:
-    """Runs work at once, or, while ``held``, when the test says `step`; what is awaited only with ``held_runs``."""
+    """Runs work at once, or, while ``held``, at `step`; awaited work is held only with ``held_runs``."""
 
     def __init__(self):
         self.held = self.held_runs = False
@@ -218,11 +218,11 @@ class Rig:
         asyncio.run(inside())
 
     def kill(self, case, *, stop_at=0, **settings):
-        """Run ``case(bench)`` and drop the store as a killed process does: nothing synced, ``abort`` left.
+        """Run ``case(bench)`` and drop the store like a killed process: nothing synced, ``abort`` left.
 
         Args:
-            case: what runs with the open store.
-            stop_at: end the process before this call of the world's files; True is returned when that happened.
+            case: runs with the open store.
+            stop_at: end the process before this call of the world's files; the result is True if that happened.
             settings: as for `make`.
         """
         store = self.make(**settings)
@@ -231,7 +231,7 @@ class Rig:
             working = asyncio.current_task()
 
             def ended(loop, context):
-                """Timers end the process too, but the event loop keeps what they raise to itself."""
+                """Timers end the process too, but the event loop catches their exceptions."""
                 if isinstance(context.get("exception"), Stopped):
                     working.cancel()
                 else:
@@ -263,13 +263,13 @@ class Rig:
 
     @classmethod
     async def checkpoint(cls, bench):
-        """Have a checkpoint made now, with or without success, and those that it brings about."""
+        """Take a checkpoint now, successful or not, and those that it triggers."""
         bench.store._checkpointer.request()
         await cls.checkpoint_ends(bench)
 
     @staticmethod
     async def checkpoint_ends(bench):
-        """Wait for the checkpoint that is under way, where there is one, and for those that it brings about."""
+        """Wait for a running checkpoint, if any, and for those that it triggers."""
         while (task := bench.store._checkpointer._task) is not None:
             await asyncio.wait([task])
 
@@ -285,7 +285,7 @@ class Rig:
         return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.exists() else {}
 
     def index_of_log(self, slots, entries):
-        """What the index files must hold, oldest first, by the log's records."""
+        """Return the expected content of the index files, oldest first, according to the log."""
         layout = IndexLayout(slots, entries)
         keys_found = []
         for path in sorted((self.root / "commitlog").iterdir()):

@@ -23,7 +23,7 @@ BIG = message(body=b"b" * 4000)  # two to a log file
 
 
 def run(case, *, capacity=1 << 40, files=lambda files: files, reserve=lambda topic: -1, **settings):
-    """Run ``case(bench)`` with an open store of small files in ``bench.world``; what it told is in ``bench.said``."""
+    """Run ``case(bench)`` with an open store of small files in ``bench.world``; log sentences are in ``bench.said``."""
 
     async def main(world):
         said = []

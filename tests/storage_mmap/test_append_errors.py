@@ -1,4 +1,4 @@
-"""What is raised inside an append, and entries that do not follow: queue offsets stay right, also behind a kill."""
+"""Exceptions in an append, and entries out of order: queue offsets stay right, also after a kill."""
 
 import json
 
@@ -37,8 +37,8 @@ def once(monkeypatch, owner, name, error=MemoryError, skips=0):
     monkeypatch.setattr(owner, name, failing)
 
 
-def remember_position(rig, expected, **settings):
-    """After the kill: each queue's bodies are *expected*, and its offsets go on behind them."""
+def assert_continues(rig, expected, **settings):
+    """Check after the kill that each queue has the bodies *expected*, and continues at the next offset."""
 
     async def after(bench):
         for queue, found in expected.items():
@@ -55,7 +55,7 @@ def remember_position(rig, expected, **settings):
 def test_a_body_that_is_no_bytes_spoils_its_own_message_only(rig, speed, body):
     async def case(bench):
         good = [message(body=b"0"), message(body=b"1"), message(queue_id=1, body=b"2")]
-        if body is None or body == 7:  # has no length: the caller broke the interface, and nothing was stored
+        if body is None or body == 7:  # has no length: the caller violated the interface, and nothing was stored
             with pytest.raises(TypeError):
                 bench.store.put([good[0], message(body=body)])
             results = bench.store.put(good)
@@ -69,7 +69,7 @@ def test_a_body_that_is_no_bytes_spoils_its_own_message_only(rig, speed, body):
         assert bodies(await bench.read_all(T0)) == [b"0", b"1"]
 
     rig.kill(case)
-    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    assert_continues(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 def test_what_is_raised_before_the_write_stores_nothing_and_gives_the_offsets_back(rig, speed, monkeypatch):
@@ -86,7 +86,7 @@ def test_what_is_raised_before_the_write_stores_nothing_and_gives_the_offsets_ba
         assert results[1].queue_offset == 0
 
     rig.kill(case)
-    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    assert_continues(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 def test_what_is_raised_in_the_middle_of_the_messages_gives_their_offsets_back(rig, monkeypatch):
@@ -100,7 +100,7 @@ def test_what_is_raised_in_the_middle_of_the_messages_gives_their_offsets_back(r
         assert [result.queue_offset for result in results] == [0, 0, 1]
 
     rig.kill(case)
-    remember_position(rig, {T0: [b"0", b"2"], T1: [b"1"]})
+    assert_continues(rig, {T0: [b"0", b"2"], T1: [b"1"]})
 
 
 def test_what_was_written_before_the_error_is_stored_and_stays(rig, speed, monkeypatch):
@@ -114,7 +114,7 @@ def test_what_was_written_before_the_error_is_stored_and_stays(rig, speed, monke
         assert bodies(await bench.read_all(T0)) == [b"0" * 3000, b"1" * 3000, b"after"]
 
     rig.kill(case)
-    remember_position(rig, {T0: [b"0" * 3000, b"1" * 3000, b"after"]})
+    assert_continues(rig, {T0: [b"0" * 3000, b"1" * 3000, b"after"]})
 
 
 def test_a_record_that_was_written_and_not_handed_on_ends_the_writes_until_a_start_finds_it(rig, speed, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_record_that_was_written_and_not_handed_on_ends_the_writes_until_a_sta
         assert (rig.root / "abort").exists()
 
     rig.run(case)
-    remember_position(rig, {T0: [b"0", b"1"], T1: [b"2"]})
+    assert_continues(rig, {T0: [b"0", b"1"], T1: [b"2"]})
 
 
 @pytest.fixture
@@ -162,9 +162,9 @@ def test_the_same_for_messages_of_batch_queues_and_light_queues(rig, monkeypatch
 
     rig.kill(case, **LIGHT)
     if owner is LogWriter:
-        remember_position(rig, {B0: [b"0", b"2"], light: [b"1", b"3"]}, **LIGHT)
+        assert_continues(rig, {B0: [b"0", b"2"], light: [b"1", b"3"]}, **LIGHT)
     else:
-        remember_position(rig, {B0: [b"0", b"bad"], light: [b"1"]}, **LIGHT)
+        assert_continues(rig, {B0: [b"0", b"bad"], light: [b"1"]}, **LIGHT)
 
 
 @pytest.mark.usefixtures("batch_topic")
@@ -177,7 +177,7 @@ def test_a_body_that_is_no_bytes_in_a_batch_queue_takes_no_offset(rig):
         assert bodies(await bench.read_all(T0)) == [b"0", b"2"]
 
     rig.kill(case)
-    remember_position(rig, {B0: [b"1"], T0: [b"0", b"2"]})
+    assert_continues(rig, {B0: [b"1"], T0: [b"0", b"2"]})
 
 
 def test_leftover_ext_files_of_another_size_refuse_their_own_queue_only(rig):

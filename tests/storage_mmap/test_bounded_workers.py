@@ -7,7 +7,7 @@ from gantrymq_storage_mmap.reading.bounded_workers import BoundedWorkers
 
 
 class HeldWorkers:
-    """Does what was submitted when the test says so."""
+    """Runs submitted work when the test requests it."""
 
     def __init__(self):
         self.submitted = []

@@ -1,4 +1,4 @@
-"""What a checkpoint says when it went well, and what it leaves as it was when it did not."""
+"""Checkpoints: their content after success, and the unchanged state after a failure."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 8000}
 
 
 def saved(rig):
-    """What checkpoint.json holds; None without one."""
+    """Return the content of checkpoint.json; None without one."""
     path = rig.root / "checkpoint.json"
     return json.loads(path.read_bytes()) if path.exists() else None
 
@@ -170,7 +170,7 @@ def test_a_sync_that_failed_counts_for_nothing_and_all_is_written_again(rig, mon
             assert {f"consumequeue/T/{n}" for n in range(3)} < set(paths)
             assert {f"consumequeue/T/{n}/{0:020d}" for n in range(3)} < set(paths)
         else:
-            assert paths == ["."] * len(paths) != []  # names too: nothing says which of them are durable
+            assert paths == ["."] * len(paths) != []  # names too: it is unknown which of them are durable
         assert (saved(rig)["offset"], bench.store._checkpointer.durable_offset) == (end, end)
         assert [written(rig, n) for n in range(3)] == [2, 1, 1]
         assert bench.store._queues.pending.kept_bytes == 0

@@ -37,7 +37,7 @@ class OneFileLog:
 
 
 def made(sizes, queues=1):
-    """A log of records whose bodies have *sizes*, in turn for *queues* queues; entries of each queue."""
+    """Return a log of records whose bodies have *sizes*, in turn for *queues* queues, and the entries of each queue."""
     log, entries = b"", [b""] * queues
     for number, size in enumerate(sizes):
         record = encode_record(

@@ -1,4 +1,4 @@
-"""What every store promises, kept by this one: with ordinary sizes, tiny files, and everything read cold."""
+"""The store contract, with ordinary sizes, with tiny files, and with all reads cold."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestContractWithShortTails(TestContract):
 
 
 class TestContractReadCold(TestContract):
-    """Nothing is hot: every get goes through a thread."""
+    """Nothing is hot: every get uses a thread."""
 
     sizes = {"mappedFileSizeCommitLog": 65536, "hotReadWindow": 0}
 

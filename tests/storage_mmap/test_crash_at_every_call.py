@@ -1,6 +1,6 @@
-"""The process ends before the first, the second, ... the last call of `Files` that a workload makes.
+"""The process ends before the first, the second, ... the last call of `Files` in a workload.
 
-The page cache survives (as it does a kill), so whatever was appended may be there; whatever was acknowledged must be.
+The page cache survives (as after a kill), so any appended message may exist; every acknowledged one must.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The process ends before each call of `Files` that a cleaning makes: the log has no hole, only what is old is gone."""
+"""The process ends before each call of `Files` in a cleaning: the log has no gap, and only old data is gone."""
 
 import asyncio
 
@@ -103,7 +103,7 @@ def test_minima_that_move_during_a_checkpoint_are_looked_for_by_the_next_start(r
         bench.store._checkpointer.request()
         task = bench.store._checkpointer._task
         await until(lambda: rig.workers.waiting)
-        while rig.workers.waiting[0][0].__name__ != "write":  # what is not the slots of the index
+        while rig.workers.waiting[0][0].__name__ != "write":  # everything except the slots of the index
             rig.workers.step()
             await until(lambda: rig.workers.waiting)
         slots = rig.workers.waiting.pop(0)

@@ -1,4 +1,4 @@
-"""Room on the disk: what refuses writes, what makes room, and how soon writes resume."""
+"""Disk space: refusal of writes, deletion of files, and resuming."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""What is noted of deleted topics, against a dict."""
+"""The table of deleted topics, compared with a dict."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Topics that are deleted while the store runs: what is gone at once, what waits for a thread, what a crash leaves."""
+"""Deleting topics while the store runs: immediate effects, work in the thread, and crashes."""
 
 import asyncio
 import json

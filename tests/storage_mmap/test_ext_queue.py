@@ -16,7 +16,7 @@ TAGS = ["A", "B", "", "A", "C", "A", "B", "A"]
 
 
 class Asked:
-    """Takes one tag and keeps what it was asked with."""
+    """A filter for one tag that records its arguments."""
 
     accepts_all = needs_message = False
 
@@ -64,7 +64,7 @@ def test_filters_are_asked_with_the_real_code_and_the_unit(rig, settings, again)
         found = await bench.read_all(QUEUE, match=match)
         assert [record.queue_offset for record in found] == [0, 3, 5, 7]
         expected = [tags_code(tag) for tag in TAGS]
-        # What turns out to be on the disk only is asked for again there.
+        # The filter is called again for units that are on the disk only.
         assert [code for code, _ in match.asked] in (expected, expected * 2)
         if settings["enableConsumeQueueExt"]:
             assert [ext for _, ext in match.asked[:8]] == [ExtUnit(c, START_MS + n) for n, c in enumerate(expected)]

@@ -1,4 +1,4 @@
-"""The index while it is filled: in batches, across files, behind and caught up, on a disk that fails."""
+"""Building the index: in batches, across files, lagging and caught up, on a failing disk."""
 
 import asyncio
 
@@ -313,7 +313,7 @@ def test_a_sync_that_failed_is_not_believed_when_it_is_tried_again(rig, monkeypa
         assert "2 index files could not be made durable; the content of them is rebuilt from the log" in rig.said
         rig.faults.failing = {}
         await until(lambda: not bench.store._index.lag)
-        assert list(rig.index()) > before  # another file, written anew
+        assert list(rig.index()) > before  # another file, rebuilt
         assert bodies((await bench.query("k1"))[0]) == [b"1"]
         await rig.checkpoint(bench)
         rig.faults.calls.clear()

@@ -23,7 +23,7 @@ async def send(bench, count=9):
 
 
 def send_and_kill(rig):
-    """`send`, killed behind the checkpoint that a full file asked for."""
+    """`send`, killed after the checkpoint requested by a full file."""
 
     async def case(bench):
         await send(bench)
@@ -39,12 +39,12 @@ async def everything(bench):
 
 
 def right(rig):
-    """Whether the index is what the log says."""
+    """Whether the index matches the log."""
     return list(rig.index().values()) == rig.index_of_log(5, 8)
 
 
 def sentences(rig):
-    """What was told of the index; nothing of it is ever kept aside."""
+    """Return the sentences about the index; none of its data is ever quarantined."""
     assert not list(rig.root.glob("recovered/*/index"))
     return [said for said in rig.said if said.startswith("index file")]
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pa
         slots = part.file.table.slot_bytes(0, pages * 1024)
         part.file.file.pwrite(slots, part.file.layout.slot_at(0))
         heads = [int.from_bytes(slots[4 * slot :][:4], "big") for slot in range(1024)]
-        assert max(heads) >= 16  # what was durable ends before
+        assert max(heads) >= 16  # the durable part ends before
         ends.append(result.end)
 
     rig.kill(case, **WIDE)
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_ended_among_the_slots_is_made_good(rig, read_from, pa
 
 
 def test_slots_are_made_good_though_nothing_is_indexed(rig):
-    """Queries of a broker that only reads see what was durable; the next clean start finds slots that are right."""
+    """Queries of a broker that only reads find the durable messages; the next clean start finds correct slots."""
 
     async def case(bench):
         await send(bench, 5)

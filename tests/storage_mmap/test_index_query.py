@@ -1,4 +1,4 @@
-"""Asking the index: what is found, what is left out, and why nothing is found."""
+"""Queries of the index: results, omissions, and reasons for empty results."""
 
 from inspect import isawaitable
 
@@ -15,7 +15,7 @@ SMALL = {"maxHashSlotNum": 5, "maxIndexNum": 8}  # seven keys a file
 
 @pytest.fixture(params=[False, True], ids=["disk", "memory"], autouse=True)
 def in_memory(rig, request):
-    """Whether what is read counts as being in memory."""
+    """Whether read data counts as being in memory."""
     rig.faults.cached = request.param
     return request.param
 
@@ -61,7 +61,7 @@ def test_messages_that_left_the_log_are_told(rig):
     async def case(bench):
         await send(bench)
         await bench.query("all")
-        bench.store._log._starts[0] = bench.store._log.files[0].start = 4096  # as if what is before had been removed
+        bench.store._log._starts[0] = bench.store._log.files[0].start = 4096  # as if everything before had been removed
         assert "1 messages in the index are no longer in the log" in (await bench.query("k0"))[1]
         bench.store._log._starts[0] = bench.store._log.files[0].start = 0
 

@@ -16,7 +16,7 @@ BIG = {"mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20000}
 
 
 class OnRecords:
-    """Takes messages whose property ``a`` has *value*, by their records."""
+    """Accepts messages whose property ``a`` has *value*, by their records."""
 
     accepts_all = False
     needs_message = True
@@ -56,7 +56,7 @@ class OnProperties(OnRecords):
 
 
 class ShortTurn(OnProperties):
-    """The same, but its turn is over after so many questions of either kind."""
+    """The same, but its turn ends after a number of calls of either kind."""
 
     def __init__(self, left, *given, **more):
         super().__init__(*given, **more)

@@ -1,4 +1,4 @@
-"""Entries that wait in memory: when they are written, in which order, and what readers see meanwhile."""
+"""Entries waiting in memory: time and order of their writes, and reads meanwhile."""
 
 import pytest
 

@@ -63,7 +63,7 @@ def closed(disk, *segmented_files):
 def test_a_file_that_was_written_stays_open_until_it_is_synced(files, disk):
     all_rows = segmented_files(files, 5)
     write(files, *all_rows)
-    assert files.open_count == 5  # two may be open that nothing was written to
+    assert files.open_count == 5  # two unwritten files may be open
     taken, folders = files.begin_sync()
     assert taken == disk.all
     assert [folder.name for folder in folders] == ["queues", "T", "0", "1", "2", "3", "4"]

@@ -23,7 +23,7 @@ def garbage(size):
 
 
 def moved(path):
-    """Another file of the same queue stands there."""
+    """Replace the file with another file of the same queue."""
     other = path.with_name(f"{0 if int(path.name) else FILE_BYTES:020d}")
     shutil.copy(other, path)
 
@@ -166,7 +166,7 @@ def test_pulls_that_meet_one_hole_together_have_it_made_again_once(rig):
 
 
 def test_a_queue_that_retention_shortened_has_no_hole(rig):
-    """Its first files went with the messages: no word is said, and nothing comes back."""
+    """Its first files were deleted with the messages: nothing is reported or restored."""
 
     async def first(bench):
         await fill(bench)
@@ -243,7 +243,7 @@ def test_batch_queues_are_made_again(rig, damage, start, running):
 
 
 def check(rig, queue, path, damage, running, messages=None, **settings):
-    """Fill a queue, damage the file *path*, at once or between two runs, and read what was there."""
+    """Fill a queue, damage the file *path*, at once or between two runs, and read all messages."""
 
     async def first(bench):
         await (fill(bench) if messages is None else bench.add(*messages()))
@@ -286,7 +286,7 @@ async def read_of(bench, queue):
 
 @pytest.mark.parametrize("searched", [True, False])
 def test_blank_entries_before_the_first_message_are_no_hole(rig, searched):
-    """RocketMQ fills a queue up to its first message when it builds its files anew."""
+    """RocketMQ pads a queue up to its first message when it rebuilds its files."""
 
     async def first(bench):
         await fill(bench)

@@ -12,7 +12,7 @@ T0 = Queue("T", 0)
 
 
 def age(bench):
-    """Let so much time pass that every queue entry is due to be written."""
+    """Let enough time pass that every queue entry is due to be written."""
     for _ in range(AGE_TICKS + 1):
         bench.store._entry_writer._tick()
 
@@ -65,7 +65,7 @@ def test_a_bounded_number_of_queue_files_is_open(rig):
         for _ in range(2):
             await bench.add(*[message(queue_id=n, body=b"%d" % n) for n in range(20)])
             rig.write_queues(bench)
-        assert bench.store._queues.queue_files.open_count == 20  # what was written stays open until it is synced
+        assert bench.store._queues.queue_files.open_count == 20  # a written file stays open until it is synced
         await rig.checkpoint(bench)
         assert bench.store._queues.queue_files.open_count == 3
         for n in range(20):

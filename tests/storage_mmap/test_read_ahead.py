@@ -1,4 +1,4 @@
-"""What the system is told about the log while a consumer catches up."""
+"""Requests to the system about the log while a consumer catches up."""
 
 import errno
 
@@ -33,7 +33,7 @@ def told(rig, monkeypatch):
 
 
 async def walk(bench, queue, offset, gets, match=None):
-    """*gets* pulls of four messages one behind the other; returns where the next one goes on."""
+    """Make *gets* consecutive pulls of four messages; return the offset of the next one."""
     for _ in range(gets):
         offset = (await bench.get(queue, offset, FEW, match)).next_offset
     return offset
@@ -94,7 +94,9 @@ def test_what_is_in_the_cache_at_both_ends_is_not_asked_for(rig, told, monkeypat
         await walk(bench, T0, 0, 5)
         assert told == []
         rig.faults.cached = False
-        await walk(bench, T0, 20, 2)  # has to wait, so from now on the system is asked, also where all is there again
+        await walk(
+            bench, T0, 20, 2
+        )  # has to wait, so from now on the system is asked, even if everything is cached again
         rig.faults.cached = True
         await walk(bench, T0, 28, 2)
         assert {name for name, _, _ in told} == {"prefetch"}
@@ -161,7 +163,7 @@ def test_what_another_stream_is_about_to_read_stays(rig, told, monkeypatch):
 
     async def case(bench):
         await bench.add(*[message(queue_id=n % 2, body=b"x" * 1000) for n in range(200)])
-        await walk(bench, T1, 0, 2)  # stands at its ninth message
+        await walk(bench, T1, 0, 2)  # is at its ninth message
         await walk(bench, T0, 0, 20)
         assert "drop_cache" not in {name for name, *_ in told}
         await walk(bench, T1, 8, 14)

@@ -151,7 +151,7 @@ def test_a_flipped_bit_costs_one_record_and_the_records_behind_it_stay(rig, at):
 
 
 def test_a_damaged_message_at_the_end_of_its_queue_keeps_its_offset(rig):
-    """The last message of queue 1 is lost, the log goes on with queue 0: the next one must not take its offset."""
+    """The last message of queue 1 is lost, the log continues with queue 0: the next one must not reuse its offset."""
     results = fill(rig, 12)
     rig.patch(rig.log(8192), results[11].log_offset - 8192 + 100, b"?")
     append_behind(rig, results[11].end)
@@ -201,7 +201,7 @@ def test_a_start_that_ends_while_it_fills_a_queue_over_a_hole_costs_no_message_m
         rig.root = root / str(skips)
         results = fill(rig, 12)
         rig.patch(rig.log(8192), results[9].log_offset - 8192 + 100, b"?")
-        rig.patch(rig.queue("T", 1), 4 * ENTRY.size, bytes(2 * ENTRY.size))  # its entry, and the one behind it
+        rig.patch(rig.queue("T", 1), 4 * ENTRY.size, bytes(2 * ENTRY.size))  # its entry, and the one after it
 
         async def look(bench):
             found = [bytes(body[:3]) for queue in (T0, Queue("T", 1)) for body in bodies(await bench.read_all(queue))]
@@ -332,7 +332,7 @@ def test_a_hole_gets_the_same_entry_with_and_without_the_queues(rig, rebuild):
 
 
 def test_older_records_behind_newer_ones_never_come_back(rig):
-    """What a Java broker cut off stays in the file; it writes over it and leaves whole records of the past behind."""
+    """Data truncated by a Java broker stays in the file; it is overwritten in part, which leaves whole old records."""
     results = fill(rig, 6)
     place = results[2].log_offset
 

@@ -1,4 +1,4 @@
-"""When cleaning runs, and that the event loop does none of its work."""
+"""Times of cleaning, and that none of its work runs on the event loop."""
 
 import attrs
 import pytest
@@ -52,7 +52,7 @@ def test_one_batch_takes_so_many_files_and_pauses_between_them():
 def test_an_operator_s_wish_is_reported_before_it_is_done():
     async def case(bench):
         await fill(bench, 7)
-        assert await bench.store.clean(Cleaning.EXPIRED_LOG) == CleanReport()  # nothing is 2 hours old
+        assert await bench.store.clean(Cleaning.EXPIRED_LOG) == CleanReport()  # no file is 2 hours old
         await bench.world.clock.sleep(2 * HOUR + 1)
         assert logs(bench) == [0, 1, 2, 3]
         assert await bench.store.clean(Cleaning.EXPIRED_LOG) == CleanReport(log_files=3, log_bytes=3 * FILE)

@@ -1,4 +1,4 @@
-"""Consumers and operators of a broker whose files are deleted under them."""
+"""Consumers and operators of a broker while files are deleted."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_senders_hear_why_a_full_disk_refuses_and_are_served_again_within_a_seco
         with pytest.raises(SendFailed, match="diskSpaceWarningLevelRatio=90 is the limit; free space") as refused:
             await cluster.send("T", BODY)
         assert refused.value.__cause__.response_code == 14
-        async with cluster.consumer() as consumer:  # readers notice nothing
+        async with cluster.consumer() as consumer:  # readers are unaffected
             (queue,) = await consumer.queues("T")
             assert (await consumer.pull(queue, 0)).status is PullStatus.FOUND
         files.capacity = whole

@@ -28,7 +28,7 @@ POINT = SavedPoint(
 
 
 def as_lists(point):
-    """What comes out of JSON: pairs are lists."""
+    """Convert pairs to lists, as JSON does."""
     found = {name: json.loads(json.dumps(getattr(point, name))) for name in ("queues", "batch_queues")}
     return attrs.evolve(point, **found)
 
@@ -117,7 +117,7 @@ def test_it_belongs_to_the_checkpoint_beside_it_and_to_the_one_before():
 
 
 def claiming(rig, end):
-    """A store of three messages whose file claims that the queue ends at *end*."""
+    """Make a store of three messages whose file claims that the queue ends at *end*."""
 
     async def case(bench):
         await bench.add(*[message(body=b"%d" % n) for n in range(3)])

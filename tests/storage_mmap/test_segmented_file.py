@@ -70,7 +70,7 @@ def test_every_read_joins_one_file_and_the_tail(segments, faults, cached):
     faults.cached = cached
     for position in range(31):
         for length in (1, 3, 10, 40):
-            # One file, and behind it the tail where that is reached.
+            # One file, and after it the tail if it is reached.
             behind = position + length if position >= 20 else min(position + length, position - position % 10 + 10)
             expected = TEXT[position : min(behind, 31)]
             split, tail = segments.split(position, length)

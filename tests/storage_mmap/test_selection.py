@@ -1,4 +1,4 @@
-"""Taking all entries at once chooses what taking them one by one does."""
+"""Taking all entries at once selects the same as taking them one by one."""
 
 import random
 from types import SimpleNamespace

@@ -64,7 +64,7 @@ async def until_refused(store, pause_s=0.001):
 
 
 async def resumed_s(store):
-    """Seconds until a message is taken, asked for all the time."""
+    """Return the seconds until a message is accepted, sending all the time."""
     began = time.monotonic()
     while time.monotonic() < began + PATIENCE_S:
         (result,) = store.put([BIG])

@@ -23,7 +23,7 @@ def refuses(rig, error, says, **settings):
 
     with pytest.raises(error, match=says):
         rig.run(case, **settings)
-    # nothing is left locked or open: the same store starts once the cause is gone
+    # nothing stays locked or open: the same store starts once the cause is gone
 
 
 def test_a_run_leaves_what_rocketmq_expects(rig):

@@ -79,7 +79,7 @@ def test_a_file_that_is_needed_before_it_is_warm_gets_no_zeros_over_its_records(
 
 
 class HalfWay:
-    """Stands for a log file; after two steps somebody needs it."""
+    """Replaces a log file; after two steps the file is needed."""
 
     def __init__(self, warming):
         self.start, self.end = 0, FILE_BYTES

@@ -1,4 +1,4 @@
-"""Waiting for what other tasks bring about, without a clock."""
+"""Waiting for the effects of other tasks, without a clock."""
 
 import asyncio
 

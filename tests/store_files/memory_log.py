@@ -9,7 +9,7 @@ START_MS = 1_795_245_252_000
 
 
 class MemoryLog:
-    """Records are added behind each other, then the log is a `LogSource`."""
+    """Records are appended, then the log is a `LogSource`."""
 
     def __init__(self, file_bytes: int = 8192, start: int = 0) -> None:
         self.file_bytes = file_bytes
@@ -18,7 +18,7 @@ class MemoryLog:
         self.reads: list[tuple[int, int]] = []  # log offset, bytes
         self.missing: set[int] = set()  # starts of files
         self.failing: set[int] = set()  # starts of files that cannot be read
-        self.used = start  # behind the last record
+        self.used = start  # after the last record
         self._log = bytearray()
 
     def add(self, **fields: object) -> int:

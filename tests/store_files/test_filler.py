@@ -13,7 +13,7 @@ def test_a_filler_is_a_sound_record_of_exactly_the_hole(size):
     assert (place, len(data), found.found, found.size) == (777, size, LogContent.RECORD, size)
     assert is_filler(found.record)
     assert found.record.store_timestamp == 1_800_000_000_000
-    assert found.record.sys_flag & TRANSACTION_PREPARED  # what has the bit gets no queue entry
+    assert found.record.sys_flag & TRANSACTION_PREPARED  # a record with this bit gets no queue entry
     assert bytes(found.record.body)[: size - MIN_FILLER_BYTES].startswith(b"kept as x"[: size - MIN_FILLER_BYTES])
 
 

@@ -8,7 +8,7 @@ SMALL = IndexLayout(slots=2, entries=4)
 
 
 def image(table, puts):
-    """The file as whoever writes it would leave it."""
+    """Return the content of the file after everything is written."""
     layout = table.layout
     data = bytearray(layout.file_bytes)
     data[: len(write_header(table.header))] = write_header(table.header)

@@ -1,4 +1,4 @@
-"""The walk by itself; tests/store_tools/test_walking.py walks over damaged files."""
+"""The walk itself; tests/store_tools/test_walking.py tests damaged files."""
 
 from memory_log import MemoryLog
 
@@ -59,7 +59,7 @@ def test_zeros_over_several_files_are_a_hole_in_each_when_the_log_goes_on_behind
     sound, holes = walked(walk)
     assert [each[:3] for each in holes] == [("zeros", place, ends[0] - place), ("zeros", ends[0], log.file_bytes)]
     assert sound == [at for at, _ in log.records if at < place or at >= ends[1]]
-    log.put(place, b"?" * 20)  # the same behind damage
+    log.put(place, b"?" * 20)  # the same after damage
     _, holes = walked(LogWalk(log, 0))
     assert [each[:2] for each in holes] == [("damaged", place), ("zeros", place + 20), ("zeros", ends[0])]
 
