@@ -6,7 +6,7 @@ import random
 
 import attrs
 import pytest
-from durability_rig.ledger import Findings, Ledger, Place, QueueContent
+from durability_rig.ledger import Findings, Ledger, MessagePosition, QueueContent
 
 from gantrymq.client import SendResult, SendStatus
 from gantrymq.client.message import ReceivedMessage
@@ -117,7 +117,7 @@ def test_where_holes_are_allowed_a_lost_message_is_found_all_the_same(ledger: Le
 
 def test_a_missing_topic_and_what_a_consumer_saw_and_is_gone_are_found(ledger: Ledger) -> None:
     ledger.topics["MadeA"] = 1
-    ledger.seen[Place(TOPIC, 0, 4)] = 4
+    ledger.seen[MessagePosition(TOPIC, 0, 4)] = 4
     findings = compare(ledger, stored(4))
     assert (findings.missing_topics, findings.unseen, findings.problems) == (1, 1, 2)
 

@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 from durability_rig.load import TOPICS
 from durability_rig.loop_disks import NoLoopDisksError, Shelf
-from durability_rig.power_history import History, Life, Outcome, PowerHistory, Stretch, drawn
+from durability_rig.power_history import History, Life, LoadPhase, Outcome, PowerHistory, drawn
 from durability_rig.writeback import writeback_held
 
 SEED = os.environ.get("GANTRYMQ_POWER_CUT_SEED", "4711")
@@ -103,10 +103,10 @@ def idle_topic(sends_s: float, idle_s: float, on_s: float, tick_ms: int, thoroug
     With *beside*, the other topics get messages from the start.
     """
     first, others = (TOPICS if beside else TOPICS[:1]), TOPICS[1:]
-    before = (Stretch(first, sends_s), Stretch(others if beside else (), idle_s))
+    before = (LoadPhase(first, sends_s), LoadPhase(others if beside else (), idle_s))
     tick = {"flushIntervalConsumeQueue": tick_ms}
     after = {**tick, "flushConsumeQueueThoroughInterval": thorough_ms}
-    return History(f"idle/{on_s}", (Life(tick, before), Life(after, (Stretch(others, on_s),))))
+    return History(f"idle/{on_s}", (Life(tick, before), Life(after, (LoadPhase(others, on_s),))))
 
 
 BRIEF = idle_topic(1.0, 1.6, 6.0, tick_ms=200, thorough_ms=1500, beside=False)
@@ -127,7 +127,7 @@ def test_a_topic_that_is_idle_from_before_a_kill_to_the_power_cut_keeps_its_mess
 def test_a_cut_takes_what_nobody_synced(cut: Cut) -> None:
     """The disks and the cut are right: a broker that acknowledges before it syncs loses what it acknowledged."""
     unsynced = {"flushDiskType": "ASYNC_FLUSH", "flushIntervalCommitLog": 60_000}
-    findings = cut(History("unsynced", (Life(unsynced, (Stretch(TOPICS, 2.0),)),))).findings
+    findings = cut(History("unsynced", (Life(unsynced, (LoadPhase(TOPICS, 2.0),)),))).findings
     assert findings.lost > findings.acknowledged / 2
     assert (findings.duplicated, findings.moved, findings.damaged, findings.foreign) == (0, 0, 0, 0)
 
@@ -137,8 +137,6 @@ def test_a_seed_makes_the_same_history_and_seeds_make_different_ones() -> None:
     assert drawings == [drawn(f"{SEED}/{number}") for number in range(200)]
     assert all(one != other for one, other in pairwise(drawings))
     assert {len(history.lives) for history in drawings} == {1, 2, 3}
-    idle = [
-        len(history.lives) > 1 and len(history.lives[-2].stretches[-1].topics) < len(TOPICS) for history in drawings
-    ]
+    idle = [len(history.lives) > 1 and len(history.lives[-2].phases[-1].topics) < len(TOPICS) for history in drawings]
     assert 0 < sum(idle) < len(idle)
     assert 0 < sum(history.start_cut_s is not None for history in drawings) < len(drawings)

@@ -125,7 +125,7 @@ def test_a_missing_queue_file_that_cannot_be_made_again_is_passed_over(rig, monk
         await bench.restart()
         bench.store._queues.batch_files.forget(bench.store._queues.get(QUEUE))
         (rig.root / "batchconsumequeue" / "B" / "0" / f"{92:020d}").unlink()
-        monkeypatch.setattr(EntryRepairer, "may", lambda self, queue, number: False)
+        monkeypatch.setattr(EntryRepairer, "can_repair", lambda self, queue, number: False)
         result = await get(bench, 3)
         assert (result.status, result.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 10)
 

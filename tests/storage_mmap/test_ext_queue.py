@@ -15,7 +15,7 @@ QUEUE = Queue("T", 0)
 TAGS = ["A", "B", "", "A", "C", "A", "B", "A"]
 
 
-class Asked:
+class RecordingTagFilter:
     """A filter for one tag that records its arguments."""
 
     accepts_all = needs_message = False
@@ -60,7 +60,7 @@ def test_filters_are_asked_with_the_real_code_and_the_unit(rig, settings, again)
         await fill(bench)
         if again:
             await bench.restart()
-        match = Asked("A")
+        match = RecordingTagFilter("A")
         found = await bench.read_all(QUEUE, match=match)
         assert [record.queue_offset for record in found] == [0, 3, 5, 7]
         expected = [tags_code(tag) for tag in TAGS]
@@ -86,7 +86,7 @@ def test_units_are_written_while_the_setting_is_on_and_read_always(rig):
 
     async def look(bench):
         assert bench.report.clean
-        assert len(await bench.read_all(QUEUE, match=Asked("A"))) == 4
+        assert len(await bench.read_all(QUEUE, match=RecordingTagFilter("A"))) == 4
 
     rig.run(look, **off)
     rig.run(look, **EXT)
@@ -97,7 +97,7 @@ def test_an_entry_without_its_unit_passes_the_first_stage(rig):
     rig.patch(ext_file(rig), 0, bytes(40))
 
     async def look(bench):
-        found = records_of(await bench.get(QUEUE, 0, GetLimit(), Asked("C")))
+        found = records_of(await bench.get(QUEUE, 0, GetLimit(), RecordingTagFilter("C")))
         assert [record.queue_offset for record in found] == [0, 1, 4]
 
     rig.run(look, **EXT)
@@ -153,11 +153,11 @@ def test_after_a_crash_queue_and_units_belong_together_again(rig, part):
     shutil.rmtree(rig.root / part)
 
     async def look(bench):
-        match = Asked("A")
+        match = RecordingTagFilter("A")
         assert [record.queue_offset for record in await bench.read_all(QUEUE, match=match)] == [0, 3, 5, 7]
         assert [code for code, _ in match.asked] == [tags_code(tag) for tag in TAGS]
         await bench.add(message(tag="A"))
-        assert len(await bench.read_all(QUEUE, match=Asked("A"))) == 5
+        assert len(await bench.read_all(QUEUE, match=RecordingTagFilter("A"))) == 5
 
     rig.run(look, **EXT)
     assert (ext_file(rig).read_bytes(), rig.queue().read_bytes()[:160]) == (before[0], before[1][:160])
@@ -175,7 +175,7 @@ def test_units_that_went_before_the_checkpoint_are_missing_and_later_ones_go_on_
     async def look(bench):
         assert bench.report.entries_rebuilt == 1
         await rig.checkpoint(bench)
-        match = Asked("A")
+        match = RecordingTagFilter("A")
         assert len(await bench.read_all(QUEUE, match=match)) == 9  # without its unit an entry passes
         assert {code for code, _ in match.asked} == {tags_code("A")}  # of the one whose unit is there
 
@@ -219,6 +219,6 @@ def test_a_dropped_topic_takes_its_units_along(rig):
         bench.store.drop("T")
         assert not (rig.root / "consumequeue_ext" / "T").exists()
         await bench.add(message(tag="B"))
-        assert [r.queue_offset for r in await bench.read_all(QUEUE, match=Asked("B"))] == [0]
+        assert [r.queue_offset for r in await bench.read_all(QUEUE, match=RecordingTagFilter("B"))] == [0]
 
     rig.run(case, **EXT)

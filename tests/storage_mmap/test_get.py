@@ -205,7 +205,7 @@ def test_a_missing_queue_file_that_cannot_be_made_again_leads_to_the_next_one(ri
         await rig.checkpoint(bench)
         bench.store._queues.queue_files.forget(bench.store._queues.get(T0))
         rig.queue().unlink()
-        monkeypatch.setattr(EntryRepairer, "may", lambda self, queue, number: False)
+        monkeypatch.setattr(EntryRepairer, "can_repair", lambda self, queue, number: False)
         got = await bench.get(T0, 3)
         assert (got.status, got.next_offset) == (GetStatus.OFFSET_FOUND_NULL, 20)
 

@@ -370,7 +370,7 @@ def test_what_is_durable_stays_when_a_checkpoint_fails(rig, monkeypatch):
         await bench.query("all")
         await rig.checkpoint(bench)
         files = list(rig.index())
-        bench.store._index._hasten = lambda: None
+        bench.store._index._request_checkpoint = lambda: None
         mark = bench.store._index.files.begin_checkpoint()
         mark.write()
         bench.store._index.checkpoint_failed(mark)  # because of queues, or of anything else
@@ -409,7 +409,7 @@ def test_a_stop_that_cannot_make_the_index_durable_leaves_abort(rig):
 def test_a_checkpoint_covers_what_was_there_when_it_began(rig):
     async def case(bench):
         index = bench.store._index
-        index._hasten = lambda: None
+        index._request_checkpoint = lambda: None
         await send(bench, 2)
         results = await bench.add(keyed(b"2", "all k2", "U2"))
         await bench.query("all")

@@ -7,7 +7,7 @@ from gantrymq_storage_mmap.queues.files import MOST_PINNED, QueueFiles
 from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
 
 
-class Opened:
+class RecordedOpens:
     """Files that know each one that was opened, and whether it is closed."""
 
     def __init__(self, inner, faults):
@@ -36,7 +36,7 @@ class Opened:
 
 @pytest.fixture
 def disk(rig):
-    return Opened(rig.world.files, rig.faults)
+    return RecordedOpens(rig.world.files, rig.faults)
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def test_what_is_appended_is_read_before_anything_is_written(segments):
     assert segments.read(0, 100) == TEXT[:15]
     assert segments.read(13, 1) == TEXT[13:14]
     assert segments.read_cached(4, 3) == TEXT[4:7]
-    assert segments.look(0, 10) == b""
+    assert segments.read_files(0, 10) == b""
     assert not segments.folder.exists()
 
 
@@ -75,7 +75,7 @@ def test_every_read_joins_one_file_and_the_tail(segments, faults, cached):
             expected = TEXT[position : min(behind, 31)]
             split, tail = segments.split(position, length)
             assert segments.read(position, length) == expected
-            assert segments.look(position, split, tail) == expected
+            assert segments.read_files(position, split, tail) == expected
             assert segments.read_cached(position, length) == (expected if cached or position >= 23 else None)
 
 
@@ -95,7 +95,7 @@ def test_bytes_that_are_missing_are_not_made_up_from_what_follows_them(segments)
     fill(segments, written=8, end=12)
     segments.files.forget(segments)
     (segments.folder / f"{0:020d}").unlink()
-    assert segments.read(4, 8) == segments.look(4, *segments.split(4, 8)) == segments.read_cached(4, 8) == b""
+    assert segments.read(4, 8) == segments.read_files(4, *segments.split(4, 8)) == segments.read_cached(4, 8) == b""
     assert segments.read(8, 4) == TEXT[8:12]
 
 

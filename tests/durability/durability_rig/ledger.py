@@ -20,7 +20,7 @@ NUMBER_DIGITS = 10
 SHORTEST, LONGEST = NUMBER_DIGITS, 20 * 1024  # bytes of a body
 
 
-class Place(NamedTuple):
+class MessagePosition(NamedTuple):
     """Where a message is to be read."""
 
     topic: str
@@ -42,7 +42,7 @@ class Sent:
 
     topic: str
     digest: bytes
-    place: Place | None = None  # once acknowledged
+    place: MessagePosition | None = None  # once acknowledged
 
 
 @attrs.define
@@ -88,10 +88,10 @@ class Ledger:
         self.messages: list[Sent] = []  # by number
         self.acknowledged = 0
         self.topics: dict[str, int] = {}  # acknowledged topics and their queues
-        self.seen: dict[Place, int] = {}  # messages a consumer got during the load
+        self.seen: dict[MessagePosition, int] = {}  # messages a consumer got during the load
         self.refusals: list[str] = []  # sends that failed although the broker was up
         self._last: dict[tuple[str, str, int], int] = {}  # newest offset by sender and queue
-        self._used: dict[Place, int] = {}
+        self._used: dict[MessagePosition, int] = {}
 
     def write(
         self, topic: str, rng: random.Random, *, size: int | None = None, wait_stored: bool = True
@@ -111,7 +111,7 @@ class Ledger:
         assert result.queue_offset > self._last.get(queue, -1), f"{queue}: {result.queue_offset} after {self._last}"
         self._last[queue] = result.queue_offset + len(numbers) - 1
         for step, number in enumerate(numbers):
-            place = Place(result.queue.topic, result.queue.queue_id, result.queue_offset + step)
+            place = MessagePosition(result.queue.topic, result.queue.queue_id, result.queue_offset + step)
             other = self._used.setdefault(place, number)
             assert other == number, f"{place} was given to {other} and to {number}"
             self.messages[number].place = place
@@ -126,7 +126,7 @@ class Ledger:
         missing acknowledged message is found by its number.
         """
         findings = Findings(sent=len(self.messages), acknowledged=self.acknowledged)
-        places: dict[int, list[Place]] = {}
+        places: dict[int, list[MessagePosition]] = {}
         for (topic, queue_id), queue in content.items():
             offsets = [message.queue_offset for message in queue.messages]
             wanted = range(queue.min_offset, queue.max_offset)
@@ -136,7 +136,7 @@ class Ledger:
             if offsets != list(wanted) or queue.min_offset != 0:
                 findings.wrong("gaps", f"{topic}/{queue_id} is {queue.min_offset}..{queue.max_offset}, read {offsets}")
             for message in queue.messages:
-                self._meet(message, Place(topic, queue_id, message.queue_offset), places, findings)
+                self._meet(message, MessagePosition(topic, queue_id, message.queue_offset), places, findings)
         findings.found = sum(map(len, places.values()))
         for number, sent in enumerate(self.messages):
             here = places.get(number, [])
@@ -157,7 +157,13 @@ class Ledger:
                 findings.wrong("unseen", f"message {number} was read at {place} before the broker ended")
         return findings
 
-    def _meet(self, message: ReceivedMessage, place: Place, places: dict[int, list[Place]], findings: Findings) -> None:
+    def _meet(
+        self,
+        message: ReceivedMessage,
+        place: MessagePosition,
+        places: dict[int, list[MessagePosition]],
+        findings: Findings,
+    ) -> None:
         head = message.body[:NUMBER_DIGITS]
         number = int(head) if head.isdigit() else -1
         if not 0 <= number < len(self.messages):

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from durability_rig.ledger import Ledger, Place, QueueContent, number_of
+from durability_rig.ledger import Ledger, MessagePosition, QueueContent, number_of
 from gantrymq.client import Admin, Producer, PullStatus, Reader, SendStatus
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import GantryError
@@ -105,7 +105,7 @@ class Load:
                         result = await consumer.pull(queue, offsets[queue], suspend_ms=20)
                         offsets[queue] = result.next_offset
                         for message in result.messages:
-                            place = Place(topic, message.queue_id, message.queue_offset)
+                            place = MessagePosition(topic, message.queue_id, message.queue_offset)
                             self.ledger.seen[place] = number_of(message)
         except GantryError as error:
             self._refused(f"reading {topic}: {error}")

@@ -21,7 +21,7 @@ from gantrymq_testing.recording import SYNC_ENDS, WRITES, Call
 OFFSET_DIGITS = 16  # the tail of an offset id, hexadecimal
 
 
-class Shown(NamedTuple):
+class VisibleRecord(NamedTuple):
     """A record that an answer shows."""
 
     number: int  # of the call when the answer left
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
 class Violation(NamedTuple):
     """An answer that promised more than the disk had."""
 
-    shown: Shown
+    shown: VisibleRecord
     path: Path
     missing: str
 
@@ -81,9 +81,9 @@ class LogFiles:
 
 def judge(calls: Sequence[Call], answers: Iterable[Answer], log: LogFiles) -> Verdict:
     """Go through the calls in their order and look at every answer when it left."""
-    due: dict[int, list[Shown]] = {}
+    due: dict[int, list[VisibleRecord]] = {}
     for answer in answers:
-        for shown in shown_by(answer, log):
+        for shown in visible_records(answer, log):
             due.setdefault(shown.number, []).append(shown)
     verdict = Verdict()
     disk = Disk()
@@ -95,7 +95,7 @@ def judge(calls: Sequence[Call], answers: Iterable[Answer], log: LogFiles) -> Ve
     return verdict
 
 
-def shown_by(answer: Answer, log: LogFiles) -> list[Shown]:
+def visible_records(answer: Answer, log: LogFiles) -> list[VisibleRecord]:
     """The records that an answer shows; none for answers of other kinds."""
     command = answer.command
     ext = command.ext or {}
@@ -105,17 +105,17 @@ def shown_by(answer: Answer, log: LogFiles) -> list[Shown]:
         offsets = [int(each[-OFFSET_DIGITS:], 16) for each in ext["msgId"].split(",")]
         records = [log.record(offset) for offset in offsets]
         return [
-            Shown(answer.number, "send", r.log_offset, r.total_size, r.properties.get("WAIT") != "false")
+            VisibleRecord(answer.number, "send", r.log_offset, r.total_size, r.properties.get("WAIT") != "false")
             for r in records
         ]
     if "nextBeginOffset" in ext:
         found = iter_records(command.payload)
-        return [Shown(answer.number, "pull", r.log_offset, r.total_size, True) for r in found]
+        return [VisibleRecord(answer.number, "pull", r.log_offset, r.total_size, True) for r in found]
     return []
 
 
-def _sent(number: int, record: RecordView) -> Shown:
-    return Shown(number, "send", record.log_offset, record.total_size, record.properties.get("WAIT") != "false")
+def _sent(number: int, record: RecordView) -> VisibleRecord:
+    return VisibleRecord(number, "send", record.log_offset, record.total_size, record.properties.get("WAIT") != "false")
 
 
 class Disk:
@@ -148,7 +148,7 @@ class Disk:
         return "in a file whose name is not synced" if path in self._unnamed else None
 
 
-def _look(shown: Shown, disk: Disk, log: LogFiles, verdict: Verdict) -> None:
+def _look(shown: VisibleRecord, disk: Disk, log: LogFiles, verdict: Verdict) -> None:
     path, start = log.place(shown.log_offset)
     verdict.files.add(path)
     missing = disk.missing(path, start, start + shown.size)

@@ -1,7 +1,7 @@
 """The history of a store until a power cut, drawn from a seed or fixed, and its execution.
 
-A history is a sequence of lives of the broker. Each is loaded in stretches, and ends by kill -9, the last by the power
-cut. Topics that a stretch leaves out are idle: their unsynced data stays in the page cache, through the kill and the
+A history is a sequence of lives of the broker. Each is loaded in phases, and ends by kill -9, the last by the power
+cut. Topics that a phase leaves out are idle: their unsynced data stays in the page cache, through the kill and the
 start after it, until the power cut.
 """
 
@@ -26,12 +26,12 @@ PAUSE_S = 0.02  # at most, between two sends of a task: the load is steady, not 
 AFTER = 30  # requests acknowledged by the recovered store
 END_S = 60.0  # for operations in progress at the end of a load
 
-LEAST_S, MOST_S = 0.3, 3.0  # a stretch under load
-IDLE_S = 9.0  # a stretch that leaves topics out, at most
+LEAST_S, MOST_S = 0.3, 3.0  # a phase under load
+IDLE_S = 9.0  # a phase that leaves topics out, at most
 START_CUT, START_LASTS_S = 0.3, 0.6  # share of starts that lose the power too, and when
 
 
-class Stretch(NamedTuple):
+class LoadPhase(NamedTuple):
     """Some seconds of load."""
 
     topics: tuple[str, ...]  # topics that get messages; without any, nothing happens
@@ -42,7 +42,7 @@ class Life(NamedTuple):
     """One broker process, from its start to its sudden end."""
 
     settings: Mapping[str, object]
-    stretches: tuple[Stretch, ...]
+    phases: tuple[LoadPhase, ...]
 
 
 class History(NamedTuple):
@@ -54,7 +54,7 @@ class History(NamedTuple):
 
     def __str__(self) -> str:
         def told(life: Life) -> str:
-            return ", ".join(f"{'+'.join(each.topics) or 'nothing'} {each.seconds:.1f} s" for each in life.stretches)
+            return ", ".join(f"{'+'.join(each.topics) or 'nothing'} {each.seconds:.1f} s" for each in life.phases)
 
         lives = "; kill; ".join(map(told, self.lives))
         again = "" if self.start_cut_s is None else f"; the start is cut too, after {self.start_cut_s:.2f} s"
@@ -71,16 +71,16 @@ def drawn(seed: str) -> History:
             "flushConsumeQueueThoroughInterval": rng.choice((100, 1500, 10_000, 60_000)),
             "flushConsumeQueueLeastPages": rng.choice((0, 2)),
         }
-        stretches = [Stretch(TOPICS, rng.uniform(LEAST_S, MOST_S))]
+        phases = [LoadPhase(TOPICS, rng.uniform(LEAST_S, MOST_S))]
         if rng.random() < 0.6:
             busy = tuple(sorted(rng.sample(TOPICS, rng.randint(1, len(TOPICS) - 1))))
-            stretches.append(Stretch(busy, rng.uniform(LEAST_S, IDLE_S)))
-        return Life(settings, tuple(stretches))
+            phases.append(LoadPhase(busy, rng.uniform(LEAST_S, IDLE_S)))
+        return Life(settings, tuple(phases))
 
     lives = [life() for _ in range(rng.randint(1, 3))]
     if len(lives) > 1 and rng.random() < 0.5:  # topics idle before the kill stay idle to the end
         settings, (*_, last) = lives[-1]
-        lives[-1] = Life(settings, (Stretch(lives[-2].stretches[-1].topics, rng.uniform(last.seconds, IDLE_S)),))
+        lives[-1] = Life(settings, (LoadPhase(lives[-2].phases[-1].topics, rng.uniform(last.seconds, IDLE_S)),))
     return History(seed, tuple(lives), rng.uniform(0, START_LASTS_S) if rng.random() < START_CUT else None)
 
 
@@ -121,22 +121,22 @@ class PowerHistory:
         assert not self._ledger.refusals, f"{self._ledger.refusals}\n{broker.errors}"
 
     async def _loaded(self, broker: BrokerProcess, life: Life, number: int, at_end: Callable[[], None]) -> None:
-        """Load until the end, which comes under load where the last stretch has topics."""
+        """Load until the end, which comes under load where the last phase has topics."""
         namesrv = broker.namesrv()
         if number == 0:
             await make_load_topics(namesrv, self._ledger)
-        for step, stretch in enumerate(life.stretches):
-            ends = step == len(life.stretches) - 1
-            if not stretch.topics:
-                await asyncio.sleep(stretch.seconds)
+        for step, phase in enumerate(life.phases):
+            ends = step == len(life.phases) - 1
+            if not phase.topics:
+                await asyncio.sleep(phase.seconds)
                 if ends:
                     at_end()
                 continue
             seed = f"{self._history.seed}/{number}/{step}"
-            new = (f"Auto{number}x{step}",) if len(stretch.topics) > 1 else ()
-            load = Load(self._ledger, namesrv, seed, topics=stretch.topics, new_topics=new, pause_s=PAUSE_S)
-            work = asyncio.gather(load.run(), load.follow(stretch.topics[0]))
-            done, _ = await asyncio.wait((work,), timeout=stretch.seconds)
+            new = (f"Auto{number}x{step}",) if len(phase.topics) > 1 else ()
+            load = Load(self._ledger, namesrv, seed, topics=phase.topics, new_topics=new, pause_s=PAUSE_S)
+            work = asyncio.gather(load.run(), load.follow(phase.topics[0]))
+            done, _ = await asyncio.wait((work,), timeout=phase.seconds)
             assert not done, f"the load ended by itself: {self._ledger.refusals}\n{broker.errors}"
             if ends:
                 at_end()
