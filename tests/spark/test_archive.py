@@ -235,7 +235,7 @@ def test_a_commit_that_would_tell_lies_is_refused(tmp_path):
     state.apply(Commit(1, (file(0, 10),), progress={key: QueueProgress(0, 10)}))
     with pytest.raises(StoreError, match="cannot go back to 9"):
         state.check(Commit(2, progress={key: QueueProgress(0, 9)}))
-    with pytest.raises(StoreError, match="is in the archive already"):
+    with pytest.raises(StoreError, match="is already in the archive"):
         state.check(Commit(2, (file(10, 11),), progress={key: QueueProgress(0, 11)}))
     for span in ((9, 11), (10, 13), (0, 5)):
         with pytest.raises(StoreError, match="this commit archives 10 to 11"):
@@ -256,7 +256,7 @@ def test_what_the_broker_had_no_more_is_noted_and_not_waited_for():
     (wanted,) = next_ranges(state, "broker-a", {ORDERS: (15, 15)})  # everything is gone
     assert (wanted.start, wanted.end, wanted.lost) == (15, 15, (10, 15))
     assert next_ranges(state, "broker-a", {ORDERS: (0, 10)}) == []
-    with pytest.raises(StoreError, match="deleted and made anew"):
+    with pytest.raises(StoreError, match="deleted and recreated"):
         next_ranges(state, "broker-a", {ORDERS: (0, 9)})
 
 
@@ -294,7 +294,7 @@ def test_a_store_without_its_broker_s_name_is_not_mixed_with_named_ones():
     for state, given in ((named, []), (ArchiveState(), [""]), (named, ["broker-b"]), (unnamed, [""])):
         refuse_unnamed(state, given, "/archive")
     for state, given in ((named, [""]), (unnamed, ["broker-a"])):
-        with pytest.raises(StoreError, match="messages could be there twice; name a store's broker"):
+        with pytest.raises(StoreError, match="messages could be duplicated; name a store's broker"):
             refuse_unnamed(state, given, "/archive")
 
 

@@ -133,8 +133,8 @@ def test_the_command_stats(run, root, tmp_path):
     ("words", "sentence"),
     [
         (["--store", "X", "--tags", "a"], "--tags and --sql92 are not for it"),
-        (["--topic-pattern", "("], "'(' is no regular expression"),
-        (["--store", "X", "--late", "soon"], "'soon' is no duration"),
+        (["--topic-pattern", "("], "'(' is not a regular expression"),
+        (["--store", "X", "--late", "soon"], "'soon' is not a duration"),
         (["--store", "X", "--max-lag", "-1"], "-1 is not in the range"),
         (["--store", "X", "--report", "/proc/none"], "--report: /proc/none cannot be written"),
         (["--store", "/no/store"], "/no/store is not a folder; give the store's folder"),

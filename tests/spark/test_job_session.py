@@ -68,7 +68,7 @@ def test_executors_of_another_python_are_told(spark, monkeypatch, tmp_path):
         spark.sparkContext.parallelize([1]).map(str).collect()
     assert sentence_of(str(problem.value)).startswith(f"executors have no {tmp_path}/python; set PYSPARK_PYTHON to a ")
     other = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark"
-    assert sentence_of(other) == "executors run Python 3.12 and this is 3.11; set PYSPARK_PYTHON to the same version"
+    assert sentence_of(other) == "executors run Python 3.12, the driver 3.11; set PYSPARK_PYTHON to the same version"
 
 
 def test_a_session_that_is_open_is_used_and_stays(spark, golden, tmp_path):

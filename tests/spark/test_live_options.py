@@ -57,7 +57,7 @@ def test_a_start_for_all_queues(text, place):
 def test_starts_queue_by_queue():
     starting = read(startingOffsets='{"T":{"a":{"0":23,"1":-1}}}').starting
     assert (starting.of(Q0), starting.of(Q1)) == (StartingOffset(OffsetKind.OFFSET, 23), LATEST)
-    with pytest.raises(ConfigError, match="startingOffsets names no place for T, b, queue 0"):
+    with pytest.raises(ConfigError, match="startingOffsets names no offset for T, b, queue 0"):
         starting.of(MessageQueue("T", "b", 0))
 
 
@@ -103,51 +103,51 @@ def test_filters():
 
 MISTAKES = {
     "no option startingOffset; did you mean startingOffsets?": {"startingOffset": "latest"},
-    "has no option zzz; there are namesrv, tls": {"zzz": "1"},
+    "has no option zzz; the options are namesrv, tls": {"zzz": "1"},
     "option namesrv is missing": {"namesrv": " "},
-    "set one of the options subscribe, subscribePattern and assign; there are subscribe and assign": {
+    "set one of the options subscribe, subscribePattern and assign; subscribe and assign are set": {
         "assign": '{"T":{"a":[0]}}'
     },
     "option subscribe names no topic": {"subscribe": " , "},
     "option subscribe: ": {"subscribe": "a b"},
-    "'sometime' is no place; write earliest, latest": {"startingOffsets": "sometime"},
-    "'-3' is no place": {"startingOffsets": "-3"},
-    "-3 is no offset of T, a, queue 0": {"startingOffsets": '{"T":{"a":{"0":-3}}}'},
-    "true is no offset of T, a, queue 0": {"startingOffsets": '{"T":{"a":{"0":true}}}'},
-    "option startingOffsets is no JSON": {"startingOffsets": '{"T":'},
-    "has 5 where an object should be": {"startingOffsets": '{"T":5}'},
-    "'x' of T, a is no queue id": {"startingOffsets": '{"T":{"a":{"x":5}}}'},
+    "'sometime' is not an offset; write earliest, latest": {"startingOffsets": "sometime"},
+    "'-3' is not an offset": {"startingOffsets": "-3"},
+    "-3 is not an offset of T, a, queue 0": {"startingOffsets": '{"T":{"a":{"0":-3}}}'},
+    "true is not an offset of T, a, queue 0": {"startingOffsets": '{"T":{"a":{"0":true}}}'},
+    "option startingOffsets is not JSON": {"startingOffsets": '{"T":'},
+    "has 5 instead of an object": {"startingOffsets": '{"T":5}'},
+    "'x' of T, a is not a queue id": {"startingOffsets": '{"T":{"a":{"x":5}}}'},
     "option startingOffsets names no queue": {"startingOffsets": "{}"},
-    "'10 parsecs' is no duration": {"startingOffsets": "-10 parsecs"},
+    "'10 parsecs' is not a duration": {"startingOffsets": "-10 parsecs"},
     "endingOffsets cannot be earliest": {"endingOffsets": "earliest"},
     "cannot be earliest [(]-2[)]": {"endingOffsets": '{"T":{"a":{"0":-2}}}'},
-    "options startingOffsets and startingTimestamp say the same thing": {
+    "options startingOffsets and startingTimestamp set the same thing": {
         "startingOffsets": "latest",
         "startingTimestamp": "5",
     },
-    "'noon' is no time": {"startingTimestamp": "noon"},
+    "'noon' is not a time": {"startingTimestamp": "noon"},
     "has no time zone; write 2023-11-14T22:13:20Z": {"startingTimestamp": "2023-11-14T22:13:20"},
     "outside the years 1970 to 9999": {"startingTimestamp": "1969-01-01T00:00:00Z"},
-    "-5 is no time of T, a, queue 0": {"startingOffsetsByTimestamp": '{"T":{"a":{"0":-5}}}'},
+    "-5 is not a time of T, a, queue 0": {"startingOffsetsByTimestamp": '{"T":{"a":{"0":-5}}}'},
     "'perhaps' is neither true nor false": {"failOnDataLoss": "perhaps"},
-    "option minPartitions: '0' is no count": {"minPartitions": "0"},
-    "option maxBytesPerPartition: '1MB' is no count": {"maxBytesPerPartition": "1MB"},
-    "option maxRecordsPerPartition: '-1' is no count": {"maxRecordsPerPartition": "-1"},
-    "option columns: 'bdy' is no column": {"columns": "body,bdy"},
+    "option minPartitions: '0' is not a count": {"minPartitions": "0"},
+    "option maxBytesPerPartition: '1MB' is not a count": {"maxBytesPerPartition": "1MB"},
+    "option maxRecordsPerPartition: '-1' is not a count": {"maxRecordsPerPartition": "-1"},
+    "option columns: 'bdy' is not a column": {"columns": "body,bdy"},
     "option groupId: ": {"groupId": "a b"},
     "tags and sql92 cannot be set together": {"tags": "A", "sql92": "a > 5"},
     "option sql92 is empty": {"sql92": " "},
     "option sql92: ": {"sql92": "a >"},
     "option tags: the tag expression": {"tags": "||"},
-    "maxOffsetsPerTrigger is for streaming queries; take it away, this one is a batch": {"maxOffsetsPerTrigger": "5"},
-    "option brokerWait: 'long' is no duration": {"brokerWait": "long"},
+    "maxOffsetsPerTrigger is for streaming queries; remove it, this query is a batch": {"maxOffsetsPerTrigger": "5"},
+    "option brokerWait: 'long' is not a duration": {"brokerWait": "long"},
     "option tls: 'yes' is neither true nor false": {"tls": "yes"},
 }
 STREAM_MISTAKES = {
-    "endingOffsets is for batch queries; take it away, this one is a stream": {"endingOffsets": "latest"},
+    "endingOffsets is for batch queries; remove it, this query is a stream": {"endingOffsets": "latest"},
     "endingTimestamp is for batch queries": {"endingTimestamp": "5"},
     "maxTriggerDelay has no effect without minOffsetsPerTrigger": {"maxTriggerDelay": "5m"},
-    "option maxTriggerDelay: '5' is no duration": {"maxTriggerDelay": "5", "minOffsetsPerTrigger": "1"},
+    "option maxTriggerDelay: '5' is not a duration": {"maxTriggerDelay": "5", "minOffsetsPerTrigger": "1"},
     "minOffsetsPerTrigger is 9, more than maxOffsetsPerTrigger, which is 5": {
         "minOffsetsPerTrigger": "9",
         "maxOffsetsPerTrigger": "5",
@@ -169,12 +169,14 @@ def test_each_mistake_has_its_sentence(streaming, given, words):
     assert "\n" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("pattern", "words"), [("(", "is no regular expression"), ("", "subscribePattern is empty")])
+@pytest.mark.parametrize(
+    ("pattern", "words"), [("(", "is not a regular expression"), ("", "subscribePattern is empty")]
+)
 def test_a_pattern_that_cannot_be_used(pattern, words):
     with pytest.raises(ConfigError, match=words):
         read_options({"namesrv": "n:1", "subscribePattern": pattern}, streaming=False, environ={})
 
 
 def test_neither_topics_nor_queues():
-    with pytest.raises(ConfigError, match="there is none of them"):
+    with pytest.raises(ConfigError, match="none of them is set"):
         read_options({"namesrv": "n:1"}, streaming=False, environ={})

@@ -125,7 +125,7 @@ def test_a_topic_is_deleted(spark, broker, tmp_path, fail):
     query.run(failOnDataLoss=fail)
     admin_does(broker, lambda admin: admin.delete_topic(topic))
     if fail:
-        with pytest.raises(Exception, match=f"{topic}, broker-a, queue 0.*the queue is no longer there"):
+        with pytest.raises(Exception, match=f"{topic}, broker-a, queue 0.*the queue no longer exists"):
             query.run()
         return
     query.run(failOnDataLoss="false")

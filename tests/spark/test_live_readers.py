@@ -149,9 +149,9 @@ def test_a_stopped_reader_may_be_stopped_again(broker):
 
 
 def test_a_schema_that_is_not_a_message_s(broker):
-    with pytest.raises(InvalidParameter, match="'bdy' is no column of a message"):
+    with pytest.raises(InvalidParameter, match="'bdy' is not a column of a message"):
         source(broker, "T").reader(StructType([StructField("bdy", BinaryType())]))
-    with pytest.raises(ConfigError, match="column body has type string, of a message it is binary"):
+    with pytest.raises(ConfigError, match="column body has type string, but in messages it is binary"):
         source(broker, "T").reader(StructType([StructField("body", StringType())]))
-    with pytest.raises(ConfigError, match="column queueOffset has type int, of a message it is bigint"):
+    with pytest.raises(ConfigError, match="column queueOffset has type int, but in messages it is bigint"):
         source(broker, "T").streamReader(StructType([StructField("queueOffset", IntegerType())]))

@@ -113,9 +113,9 @@ def test_filters_and_columns_of_a_batch(session, broker, pushed):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"startingOffsets": "soon"}, "'soon' is no place"),
+        ({"startingOffsets": "soon"}, "'soon' is not an offset"),
         ({"subscribe": "Nothing"}, "topic Nothing does not exist"),
-        ({"columns": "bodies"}, "'bodies' is no column of a message"),
+        ({"columns": "bodies"}, "'bodies' is not a column of a message"),
         ({"maxOffsetsPerTrigger": "1"}, "is for streaming queries"),
     ],
 )

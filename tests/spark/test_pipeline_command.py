@@ -47,7 +47,7 @@ def test_without_pyspark():
     done = in_a_process(*REBUILD, before="sys.modules['pyspark'] = None")
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == (
-        "gantrymq: pyspark is not installed, and this works with Spark; "
+        "gantrymq: pyspark is not installed, and this command requires Spark; "
         "pip install './plugins/spark[spark]' (in a clone of GantryMQ)"
     )
 
@@ -78,7 +78,7 @@ def test_an_old_pyspark(some_pyspark, version):
     [
         ('openjdk version "11.0.2" 2019-01-15', "is 11"),
         ('java version "1.8.0_401"', "is 8"),
-        ("no Java at all", "is none that says its version"),
+        ("no Java at all", "is of an unknown version"),
     ],
 )
 def test_an_old_java(some_pyspark, monkeypatch, tmp_path, says, what):
@@ -101,8 +101,8 @@ def test_no_java(some_pyspark, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--conf", "spark.x"], "'spark.x' is no setting; write KEY=VALUE"),
-        (["--no-queues", "--no-index"], "leave nothing to do; give one of them"),
+        (["--conf", "spark.x"], "'spark.x' is not a setting; write KEY=VALUE"),
+        (["--no-queues", "--no-index"], "together leave nothing to do; give at most one"),
         (["--slots", "7"], "give --slots and --entries together"),
     ],
 )
@@ -133,9 +133,9 @@ def test_options_of_what_is_read():
     ("arguments", "says"),
     [
         (["--since", "soon"], "'soon' is no time; expected one such as"),
-        (["--until", "-5 parsecs"], "'5 parsecs' is no duration"),
-        (["--option", "x"], "'x' is no option; write KEY=VALUE"),
-        (["--option", "=x"], "'=x' is no option; write KEY=VALUE"),
+        (["--until", "-5 parsecs"], "'5 parsecs' is not a duration"),
+        (["--option", "x"], "'x' is not an option; write KEY=VALUE"),
+        (["--option", "=x"], "'=x' is not an option; write KEY=VALUE"),
     ],
 )
 def test_options_that_cannot_be(arguments, says):
@@ -174,8 +174,8 @@ def test_progress_counts_stages_and_tasks():
         ("An error occurred.\n: java.lang.IllegalStateException: stopped\n\tat x", "Spark: stopped"),
         ("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03", "Spark: Path does not exist: file:/x"),
         ("Traceback (most recent call last):\n  x\nModuleNotFoundError: No module named 'gantrymq_spark.live'",
-         "the Python of the executors has no gantrymq_spark; docs/spark-cluster.md says how executors get it"),
-        ("", "Spark: it failed without a word"),
+         "the Python of the executors has no gantrymq_spark; docs/spark-cluster.md describes its installation"),
+        ("", "Spark: it failed without a message"),
     ],
 )  # fmt: skip
 def test_one_sentence_of_what_spark_says(text, sentence):

@@ -202,7 +202,7 @@ def test_names_of_topics_brokers_and_offsets_of_static_topics():
 
 def test_a_record_that_says_another_place_in_the_log_is_refused():
     data = record(log_offset=700) + record(log_offset=9)
-    with pytest.raises(FormatError, match="record at log offset 801: it says that it stands at 9"):
+    with pytest.raises(FormatError, match="record at log offset 801: it states log offset 9"):
         record_batch(data, record_positions(data), 700, None)
 
 
@@ -227,9 +227,9 @@ def test_positions_of_long_and_short_records():
 @pytest.mark.parametrize(
     ("names", "sentence"),
     [
-        (["nope"], "'nope' is no column"),
-        ([], "none is named"),
-        ("tags, ,keys", "'' is no column"),
+        (["nope"], "'nope' is not a column"),
+        ([], "no column is named"),
+        ("tags, ,keys", "'' is not a column"),
         ("keys,keys", "2 times"),
     ],
 )

@@ -59,16 +59,16 @@ def test_paths_as_spark_writes_them(path, folder):
     ("given", "sentence"),
     [
         ({"path": ""}, "needs a folder"),
-        ({"path": "hdfs://a/b"}, "'hdfs://a/b' is no folder"),
+        ({"path": "hdfs://a/b"}, "'hdfs://a/b' is not a folder"),
         ({"colums": "tags"}, "no option colums; did you mean columns?"),
-        ({"zzz": "1"}, "no option zzz; there are path, checkCrc"),
+        ({"zzz": "1"}, "no option zzz; the options are path, checkCrc"),
         ({"checkCrc": "yes"}, "option checkCrc: 'yes' is neither true nor false"),
         ({"bodyProblems": "skip"}, "option bodyProblems: 'skip' is none of null, keep, fail"),
-        ({"columns": "tag"}, "option columns: 'tag' is no column of a message; there are topic,"),
+        ({"columns": "tag"}, "option columns: 'tag' is not a column of a message; the columns are topic,"),
         ({"columns": "tags,tags"}, "'tags' is named 2 times"),
-        ({"columns": ""}, "'' is no column"),
-        ({"maxBytesPerPartition": "0"}, "option maxBytesPerPartition: '0' is no size"),
-        ({"maxBytesPerTrigger": "1t"}, "'1t' is no size"),
+        ({"columns": ""}, "'' is not a column"),
+        ({"maxBytesPerPartition": "0"}, "option maxBytesPerPartition: '0' is not a size"),
+        ({"maxBytesPerTrigger": "1t"}, "'1t' is not a size"),
         ({"startingOffsets": "-3"}, "'-3' is neither earliest, latest nor a log offset"),
         ({"startingOffsets": "{}"}, "is neither earliest"),
     ],
@@ -81,5 +81,5 @@ def test_a_mistake_is_one_sentence(given, sentence):
 
 
 def test_damage_has_fewer_options():
-    with pytest.raises(ConfigError, match="the source gantrymq.damage has no option columns; there are path"):
+    with pytest.raises(ConfigError, match="the source gantrymq.damage has no option columns; the options are path"):
         read_store_options({"path": "/a", "columns": "tags"}, source="gantrymq.damage", known=DAMAGE_OPTIONS)

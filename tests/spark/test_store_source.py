@@ -52,8 +52,8 @@ def test_columns_by_option_and_by_schema(session, golden):
     ("options", "ddl", "sentence"),
     [
         ({"colums": "tags"}, None, "the source gantrymq.store has no option colums; did you mean columns?"),
-        ({"columns": "tag"}, None, "option columns: 'tag' is no column of a message"),
-        ({}, "tag string", "the source gantrymq.store has no column 'tag'; there are topic,"),
+        ({"columns": "tag"}, None, "option columns: 'tag' is not a column of a message"),
+        ({}, "tag string", "the source gantrymq.store has no column 'tag'; the columns are topic,"),
         ({}, "queueId bigint", "column queueId of the source gantrymq.store is int, not bigint"),
     ],
 )

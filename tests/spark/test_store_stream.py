@@ -76,7 +76,7 @@ def test_deleted_files_are_said(copy):
     for path in copy.log_files()[:2]:
         path.unlink()
     first = int(copy.log_files()[0].name)
-    with pytest.raises(StoreError, match=f"the log begins at {first} and 100 was to be read next"):
+    with pytest.raises(StoreError, match=f"the log starts at {first}, after 100, which is next"):
         LogTail(StoreOptions(copy.store)).end(100)
     lenient = StoreOptions(copy.store, fail_on_data_loss=False)
     end = LogTail(lenient).end(100)
@@ -93,7 +93,7 @@ def test_a_log_that_was_cut_is_said(copy):
     path = copy.store / "commitlog" / f"{last.log_offset // size * size:020}"
     data = path.read_bytes()
     path.write_bytes(data[: last.log_offset % size].ljust(size, b"\0"))
-    with pytest.raises(StoreError, match=f"the log ends at {last.log_offset} and {end} was reached before"):
+    with pytest.raises(StoreError, match=f"the log ends at {last.log_offset}, but was read up to {end}"):
         LogTail(StoreOptions(copy.store)).end(end)
     assert LogTail(StoreOptions(copy.store, fail_on_data_loss=False)).end(end) == end
 
@@ -105,7 +105,7 @@ def test_a_file_that_goes_while_it_is_read_is_said(copy):
     gone.unlink()
     with pytest.raises(StoreError) as problem:
         offsets_of(options, parts)
-    assert str(problem.value).startswith(f"{gone} is gone since the query began")
+    assert str(problem.value).startswith(f"{gone} was deleted during the query")
     lenient = StoreOptions(copy.store, fail_on_data_loss=False)
     assert offsets_of(lenient, parts) == [record.log_offset for record in copy.log_records()]
 

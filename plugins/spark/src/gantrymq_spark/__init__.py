@@ -1,20 +1,19 @@
-"""Messages as Spark DataFrames, from live topics and from store folders; and the jobs that are made of that.
+"""Messages of live topics and of store folders as Spark DataFrames, and jobs built on them.
 
-    register(spark)                      makes the sources and the sink known to a session
-    session, virtual_machine             a session of our own, for the commands; what Spark needs to be here
-
+    register(spark)                      registers the sources and the sink with a session
+    session, java                        the session of the commands; checks of Spark and Java
     columns                              the columns of a message
-    batches, records, record_fields,     stored records as Arrow batches, made of columns and without objects for rows
+    batches, records, record_fields,     stored records as Arrow batches, built by column without Python objects per row
     property_texts, slices, positions,
     inner_batches
-    store_ranges, stretch, log_scan,     a store's folder: cut into ranges, checked many records at a time, its damage
+    store_ranges, record_run, log_scan,  a store's folder: split into ranges, checked many records at a time; its damage
     damage, store_stream
     store_options, store_reading,        the sources gantrymq.store and gantrymq.damage
     store_source
     live                                 the source gantrymq
     sink                                 the sink gantrymq
     jobs                                 archive, query, audit, rebuild, replay, stats
-    report                               pages with tables and charts, of audit and stats
+    report                               HTML reports with tables and charts, for audit and stats
     commands                             ``gantrymq pipeline``
 
 Nothing here imports pyspark before it is used.
@@ -29,16 +28,17 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"  # else Spark refuses sources that look at filters
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"  # otherwise Spark rejects sources with pushFilters
 
 
 def register(spark: SparkSession) -> None:
-    """Make the sources and the sink known to *spark*, for ``spark.read.format(...)`` and all its sisters.
+    """Register the sources and the sink with *spark*, for ``spark.read.format(...)``, ``readStream``, ``write`` and
+    ``writeStream``.
 
-    Filters of batch queries are handed to Python sources from then on, as these want it.
+    Enables filter pushdown to Python data sources for batch queries, which the sources require.
 
     Raises:
-        ConfigError: this Spark is none that has what they need.
+        ConfigError: Spark is missing or too old.
     """
     from gantrymq_spark.session import refuse_old_spark
 

@@ -1,6 +1,6 @@
-"""Stored records as Arrow batches with the columns of `columns`: what a log holds and what a pull reply carries.
+"""Stored records as Arrow batches with the columns of `columns`, from a log or a pull reply.
 
-Records are taken as sound; `positions.record_positions` finds those of a reply, `log_scan` those of a log.
+Records must be sound; `positions.record_positions` finds those of a reply, `log_scan` those of a log.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gantrymq_spark.records import Records
 
 __all__ = ["BODY_PROBLEMS", "NO_LOG", "RowOptions", "batch_of", "record_batch"]
 
-NO_LOG = -1  # for data that is no stretch of a log
+NO_LOG = -1  # for data that is not a range of a log
 BODY_PROBLEMS = (
     "null",
     "keep",
     "fail",
-)  # what becomes of a body that cannot be decompressed: null, as stored, an error
-_NUMBERS = {  # columns that stand in the record's head as they are
+)  # the value for a body that cannot be decompressed: null, the stored bytes, an error
+_NUMBERS = {  # columns copied from the record's head
     "queueId": "queue_id",
     "commitLogOffset": "log_offset",
     "storeSize": "total_size",
@@ -40,12 +40,12 @@ _HOSTS = {"bornHost": "born_host", "storeHost": "store_host"}
 
 @attrs.frozen
 class RowOptions:
-    """What rows show of records."""
+    """Columns and options of the rows made from records."""
 
-    schema: Any = attrs.field(factory=schema)  # a pyarrow.Schema of some of the columns
-    broker_name: str | None = None  # for the column brokerName; None where it is not known
-    queue_names: Mapping[str, str] = attrs.field(factory=dict)  # topic as it is stored: the name to show for it
-    stored_bodies: bool = False  # bodies that are stored compressed stay so
+    schema: Any = attrs.field(factory=schema)  # a pyarrow.Schema with some of the columns
+    broker_name: str | None = None  # for the column brokerName; None if unknown
+    queue_names: Mapping[str, str] = attrs.field(factory=dict)  # stored topic: the name to show for it
+    stored_bodies: bool = False  # bodies stay compressed if they are stored compressed
     queue_offset_delta: int = 0  # entries, added to each queue offset (static topics)
     body_problems: str = "null"  # one of BODY_PROBLEMS
 
@@ -62,22 +62,22 @@ def record_batch(
     queue_offset_delta: int = 0,
     body_problems: str = "null",
 ) -> pa.RecordBatch:
-    """One row for each record.
+    """Return one row for each record.
 
     Args:
-        data: whole, sound records; shorter than 2 GiB.
-        positions: int64 array, where in *data* a record starts, ascending.
-        log_offset_of_data: log offset of its first byte; `NO_LOG` for a pull reply, whose records say it themselves.
-        broker_name: for the column brokerName; None where it is not known.
-        queue_names: the name to show for a topic as it is stored, for those that have another one (namespaces).
-        columns: which, in what order; None for all.
-        stored_bodies: True leaves bodies compressed that are stored so.
+        data: complete, sound records; shorter than 2 GiB.
+        positions: int64 array, the starts of records in *data*, ascending.
+        log_offset_of_data: log offset of the first byte of *data*; `NO_LOG` for a pull reply, whose records state it.
+        broker_name: for the column brokerName; None if unknown.
+        queue_names: names to show for stored topics that differ (namespaces).
+        columns: names of the columns, in order; None for all.
+        stored_bodies: True leaves bodies compressed if they are stored compressed.
         queue_offset_delta: entries, added to each queue offset (static topics).
         body_problems: one of `BODY_PROBLEMS`.
 
     Raises:
-        InvalidParameter: a column that does not exist.
-        FormatError: a record says that it stands elsewhere in the log; or as `batch_of`.
+        InvalidParameter: a column does not exist.
+        FormatError: a record states another log offset than its own; or as `batch_of`.
     """
     shown = RowOptions(
         schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems
@@ -89,10 +89,10 @@ def record_batch(
 
 
 def batch_of(records: Records, shown: RowOptions) -> pa.RecordBatch:
-    """One row for each record, with the columns of *shown*.
+    """Return one row for each record, with the columns of *shown*.
 
     Raises:
-        FormatError: a body cannot be decompressed, and *shown* says that this is an error; names the message.
+        FormatError: a body cannot be decompressed and *shown* makes this an error; names the message.
     """
     if not len(records):
         return pa.RecordBatch.from_pylist([], schema=shown.schema)

@@ -1,16 +1,16 @@
-"""The columns of a message, as every source here has them: names, order, and types in Arrow and in Spark.
+"""The columns of a message, common to all sources: names, order, and types in Arrow and in Spark.
 
-The names are Java's (``MessageExt``). Times are points in time, as in Spark's Kafka source, so that windows, watermarks
-and dates work on them; one that a client set to what no calendar has (before year 1, after year 9999) is null.
+The names are Java's (``MessageExt``). Times are timestamps, as in Spark's Kafka source, so that windows, watermarks and
+dates work on them; a time outside the years 1 to 9999, which clients can set, is null.
 
-- ``topic``, ``brokerName``, ``queueId``, ``queueOffset`` (entries): the place in the queue.
-- ``commitLogOffset`` (bytes), ``storeSize`` (bytes of the record): the place in the log.
-- ``body``: decompressed; the bit 0x1 of ``sysFlag`` is cleared if that was done, as Java consumers have it. The bit is
-  still set if the option storedBodies leaves bodies as they are stored, or if a body cannot be decompressed.
+- ``topic``, ``brokerName``, ``queueId``, ``queueOffset`` (entries): the position in the queue.
+- ``commitLogOffset`` (bytes), ``storeSize`` (bytes of the record): the position in the log.
+- ``body``: decompressed; the bit 0x1 of ``sysFlag`` is then cleared, as in Java consumers. The bit stays set if the
+  option storedBodies leaves bodies as stored, or if a body cannot be decompressed.
 - ``bodyProblem``: why the body cannot be decompressed (a package is not installed, bytes are damaged); ``body`` is null
   then. Null for all other messages.
-- ``properties``: a map, of equal names the last. ``keys`` (separated by blanks), ``tags`` and ``uniqueKey`` are its
-  KEYS, TAGS and UNIQ_KEY, null without one.
+- ``properties``: a map; of equal names, the last counts. ``keys`` (separated by blanks), ``tags`` and ``uniqueKey`` are
+  its KEYS, TAGS and UNIQ_KEY, null if missing.
 - ``msgId``: the offset id, made of ``storeHost`` and ``commitLogOffset``.
 
 Source: apache/rocketmq common/.../message/MessageExt.java, MessageDecoder.java (decode, createMessageId).
@@ -59,30 +59,32 @@ COLUMNS: dict[str, Any] = {  # name: Arrow type
 
 
 def selected(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Columns that an option names, in the order in which it does; all of them for None.
+    """Return the columns named by an option, in the option's order; all of them for None.
 
     Args:
         names: names, or one text with commas between them.
 
     Raises:
-        InvalidParameter: a name that is no column or comes twice, or no name at all.
+        InvalidParameter: a name is not a column or is repeated, or there is no name.
     """
     if names is None:
         return tuple(COLUMNS)
     wanted = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     unknown = [name for name in wanted if name not in COLUMNS]
     if unknown:
-        raise InvalidParameter(f"columns: {unknown[0]!r} is no column of a message; there are {', '.join(COLUMNS)}")
+        raise InvalidParameter(
+            f"columns: {unknown[0]!r} is not a column of a message; the columns are {', '.join(COLUMNS)}"
+        )
     if not wanted:
-        raise InvalidParameter(f"columns: none is named; there are {', '.join(COLUMNS)}")
+        raise InvalidParameter(f"columns: no column is named; the columns are {', '.join(COLUMNS)}")
     twice = [name for name in wanted if wanted.count(name) > 1]
     if twice:
-        raise InvalidParameter(f"columns: {twice[0]!r} is named {wanted.count(twice[0])} times, once is possible")
+        raise InvalidParameter(f"columns: {twice[0]!r} is named {wanted.count(twice[0])} times; name it once")
     return tuple(wanted)
 
 
 def schema(names: Sequence[str] | None = None) -> pa.Schema:
-    """The Arrow schema of the columns *names*, in their order; of all of them for None.
+    """Return the Arrow schema of the columns *names* in their order, of all columns for None.
 
     Raises:
         InvalidParameter: as `selected`.
@@ -91,7 +93,7 @@ def schema(names: Sequence[str] | None = None) -> pa.Schema:
 
 
 def spark_schema(names: Sequence[str] | None = None) -> StructType:
-    """The same for Spark, all columns nullable. Imports pyspark.
+    """Return the same schema for Spark, all columns nullable. Imports pyspark.
 
     Raises:
         InvalidParameter: as `selected`.

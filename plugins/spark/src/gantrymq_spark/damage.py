@@ -1,11 +1,11 @@
-"""Stretches of a log that hold no sound record, as rows of a source of their own.
+"""Ranges of a log without a sound record, as rows of the source ``gantrymq.damage``.
 
-- ``path``: the file, null where files are missing. ``commitLogOffset``, ``size``: the stretch, in bytes.
-- ``kind``: ``damaged`` (a record contradicts itself), ``torn`` (a write that did not finish), ``zeros`` (pages that
-  never reached the disk), ``missing`` (files that are gone), ``unreadable`` (the system gives no bytes), ``remains``
-  (of an older log that a broker cut off), ``filler`` (`gantrymq store repair` stepped over bytes that were lost).
-- ``damage``: false where nothing is lost by it: the end of a log that a broker writes to or had no time to finish, as
-  far as the checkpoint does not vouch for it, and remains.
+- ``path``: the file, null if files are missing. ``commitLogOffset``, ``size``: the range, in bytes.
+- ``kind``: ``damaged`` (a record contradicts itself), ``torn`` (an unfinished write), ``zeros`` (pages that never
+  reached the disk), ``missing`` (missing files), ``unreadable`` (the system returns an error), ``remains`` (of an older
+  log that a broker cut off), ``filler`` (written by `gantrymq store repair` in place of lost bytes).
+- ``damage``: false if nothing is lost: the end of a log that a broker is writing or did not finish, as far as the
+  checkpoint does not cover it, and remains.
 - ``problem``: a sentence. ``storeTimestamp``: of the record before it, null without one.
 """
 
@@ -45,19 +45,19 @@ class Damage(NamedTuple):
 
 
 def damage_schema() -> pa.Schema:
-    """The Arrow schema."""
+    """Return the Arrow schema."""
     return pa.schema(list(_COLUMNS.items()))
 
 
 def damage_spark_schema() -> StructType:
-    """The same for Spark, all columns nullable. Imports pyspark."""
+    """Return the same schema for Spark, all columns nullable. Imports pyspark."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(damage_schema())
 
 
 def damage_batch(found: Iterable[Damage]) -> pa.RecordBatch:
-    """Rows."""
+    """Return the rows of *found*."""
     rows = [
         dict(zip(_COLUMNS, (*each[:-1], each.timestamp * 1000 if each.timestamp else None), strict=True))
         for each in found

@@ -1,9 +1,9 @@
-"""Inner batches taken apart: one record for each message, as Java's client hands them to consumers.
+"""Splits inner batches into one record for each message, as Java's client delivers them to consumers.
 
-A topic with queue.type=BatchCQ stores what was sent together as one record. Each message has flag, body and properties
-of its own; the queue offset counts on from the batch's; everything else is the batch's. Java leaves storeSize, bodyCRC,
-reconsumeTimes and preparedTransactionOffset of such a message at 0; here they are what a record of its own would have,
-and the batch's.
+A topic with queue.type=BatchCQ stores messages that were sent together as one record. Each message has its own flag,
+body and properties; its queue offset is the batch's plus its index; all other fields are the batch's. Java sets
+storeSize, bodyCRC, reconsumeTimes and preparedTransactionOffset of such a message to 0; here storeSize and bodyCRC are
+those of a separate record, the others are the batch's.
 
 Source: apache/rocketmq common/.../message/MessageDecoder.java (decodeMessage), client/.../consumer/PullAPIWrapper.java.
 """
@@ -27,13 +27,13 @@ _BOTH = INNER_BATCH | NEED_UNWRAP
 
 
 def unwrapped(data: bytes | bytearray | memoryview, at: Any) -> tuple[bytes | bytearray | memoryview, Any]:
-    """The same records without inner batches; the very same objects where there is none.
+    """Return the same records with inner batches split; the same objects if there are none.
 
-    One whose body cannot be decompressed or taken apart stays as it is.
+    A batch whose body cannot be decompressed or split stays as it is.
 
     Args:
-        data: whole, sound records.
-        at: int64, where they start.
+        data: complete, sound records.
+        at: int64, their starts.
     """
     fields = RecordFields(np.frombuffer(data, dtype=np.uint8), at)
     inner = fields.column("sys_flag") & _BOTH == _BOTH if len(at) else np.zeros(0, dtype=bool)

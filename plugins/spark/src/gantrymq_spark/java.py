@@ -1,4 +1,4 @@
-"""The Java process of a session: started so that what it says while it starts buries nothing."""
+"""Starts the Java process of a session without its startup messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _EXCEPTION = re.compile(r"Exception in thread \"[^\"]*\" (?:[\w.$]+(?:Exception|
 
 @contextmanager
 def quiet_startup(conf: SparkConf) -> Iterator[None]:
-    """Start Java for a session that is opened in the body; nothing where there is one already.
+    """Start Java for a session that is opened in the body; does nothing if Java runs already.
 
-    Until the body is done its stderr is kept back; what comes later is passed on.
+    Java's stderr is held back until the body is done; later output is passed on.
 
     Raises:
-        ConfigError: it did not start, with what it said.
+        ConfigError: Java did not start; with its message.
     """
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -54,12 +54,12 @@ def quiet_startup(conf: SparkConf) -> Iterator[None]:
 
 
 def _given(environ: Mapping[str, str]) -> bool:
-    """Whether spark-submit runs this program."""
+    """Return whether spark-submit runs this program."""
     return "PYSPARK_GATEWAY_PORT" in environ
 
 
 class _Relay(threading.Thread):
-    """Reads lines until they end."""
+    """Reads lines until the end of the stream."""
 
     def __init__(self, lines: IO[str], show: Callable[[str], object]) -> None:
         super().__init__(name="stderr of Java", daemon=True)
@@ -77,7 +77,7 @@ class _Relay(threading.Thread):
                 self._kept.append(line)
 
     def problem(self) -> str:
-        """The exception's line, else the first that is no warning."""
+        """Return the exception's line, else the first that is not a warning."""
         lines = [line.strip() for line in self._kept if line.strip() and not line.startswith("WARNING")]
         found = [match[1] for line in lines if (match := _EXCEPTION.match(line))]
-        return (found or lines or ["Java ended without a word"])[0]
+        return (found or lines or ["Java exited without a message"])[0]

@@ -1,7 +1,7 @@
-"""A range of a log as Arrow batches, and its damage.
+"""Reads a range of a log as Arrow batches, and collects its damage.
 
-Stretches of sound records are taken at once (`stretch`); `LogWalk` has what lies between them: the first record of a
-range, blanks, ends of files, whatever is unusual or damaged.
+Runs of sound records are read at once (`record_run`); `LogWalk` handles everything between them: the first record of a
+range, blanks, ends of files, unusual records and damage.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from gantrymq_store_tools.log_reader import LogReader
 
 __all__ = ["LogScan"]
 
-CHUNK_BYTES = 4 * 1024 * 1024  # stays in a processor's cache; half as much and twice as much take longer
-RETRY_AFTER_RECORDS = 64  # records after one that was unusual
+CHUNK_BYTES = 4 * 1024 * 1024  # fits in a processor's cache; half and twice the size were slower
+RETRY_AFTER_RECORDS = 64  # records to read one by one after an unusual one
 RecordFilter = Callable[[Records], Records]
 
 
 class LogScan:
-    """One reading of one range. `damages` fills while it is read, and is whole behind the end."""
+    """One pass over one range. `damages` fills during the pass and is complete at its end."""
 
     def __init__(self, files: Files, part: StoreRange, *, check_crc: bool = True) -> None:
-        """Opens nothing yet."""
+        """Nothing is opened yet."""
         self.damages: list[Damage] = []
         self.records = 0
         self._part = part
@@ -41,11 +41,11 @@ class LogScan:
         self._reader = LogReader(files, part.log)
 
     def batches(self, shown: RowOptions, wanted: RecordFilter | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows of the range in the order of the log.
+        """Yield the rows of the range in log order.
 
         Args:
-            shown: which columns, and how.
-            wanted: takes some of the records; None for all.
+            shown: columns and options.
+            wanted: selects some of the records; None for all.
 
         Raises:
             FormatError: as `batch_of`.
@@ -56,7 +56,7 @@ class LogScan:
                 yield batch_of(chosen, shown)
 
     def runs(self) -> Iterator[Records]:
-        """Sound records, in the order of the log."""
+        """Yield runs of sound records in log order."""
         try:
             yield from self._runs()
         finally:
@@ -75,7 +75,7 @@ class LogScan:
         )
         found = iter(walk)
         single: list[RecordView] = []
-        alone = 1  # records to take one by one before the next try; the walk has to have begun at the first
+        alone = 1  # records to read one by one before the next attempt
         while True:
             while alone <= 0 and walk.position < part.end:
                 records = sound_run(walk.window(), walk.position, part.end, check_crc=self._check_crc)
@@ -93,10 +93,10 @@ class LogScan:
             if isinstance(each, LogDamage):
                 self._add(each)
             elif is_filler(each):
-                text = "a filler stands where `gantrymq store repair` found damage; its body says where the bytes are"
+                text = "a filler that `gantrymq store repair` wrote for damage; its body says where the bytes are kept"
                 self._add(LogDamage("filler", each.log_offset, each.total_size, text, each.store_timestamp))
             else:
-                first = each.log_offset == self._reader.file_start(each.log_offset)  # it came behind a blank
+                first = each.log_offset == self._reader.file_start(each.log_offset)  # it follows a blank
                 alone = 0 if first else RETRY_AFTER_RECORDS if alone <= 0 else alone - 1
                 single.append(each)
         yield from self._joined(single)
@@ -114,12 +114,12 @@ class LogScan:
     def _finish(self, walk: LogWalk) -> None:
         part = self._part
         if 0 <= walk.zeros_from < part.log_end and part.end < part.log_end:
-            text = f"zeros from log offset {walk.zeros_from}, but the log goes on at {walk.position}"
+            text = f"zeros from log offset {walk.zeros_from}, but the log continues at {walk.position}"
             size = walk.position - walk.zeros_from
             self._add(LogDamage("zeros", walk.zeros_from, size, text, walk.last_timestamp))
         for place, size, problem in self._reader.unreadable:
             if part.start <= place < part.end:
-                text = f"the system gives no bytes of log offset {place}: {problem}"
+                text = f"bytes at log offset {place} cannot be read: {problem}"
                 self._add(LogDamage("unreadable", place, size, text, 0))
 
     def _add(self, found: LogDamage) -> None:

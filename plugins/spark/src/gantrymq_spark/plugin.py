@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the command ``pipeline``."""
+"""The plugin's entry point: registers the command ``pipeline``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Offer ``gantrymq pipeline``, which is imported when it is used."""
+    """Register ``gantrymq pipeline``, which is imported on first use."""
     registry.add_imported(
         "pipeline",
         "gantrymq_spark.commands.pipeline:pipeline",

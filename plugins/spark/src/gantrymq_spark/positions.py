@@ -1,4 +1,4 @@
-"""Where records start in the body of a pull reply."""
+"""The starts of records in the body of a pull reply."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["record_positions"]
 
 
 def record_positions(data: bytes | bytearray | memoryview) -> Any:
-    """Starts of the records that lie back to back in *data*, as an int64 array.
+    """Return the starts of the consecutive records in *data* as an int64 array.
 
-    Lengths and topics are checked, CRCs are not: whoever read a record for a reply has done that.
+    Lengths and topics are checked. CRCs are not, because the client checks them when it reads the reply's records.
 
     Raises:
-        FormatError: something that is no whole record.
+        FormatError: *data* contains anything but complete records.
     """
     view, found, at = memoryview(data), [], 0
     while at < len(view):

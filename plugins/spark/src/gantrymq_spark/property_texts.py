@@ -1,10 +1,10 @@
-"""The properties of many records at once: stored texts, the map column made of them, and single properties.
+"""The properties of many records at once: stored texts, the map column, and single properties.
 
     name 0x01 value 0x02 name 0x01 value 0x02 ...
 
-The rules are those of `gantrymq.model.properties`: the first 0x01 of a piece splits, pieces without a name or a value
-vanish, of equal names the last counts, the last 0x02 may be missing. Texts are looked at as bytes, in which UTF-8 never
-has these separators; a batch with a text that is not UTF-8 goes through that module record by record.
+The rules are those of `gantrymq.model.properties`: the first 0x01 of a piece splits it, pieces without a name or a
+value are dropped, of equal names the last counts, the last 0x02 is optional. Texts are processed as bytes, because
+UTF-8 sequences never contain these separators; a batch with a text that is not UTF-8 is decoded record by record first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from gantrymq_spark.slices import slices
 
 __all__ = ["PropertyTexts"]
 
-_NAMES_IN_BITS = 40  # a text has at most 8,191 pairs, so sums of this many different bits stay in 64
+_NAMES_IN_BITS = 40  # a text has at most 8,191 pairs (13 bits), so sums of this many different bits fit in 64
 
 
 class PropertyTexts:
-    """The property texts of records."""
+    """The property texts of many records."""
 
     def __init__(self, stored: pa.Array) -> None:
-        """*stored*: texts as they are stored, a binary array without nulls that is no slice of another one."""
+        """*stored*: the stored texts, a binary array without nulls that is not a slice of another array."""
         self._offsets = np.frombuffer(stored.buffers()[1], dtype=np.int32)[: len(stored) + 1].astype(np.int64)
         text = stored.buffers()[2]
         self._text = np.frombuffer(b"" if text is None else text, dtype=np.uint8)[: self._offsets[-1]]
@@ -48,7 +48,7 @@ class PropertyTexts:
         return True
 
     def _rewrite(self) -> None:
-        """Put U+FFFD where bytes are no UTF-8, as the decoder does."""
+        """Replace invalid UTF-8 by U+FFFD, as the decoder does."""
         raw, edges = self._text.tobytes(), self._offsets.tolist()
         texts = [raw[start:end].decode("utf-8", "replace").encode() for start, end in pairwise(edges)]
         self._offsets = np.cumsum([0, *map(len, texts)])
@@ -60,7 +60,7 @@ class PropertyTexts:
         filled = offsets[1:] > offsets[:-1]
         last = offsets[1:][filled]
         open_ends = last[text[last - 1] != 2]
-        if len(open_ends):  # older clients leave the last separator off
+        if len(open_ends):  # older clients omit the last separator
             stops, behind = np.concatenate([closed, open_ends]), np.concatenate([closed + 1, open_ends])
             order = np.argsort(behind, kind="stable")
             stops, behind = stops[order], behind[order]
@@ -69,7 +69,7 @@ class PropertyTexts:
         starts = np.concatenate([[0], behind[:-1]])[: len(stops)]
         if not (len(marks) == len(stops) and (starts < marks).all() and (marks + 1 < stops).all()):
             found = np.searchsorted(marks, starts)
-            first = np.append(marks, len(text))[found]  # 0x01 of the piece, or one behind it
+            first = np.append(marks, len(text))[found]  # 0x01 of the piece, or one after it
             good = (first > starts) & (first + 1 < stops)
             starts, marks, stops = starts[good], first[good], stops[good]
         self._starts, self._marks, self._stops = starts, marks, stops
@@ -80,7 +80,7 @@ class PropertyTexts:
         return slices(self._text, self._starts, self._marks, pa.string())
 
     def maps(self) -> pa.Array:
-        """The map column."""
+        """Return the map column."""
         names = self._names
         values = slices(self._text, self._marks + 1, self._stops, pa.string())
         first = self._first_pairs
@@ -91,7 +91,7 @@ class PropertyTexts:
         return pa.MapArray.from_arrays(pa.array(first.astype(np.int32)), names, values).cast(COLUMNS["properties"])
 
     def _last_of_equal_names(self, names: pa.Array) -> Any:
-        """Pairs to keep, None for all."""
+        """Return the indexes of pairs to keep, None for all."""
         if not len(names):
             return None
         coded = names.dictionary_encode()
@@ -103,11 +103,11 @@ class PropertyTexts:
                 return None
         records = np.searchsorted(filled, np.arange(len(codes)), side="right")
         keys = records * len(coded.dictionary) + codes
-        _, from_behind = np.unique(keys[::-1], return_index=True)
-        return np.sort(len(keys) - 1 - from_behind)
+        _, from_end = np.unique(keys[::-1], return_index=True)
+        return np.sort(len(keys) - 1 - from_end)
 
     def values(self, name: str) -> pa.Array:
-        """The property *name* of each record, null where it has none."""
+        """Return the property *name* of each record, null if it is missing."""
         wanted = name.encode()
         chosen = np.flatnonzero(self._marks - self._starts == len(wanted))
         chosen = chosen[gather(self._text, self._starts[chosen], len(wanted)) == np.void(wanted)]

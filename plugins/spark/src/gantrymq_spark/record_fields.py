@@ -1,7 +1,7 @@
 """The fields of many records at once, as NumPy columns over the bytes that hold them.
 
-What a record looks like is said in `gantrymq.formats.record`; hosts of 8 or 20 bytes make four layouts of its head,
-and records of one layout are gathered into one structured array.
+The record format is described in `gantrymq.formats.record`. Hosts of 8 or 20 bytes result in four layouts of the head;
+records of one layout are gathered into one structured array.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _SYS_FLAG_AT = _LAYOUTS[0].fields["sys_flag"][1]  # type: ignore[index]
 
 
 def gather(data: Any, places: Any, length: int) -> Any:
-    """*length* bytes from each of *places* in *data* (uint8), as items of that many bytes."""
+    """Return *length* bytes from each of *places* in *data* (uint8), as items of that many bytes."""
     windows = np.ndarray(shape=(max(len(data) - length + 1, 0),), dtype=f"V{length}", buffer=data, strides=(1,))
     return windows[places]
 
 
 class RecordFields:
-    """Columns of the records that start at *at* in *data*; the whole head of each has to lie within."""
+    """Columns of the records that start at *at* in *data*, which must contain the complete head of each."""
 
     def __init__(self, data: Any, at: Any) -> None:
         """*data*: uint8; *at*: int64, ascending."""
@@ -65,7 +65,7 @@ class RecordFields:
         return len(self.at)
 
     def column(self, name: str) -> Any:
-        """A number of the head, by its name in HEAD_FIELDS, in this machine's byte order; int32, uint32 or int64."""
+        """Return a number of the head by its name in HEAD_FIELDS, in native byte order; int32, uint32 or int64."""
         found = self._columns.get(name)
         if found is None:
             kind = _LAYOUTS[0].fields[name][0].newbyteorder("=")  # type: ignore[index]
@@ -79,7 +79,7 @@ class RecordFields:
         return found
 
     def hosts(self, name: str) -> list[tuple[Any, Any]]:
-        """A host's packed bytes: for each layout the rows that have it, and a matrix with 8 or 20 bytes in each row."""
+        """Return a host as packed bytes: for each layout its rows, and a matrix with 8 or 20 bytes a row."""
         found = []
         for rows, head in self._heads.values():
             packed = np.ascontiguousarray(head[name])
@@ -87,22 +87,22 @@ class RecordFields:
         return found
 
     def body_starts(self) -> Any:
-        """Where bodies start in the data."""
+        """Return the starts of bodies in the data."""
         sizes = np.empty(len(self.at), dtype=np.int64)
         for number, (rows, _) in self._heads.items():
             sizes[rows] = HEAD_BYTES[number]
         return self.at + sizes
 
     def body_ends(self) -> Any:
-        """Where bodies end, and the lengths of topics stand."""
+        """Return the ends of bodies, where the lengths of topics follow."""
         return self.body_starts() + self.column("body_length")
 
     def ends(self) -> Any:
-        """Where records end."""
+        """Return the ends of records."""
         return self.at + self.column("total_size")
 
     def topics(self, body_ends: Any) -> tuple[Any, Any]:
-        """Where topics start and end; *body_ends* and the byte behind each have to lie within the data."""
+        """Return the starts and ends of topics; *body_ends* and the byte after each must be within the data."""
         wide = self.column("magic") == MAGIC_V2
         lengths = self.data[body_ends].astype(np.int64)
         if wide.any():

@@ -1,9 +1,8 @@
-"""Sound records that lie back to back in a log, found and checked many at a time.
+"""Runs of sound, consecutive records of a log, found and checked many at a time.
 
-Everything is looked at that `gantrymq_store_files.check` looks at: sizes, magic, lengths that add up, the log offset,
-the body's CRC, topic, property text, and a check sum of the record's own. The first record that does not pass, or that
-is unusual enough for a second look (a zero byte in its properties, lone surrogates, a filler), ends the stretch: it is
-left to the walk record by record, which says what it is.
+The checks are those of `gantrymq_store_files.check`: sizes, magic, lengths that add up, the log offset, the body's CRC,
+topic, property text, and the record's own checksum. The first record that fails, or that is unusual (a zero byte in its
+properties, lone surrogates, a filler), ends the run and is left to the record-by-record walk, which classifies it.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _FILLER = FILLER_TOPIC.encode()
 
 
 def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) -> Records | None:
-    """The sound records at the start of *view*; None where the first is none, or one for the walk.
+    """Return the sound records at the start of *view*; None if the first must be left to the walk.
 
     Args:
-        view: bytes of one log file; a record that is not whole in it ends the stretch.
-        base: log offset of its first byte.
-        end: records from this log offset on are not taken.
-        check_crc: whether bodies are checked.
+        view: bytes of one log file; an incomplete record ends the run.
+        base: log offset of the first byte of *view*.
+        end: records at or after this log offset are not included.
+        check_crc: whether the CRCs of bodies are checked.
     """
     starts = _chain(view, min(end - base, len(view)))
     if not starts:
@@ -55,7 +54,7 @@ def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) 
 
 
 def whole_records(view: memoryview) -> Records | None:
-    """The records at the start of *view* whose lengths add up and whose topic is a text, wherever they come from."""
+    """Return the leading records of *view* whose lengths add up and whose topic is valid text, from any source."""
     starts = _chain(view, len(view))
     if not starts:
         return None
@@ -69,7 +68,7 @@ def whole_records(view: memoryview) -> Records | None:
 
 
 def _chain(view: memoryview, end: int) -> list[int]:
-    """Starts of records, as far as sizes and magics lead."""
+    """Return the starts of records, as far as sizes and magics are valid."""
     starts: list[int] = []
     unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
     last = min(end, left - _LONGEST_HEAD + 1)
@@ -83,7 +82,7 @@ def _chain(view: memoryview, end: int) -> list[int]:
 
 
 def _well_built(records: Records, base: int | None) -> int:
-    """How many records come before the first whose lengths do not add up, or that says another log offset."""
+    """Return the number of records before the first with inconsistent lengths or another log offset."""
     fields = records.fields
     ends, starts = fields.ends(), fields.body_starts()
     body_ends = starts + fields.column("body_length")
@@ -121,7 +120,7 @@ def _usable_topics(records: Records) -> int:
 
 
 def _usable_properties(records: Records) -> int:
-    """How many records come before the first with a zero byte in its properties, or with something else than UTF-8."""
+    """Return the number of records before the first with a zero byte or invalid UTF-8 in its properties."""
     stored = records.property_bytes
     offsets = np.frombuffer(stored.buffers()[1], dtype=np.int32)[: len(stored) + 1]
     text = np.frombuffer(stored.buffers()[2] or b"", dtype=np.uint8)[: offsets[-1]]
@@ -159,6 +158,6 @@ def _is_utf8(raw: bytes) -> bool:
 
 
 def _first_false(flags: Any) -> int:
-    """How many flags are true before the first that is not."""
+    """Return the number of leading true flags."""
     bad = np.flatnonzero(~flags)
     return int(bad[0]) if len(bad) else len(flags)

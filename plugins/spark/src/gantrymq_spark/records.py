@@ -1,6 +1,6 @@
-"""Stored records as columns; each is made when it is first asked for.
+"""Stored records as columns; each column is built on first use.
 
-Numbers are gathered into NumPy columns, bytes by Arrow. Python has objects for what there is little of: topics, hosts,
+Numbers are gathered into NumPy columns, bytes by Arrow. Python objects are used only for few values: topics, hosts,
 compressed bodies.
 """
 
@@ -32,15 +32,15 @@ _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype=np.u
 
 
 class Bodies(NamedTuple):
-    """Bodies of records as their senders had them."""
+    """Decompressed bodies of records."""
 
     plain: pa.Array  # binary; null if a body cannot be decompressed
-    opened: Any  # int64, the rows that were decompressed
-    problems: dict[int, str]  # by row, why a body cannot be decompressed
+    opened: Any  # int64, the indexes of rows that were decompressed
+    problems: dict[int, str]  # by row: why the body cannot be decompressed
 
 
 class Records:
-    """Sound records that start at *at* in *data*."""
+    """The sound records that start at *at* in *data*."""
 
     def __init__(self, data: bytes | bytearray | memoryview, at: Any) -> None:
         """*data*: shorter than 2 GiB; *at*: int64, ascending."""
@@ -51,42 +51,42 @@ class Records:
         return len(self.fields)
 
     def at(self, rows: Any) -> Records:
-        """Some of them: *rows* is an array of booleans or of ascending numbers."""
+        """Return some of the records: *rows* is an array of booleans or of ascending indexes."""
         return Records(self._data, self.fields.at[rows])
 
     def unwrapped(self) -> Records:
-        """The same with a record for each message of an inner batch."""
+        """Return the same records with inner batches split into one record for each message."""
         data, at = unwrapped(self._data, self.fields.at)
         return self if data is self._data else Records(data, at)
 
     def check_log_offsets(self, log_offset_of_data: int) -> None:
-        """Raises FormatError at a record that says another log offset than the one where it stands."""
-        said, stands = self.fields.column("log_offset"), self.fields.at + log_offset_of_data
-        wrong = np.flatnonzero(said != stands)
+        """Raise FormatError if a record states another log offset than its own."""
+        said, actual = self.fields.column("log_offset"), self.fields.at + log_offset_of_data
+        wrong = np.flatnonzero(said != actual)
         if len(wrong):
-            raise FormatError(f"record at log offset {stands[wrong[0]]}: it says that it stands at {said[wrong[0]]}")
+            raise FormatError(f"record at log offset {actual[wrong[0]]}: it states log offset {said[wrong[0]]}")
 
     # --- topics and properties --------------------------------------------------------------------------------------
 
     @cached_property
     def body_places(self) -> tuple[Any, Any]:
-        """Where bodies start and end in the data."""
+        """Starts and ends of bodies in the data."""
         return self.fields.body_starts(), self.fields.body_ends()
 
     @cached_property
     def topic_places(self) -> tuple[Any, Any]:
-        """Where topics start and end in the data."""
+        """Starts and ends of topics in the data."""
         return self.fields.topics(self.body_places[1])
 
     @cached_property
     def coded_topics(self) -> tuple[list[bytes], pa.Array]:
-        """The topics there are, and which of them each record has."""
+        """The distinct topics, and the index of each record's topic."""
         coded = slices(self._data, *self.topic_places, pa.binary()).dictionary_encode()
         return coded.dictionary.to_pylist(), coded.indices
 
     @cached_property
     def property_bytes(self) -> pa.Array:
-        """Stored property texts, one behind the other."""
+        """The stored property texts as a contiguous array."""
         return slices(self._data, self.topic_places[1] + PROPERTIES_LENGTH.size, self.fields.ends(), pa.binary())
 
     @cached_property
@@ -95,7 +95,7 @@ class Records:
         return PropertyTexts(self.property_bytes)
 
     def topics(self, shown: Mapping[str, str]) -> pa.Array:
-        """Names of topics; *shown* has those that are shown under another one."""
+        """Return topic names; *shown* maps stored names to names to show."""
         names, indices = self.coded_topics
         texts = [raw.decode("utf-8", "replace") for raw in names]
         return pa.array([shown.get(text, text) for text in texts], pa.string()).take(indices)
@@ -103,12 +103,12 @@ class Records:
     # --- bodies -----------------------------------------------------------------------------------------------------
 
     def stored_bodies(self) -> pa.Array:
-        """Bodies as they are stored."""
+        """Return bodies as stored."""
         return slices(self._data, *self.body_places, pa.binary())
 
     @cached_property
     def bodies(self) -> Bodies:
-        """Bodies, decompressed."""
+        """The decompressed bodies."""
         flags = self.fields.column("sys_flag")
         packed = flags & COMPRESSED != 0
         if not packed.any():
@@ -130,19 +130,19 @@ class Records:
         return Bodies(merged(parts), np.array(opened, dtype=np.int64), problems)
 
     def kept_bodies(self) -> pa.Array:
-        """Bodies, decompressed; as they are stored if they cannot be."""
+        """Return bodies decompressed, or as stored if they cannot be decompressed."""
         found = self.bodies
         return pc.coalesce(found.plain, self.stored_bodies()) if found.problems else found.plain
 
     def body_problems(self) -> pa.Array:
-        """Why bodies cannot be decompressed; null for those that can."""
+        """Return why bodies cannot be decompressed; null for the others."""
         found = self.bodies.problems
         if not found:
             return pa.nulls(len(self), pa.string())
         return pa.array([found.get(row) for row in range(len(self))], pa.string())
 
     def refuse_body_problems(self) -> None:
-        """Raises FormatError at a body that cannot be decompressed."""
+        """Raise FormatError if a body cannot be decompressed."""
         for row, problem in self.bodies.problems.items():
             names, indices = self.coded_topics
             queue, offset = (int(self.fields.column(name)[row]) for name in ("queue_id", "queue_offset"))
@@ -150,7 +150,7 @@ class Records:
             raise FormatError(f"topic {topic}, queue {queue}, offset {offset}: {problem}")
 
     def sys_flags(self, *, stored_bodies: bool) -> Any:
-        """Flags; rows whose body is decompressed are without the bit that says compressed."""
+        """Return the flags; for rows with decompressed bodies without the compression bit."""
         flags = self.fields.column("sys_flag")
         if stored_bodies or not (flags & COMPRESSED).any():
             return flags
@@ -161,7 +161,7 @@ class Records:
     # --- times, hosts, ids ------------------------------------------------------------------------------------------
 
     def times(self, name: str) -> pa.Array:
-        """A time of the head, null where no calendar has it."""
+        """Return a time of the head, null if it is outside the years 1 to 9999."""
         times = self.fields.column(name)
         odd = (times < _FIRST_MS) | (times > _LAST_MS)
         if odd.any():
@@ -169,7 +169,7 @@ class Records:
         return pa.array(times * 1000, COLUMNS["bornTimestamp"])
 
     def hosts(self, name: str) -> pa.Array:
-        """A host of the head as ``ip:port``."""
+        """Return a host of the head as ``ip:port``."""
         parts = []
         for rows, packed in self.fields.hosts(name):
             buffers = [None, pa.py_buffer(packed)]
@@ -179,7 +179,7 @@ class Records:
         return merged(parts)
 
     def offset_ids(self) -> pa.Array:
-        """Message ids that say where a message lies (`gantrymq.model.ids`)."""
+        """Return the offset message ids (`gantrymq.model.ids`)."""
         log_offsets = self.fields.column("log_offset").astype(">i8").view(np.uint8).reshape(-1, 8)
         parts = []
         for rows, packed in self.fields.hosts("store_host"):

@@ -1,4 +1,4 @@
-"""Arrow arrays of pieces of one buffer: gathered by Arrow, without a Python object for a piece."""
+"""Arrow arrays of slices of one buffer, gathered by Arrow without a Python object for each slice."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ __all__ = ["merged", "slices", "strings_of_one_length"]
 
 
 def slices(data: Any, starts: Any, ends: Any, kind: Any) -> pa.Array:
-    """The pieces ``data[starts[n]:ends[n]]``, copied.
+    """Return copies of the slices ``data[starts[n]:ends[n]]``.
 
-    Between two pieces lies what nobody wants, so pieces and gaps together are one array over *data* itself; every other
-    element of it is taken.
+    Slices and the gaps between them together are one array over *data* itself; every other element of it is taken.
 
     Args:
         data: a buffer, shorter than 2 GiB.
-        starts: int64, of each piece; ``ends[n] <= starts[n + 1]``.
-        ends: int64, behind each piece.
-        kind: the Arrow type, binary or string; that strings are UTF-8 is not checked.
+        starts: int64, of each slice; ``ends[n] <= starts[n + 1]``.
+        ends: int64, the exclusive end of each slice.
+        kind: the Arrow type, binary or string; UTF-8 of strings is not checked.
     """
     count = len(starts)
     offsets = np.empty(max(2 * count, 1), dtype=np.int32)
@@ -33,7 +32,7 @@ def slices(data: Any, starts: Any, ends: Any, kind: Any) -> pa.Array:
 
 
 def strings_of_one_length(characters: Any) -> pa.Array:
-    """Strings from a matrix of ASCII bytes, one in each row."""
+    """Return strings from a matrix of ASCII bytes, one in each row."""
     count, length = characters.shape
     offsets = np.arange(0, (count + 1) * length, length, dtype=np.int32) if length else np.zeros(count + 1, np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(characters))]
@@ -41,7 +40,7 @@ def strings_of_one_length(characters: Any) -> pa.Array:
 
 
 def merged(parts: list[tuple[Any, pa.Array]]) -> pa.Array:
-    """One array of *parts*, each of them the rows it is for (ascending int64) and their values."""
+    """Return one array of *parts*, each with its row indexes (ascending int64) and its values."""
     if len(parts) == 1:
         return parts[0][1]
     rows = np.concatenate([rows for rows, _ in parts])

@@ -1,4 +1,4 @@
-"""Options of the sources ``gantrymq.store`` and ``gantrymq.damage``, read from their texts; a mistake is a sentence."""
+"""Options of the sources ``gantrymq.store`` and ``gantrymq.damage``, parsed from text; a mistake is one sentence."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 @attrs.frozen
 class StoreOptions:
-    """All options, read; goes to executors."""
+    """All parsed options; sent to executors."""
 
     path: Path
     check_crc: bool = True
@@ -55,35 +55,35 @@ class StoreOptions:
     body_problems: str = "null"  # one of BODY_PROBLEMS
     system_topics: bool = True
     unwrap_batches: bool = False
-    broker_name: str | None = None  # records do not say it
+    broker_name: str | None = None  # records do not contain it
     fail_on_data_loss: bool = True
     starting: str | int = EARLIEST  # or LATEST, or a log offset
     trigger_bytes: int | None = None
 
     def row_options(self, columns: tuple[str, ...]) -> RowOptions:
-        """What rows show, with these columns."""
+        """Return the row options for these columns."""
         return RowOptions(schema(columns), self.broker_name, {}, self.stored_bodies, body_problems=self.body_problems)
 
 
 def read_store_options(
     given: Mapping[str, str], *, source: str, known: tuple[str, ...] = STORE_OPTIONS
 ) -> StoreOptions:
-    """Read the options of one query.
+    """Parse the options of one query.
 
     Args:
-        given: texts; names in any case.
-        source: its name, for sentences.
-        known: names of the options that it has.
+        given: option texts; names in any case.
+        source: name of the source, for messages.
+        known: names of its options.
 
     Raises:
-        ConfigError: a mistake.
+        ConfigError: an option is unknown or malformed.
     """
     spelled = {name.lower(): name for name in known}
     texts = {}
     for name, text in given.items():
         if name.lower() not in spelled:
             near = difflib.get_close_matches(name.lower(), spelled, 1)
-            hint = f"did you mean {spelled[near[0]]}?" if near else f"there are {', '.join(known)}"
+            hint = f"did you mean {spelled[near[0]]}?" if near else f"the options are {', '.join(known)}"
             raise ConfigError(f"the source {source} has no option {name}; {hint}")
         texts[spelled[name.lower()]] = str(text).strip()
     if not texts.get("path"):
@@ -110,7 +110,7 @@ def _folder(text: str) -> Path:
     if text.startswith("file:"):
         text = "/" + text.removeprefix("file:").lstrip("/")
     elif re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", text):
-        raise ConfigError(f"{text!r} is no folder; a store is read from a folder that is mounted on every executor")
+        raise ConfigError(f"{text!r} is not a folder; a store is read from a folder that is mounted on every executor")
     return Path(text)
 
 
@@ -121,7 +121,7 @@ def _flag(name: str, text: str) -> bool:
 
 
 def read_body_problems(name: str, text: str) -> str:
-    """One of `BODY_PROBLEMS`. Raises ConfigError: another text."""
+    """Parse one of `BODY_PROBLEMS`. Raises ConfigError for another text."""
     if text.lower() not in BODY_PROBLEMS:
         raise ConfigError(f"option {name}: {text!r} is none of {', '.join(BODY_PROBLEMS)}")
     return text.lower()
@@ -130,7 +130,7 @@ def read_body_problems(name: str, text: str) -> str:
 def _size(name: str, text: str) -> int:
     found = _SIZE.fullmatch(text.lower())
     if found is None:
-        raise ConfigError(f"option {name}: {text!r} is no size; write bytes from 1, or such as 64m")
+        raise ConfigError(f"option {name}: {text!r} is not a size; write a number of bytes from 1, or for example 64m")
     return int(found[1]) * _UNITS[found[2]]
 
 

@@ -1,11 +1,11 @@
-"""A store's folder cut into ranges of its log that different processes may read.
+"""A store's log split into ranges that different processes can read.
 
-A cut is a log offset anywhere in a file: a record belongs to the range in which it starts, and whoever reads a range
-looks for the first record behind its start (`log_walk.align`). So nothing but the ends of files is read here: what lies
-behind a file's last byte that is not zero is left out, and of a log that is being written to, what comes later.
+A cut is any log offset within a file: a record belongs to the range in which it starts, and the reader of a range
+searches for the first record after the range's start (`log_walk.align`). So only the ends of files are read here: bytes
+after a file's last non-zero byte are excluded, as are bytes written later to an open log.
 
-Where ``abort`` is in the folder a broker has the store open, or did not stop in good order. Then the checkpoint tells
-how far the log has to be right (`StoreRange.vouched_ms`), and what is unfinished behind that is no damage.
+If the file ``abort`` exists, a broker has the store open or was not shut down cleanly. Then the checkpoint determines
+up to which store time the log must be intact (`StoreRange.vouched_ms`); unfinished writes after that are not damage.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ SPLIT_BYTES = 64 * 1024 * 1024
 
 @attrs.frozen
 class StoreRange:
-    """Where to read. Made of plain values, so it can be sent elsewhere; what is read there is the same folder."""
+    """A range of the log. Made of plain values, so it can be sent to other machines, which must see the same folder."""
 
     log: Series
-    start: int  # log offset; records that start from here on
-    end: int  # log offset; and before it
-    log_end: int  # log offset behind which nothing but zeros stood when this was made
-    vouched_ms: int | None  # store time before which nothing may be missing; None: the broker stopped in good order
+    start: int  # log offset; records that start at or after it
+    end: int  # log offset; records that start before it
+    log_end: int  # log offset after which there were only zeros when the range was created
+    vouched_ms: int | None  # store time up to which the log must be intact; None after a clean shutdown: all of it
 
 
 def plan(files: Files, root: Path, split_bytes: int = SPLIT_BYTES) -> list[StoreRange]:
-    """Ranges of the log of the store at *root*, in its order.
+    """Return the ranges of the log of the store at *root*, in log order.
 
     Args:
-        split_bytes: a range has at most so many, unless a record is longer.
+        split_bytes: maximum size of a range, unless a record is longer.
 
     Raises:
-        StoreLayoutError: no store that can be read; says which and what can be done.
+        StoreLayoutError: *root* is not a store that can be read; says which and what to do.
         OSError: a folder or file cannot be read.
     """
     layout = find_layout(files, root)
@@ -64,7 +64,7 @@ def plan(files: Files, root: Path, split_bytes: int = SPLIT_BYTES) -> list[Store
 
 
 def _used_bytes(files: Files, file: StoreFile, file_bytes: int) -> int:
-    """Up to the last byte of a file that is not zero; at most the size that files of this log have."""
+    """Return the length up to the file's last non-zero byte; at most the size of the log's files."""
     opened = files.open(file.path, read_only=True)
     try:
         length = min(opened.size(), file_bytes)

@@ -1,4 +1,4 @@
-"""What the sources over a store's folder do on the driver and on executors, without Spark."""
+"""The work of the sources over a store's folder, on the driver and on executors, without Spark."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ T = TypeVar("T")
 
 
 def plan_read(options: StoreOptions) -> list[StoreRange]:
-    """Ranges of the log, in its order.
+    """Return the ranges of the log, in log order.
 
     Raises:
-        StoreError: no store that can be read; one sentence.
+        StoreError: the folder is not a store that can be read; one sentence.
     """
     return with_store_errors(options.path, lambda: plan(RealFiles(), options.path, options.split_bytes))
 
 
 def with_store_errors(path: Path, work: Callable[[], T]) -> T:
-    """What *work* gives; StoreError, in one sentence, where the system refuses."""
+    """Return the result of *work*; an OSError is raised as StoreError with one sentence."""
     try:
         return work()
     except PermissionError as problem:
-        text = f"{problem.filename or path} may not be read by the user that Spark runs as; give it the right to read"
-        raise StoreError(f"{text} the store (chmod -R a+rX {path}, or its group)") from None
+        text = f"{problem.filename or path} may not be read by the user that Spark runs as; grant it read access to"
+        raise StoreError(f"{text} the store (chmod -R a+rX {path}, or by group)") from None
     except OSError as problem:
         raise StoreError(f"{problem.filename or path} cannot be read: {problem.strerror or problem}") from None
 
 
 def rows_of_range(options: StoreOptions, part: StoreRange, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Rows of one range.
+    """Yield the rows of one range.
 
     Raises:
-        StoreError: a file is gone or may not be read.
+        StoreError: a file was deleted or may not be read.
         FormatError: as `batch_of`.
     """
     scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
@@ -63,7 +63,7 @@ def _wanted(options: StoreOptions, records: Records) -> Records:
 
 
 def damage_of_range(options: StoreOptions, part: StoreRange) -> Iterator[pa.RecordBatch]:
-    """Rows of damage of one range. Raises StoreError, as `rows_of_range`."""
+    """Yield the damage of one range as rows. Raises StoreError, as `rows_of_range`."""
     scan = LogScan(RealFiles(), part, check_crc=options.check_crc)
     yield from _while_there(options, part, _damage(scan))
 
@@ -87,8 +87,8 @@ def _while_there(
             if not options.fail_on_data_loss:
                 return
             raise StoreError(
-                f"{problem.__context__.filename} is gone since the query began, as a broker deletes files whose time "
-                "is over; begin again, or set option failOnDataLoss to false to read what is left"
+                f"{problem.__context__.filename} was deleted during the query, as brokers delete expired files; start "
+                "it again, or set option failOnDataLoss to false to read the remaining files"
             ) from None
         if batch is None:
             return
@@ -96,7 +96,7 @@ def _while_there(
 
 
 def without_system_topics(records: Records) -> Records:
-    """Those of topics that users made."""
+    """Return the records of user topics."""
     names, indices = records.coded_topics
     kept = [number for number, raw in enumerate(names) if not is_system_topic(raw.decode("utf-8", "replace"))]
     return records if len(kept) == len(names) else records.at(np.isin(indices.to_numpy(), kept))

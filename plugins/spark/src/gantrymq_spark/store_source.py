@@ -34,20 +34,20 @@ _OFFSET = "logOffset"
 
 
 def chosen_columns(source: str, schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema that a user gave.
+    """Return the columns of a schema given by the user.
 
     Raises:
-        ConfigError: a column that messages do not have, or of another type.
+        ConfigError: a column does not exist or has another type.
     """
     for field in schema.fields:
         if field.name not in COLUMNS:
-            raise ConfigError(f"the source {source} has no column {field.name!r}; there are {', '.join(COLUMNS)}")
+            raise ConfigError(f"the source {source} has no column {field.name!r}; the columns are {', '.join(COLUMNS)}")
         own = spark_schema([field.name]).fields[0]
         if field.dataType != own.dataType or not field.nullable:
             null = "" if field.nullable else " not null"
             raise ConfigError(
                 f"column {field.name} of the source {source} is {own.dataType.simpleString()}, not "
-                f"{field.dataType.simpleString()}{null}; give that, or name columns by option columns"
+                f"{field.dataType.simpleString()}{null}; use that type, or name columns with option columns"
             )
     return tuple(schema.fieldNames())
 
@@ -60,23 +60,23 @@ class StorePartition(InputPartition):
 
 
 class StoreSource(DataSource):
-    """Messages of a store."""
+    """The messages of a store."""
 
     @classmethod
     def name(cls) -> str:
-        """Its name in ``spark.read.format``."""
+        """Return the name for ``spark.read.format``."""
         return STORE
 
     def schema(self) -> StructType:
-        """The columns that option ``columns`` names. Raises ConfigError."""
+        """Return the columns that option ``columns`` names. Raises ConfigError."""
         return spark_schema(self._read_options().columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the whole store. Raises ConfigError."""
+        """Return a reader of the whole store. Raises ConfigError."""
         return StoreReader(self._read_options(), chosen_columns(STORE, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """A reader that goes on with what brokers add. Raises ConfigError."""
+        """Return a reader that follows the log. Raises ConfigError."""
         return StoreStreamReader(self._read_options(), chosen_columns(STORE, schema))
 
     def _read_options(self) -> StoreOptions:
@@ -84,11 +84,11 @@ class StoreSource(DataSource):
 
 
 class DamageSource(DataSource):
-    """Stretches of a store's log that hold no sound record."""
+    """Ranges of a store's log that hold no sound record."""
 
     @classmethod
     def name(cls) -> str:
-        """Its name in ``spark.read.format``."""
+        """Return the name for ``spark.read.format``."""
         return DAMAGE
 
     def schema(self) -> StructType:
@@ -96,9 +96,9 @@ class DamageSource(DataSource):
         return damage_spark_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the whole store. Raises ConfigError."""
+        """Return a reader of the whole store. Raises ConfigError."""
         if schema != damage_spark_schema():
-            raise ConfigError(f"the source {DAMAGE} has columns of its own; read it without a schema, and select then")
+            raise ConfigError(f"the source {DAMAGE} has fixed columns; read it without a schema, then select")
         return DamageReader(read_store_options(dict(self.options), source=DAMAGE, known=DAMAGE_OPTIONS))
 
 
@@ -107,14 +107,15 @@ class _RangesReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges of the log. Raises StoreError."""
+        """Return the ranges of the log. Raises StoreError."""
         return [StorePartition(part) for part in plan_read(self._options)]
 
 
 class StoreReader(_RangesReader):
     """Reads ranges of a log on executors.
 
-    No pushFilters: Spark 4.3 keeps the reader that got filters of one query for later queries on the same frame.
+    It has no pushFilters: Spark 4.3 reuses the reader that received the filters of one query for later queries on the
+    same frame.
     """
 
     def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
@@ -122,8 +123,8 @@ class StoreReader(_RangesReader):
         self._columns = columns
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Rows of one range."""
-        if not isinstance(partition, StorePartition):  # Spark's own, where there is nothing to read
+        """Return the rows of one range."""
+        if not isinstance(partition, StorePartition):  # Spark's own partition for an empty list
             return iter(())
         return rows_of_range(self._options, partition.part, self._columns)
 
@@ -132,14 +133,14 @@ class DamageReader(_RangesReader):
     """Reads ranges of a log on executors."""
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Rows of one range."""
+        """Return the rows of one range."""
         if not isinstance(partition, StorePartition):
             return iter(())
         return damage_of_range(self._options, partition.part)
 
 
 class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches of a log that grows."""
+    """Micro-batches of a growing log."""
 
     def __init__(self, options: StoreOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -147,37 +148,37 @@ class StoreStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None  # with Trigger.AvailableNow
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
-        """Where a new query begins."""
+        """Return the start of a new query."""
         return {_OFFSET: with_store_errors(self._options.path, LogTail(self._options).initial)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """What option maxBytesPerTrigger says."""
+        """Return the limit of option maxBytesPerTrigger."""
         limit = self._options.trigger_bytes
         return ReadAllAvailable() if limit is None else ReadMaxBytes(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Nothing behind what is there now."""
+        """Limit the query to the data that exists now."""
         self._target = self._end(None, None)
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Behind the last sound record."""
+        """Return the end of the last sound record, within the limit."""
         at = start[_OFFSET]
         end = self._end(at, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
         return {_OFFSET: end if self._target is None else max(at, min(end, self._target))}
 
     def reportLatestOffset(self) -> dict[str, int]:  # noqa: N802
-        """For the query's progress."""
+        """Return the end of the log for the query's progress."""
         return {_OFFSET: self._end(None, None)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """Ranges of one micro-batch."""
+        """Return the ranges of one micro-batch."""
         tail = LogTail(self._options)
         parts = with_store_errors(self._options.path, lambda: tail.partitions(start[_OFFSET], end[_OFFSET]))
         return [StorePartition(part) for part in parts]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        """Rows of one range."""
-        if not isinstance(partition, StorePartition):  # Spark's own, where there is nothing to read
+        """Return the rows of one range."""
+        if not isinstance(partition, StorePartition):  # Spark's own partition for an empty list
             return iter(())
         return rows_of_range(self._options, partition.part, self._columns)
 

@@ -1,7 +1,7 @@
-"""Where a stream over a store's folder stands: a log offset at which a record starts or will start.
+"""The position of a stream over a store's folder: a log offset at which a record starts or will start.
 
-A micro-batch ends behind the last sound record that was there when it was planned, so what a broker is writing at that
-moment belongs to the next one. The offset goes into Spark's checkpoint and is all that a restart needs.
+A micro-batch ends after the last sound record that existed when it was planned, so a record that a broker is writing
+belongs to the next one. The offset is stored in Spark's checkpoint and is all that a restart needs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from gantrymq_store_tools.log_reader import LogReader
 
 __all__ = ["LogTail"]
 
-LOOK_BACK_BYTES = 8 * 1024 * 1024  # twice the longest record that brokers take by default
+LOOK_BACK_BYTES = 8 * 1024 * 1024  # twice the longest record that brokers accept by default
 
 
 class LogTail:
-    """The log of one store while it grows; the folder is looked at anew at each call."""
+    """The growing log of one store; each call scans the folder again."""
 
     def __init__(self, options: StoreOptions) -> None:
-        """Reads nothing yet."""
+        """Nothing is read yet."""
         self._options = options
 
     def initial(self) -> int:
-        """Where a new query begins."""
+        """Return the start of a new query."""
         starting = self._options.starting
         if starting == LATEST:
             return self.end()
@@ -44,10 +44,10 @@ class LogTail:
             reader.close()
 
     def end(self, start: int | None = None, limit_bytes: int | None = None) -> int:
-        """Behind the last sound record; with *limit_bytes* not much more than so many behind *start*.
+        """Return the end of the last sound record; with *limit_bytes* about that many bytes after *start*.
 
         Raises:
-            StoreError: the log begins behind *start*, or ends before it, and failOnDataLoss is not false.
+            StoreError: the log starts after *start*, or ends before it, and failOnDataLoss is not false.
         """
         parts = self._parts(1 << 62)
         if not parts:
@@ -69,7 +69,7 @@ class LogTail:
             reader.close()
 
     def partitions(self, start: int, end: int) -> list[StoreRange]:
-        """Ranges of ``[start, end)``."""
+        """Return the ranges of ``[start, end)``."""
         found = []
         for part in self._parts(self._options.split_bytes):
             first, last = max(part.start, start), min(part.end, end)
@@ -81,7 +81,7 @@ class LogTail:
         return plan(RealFiles(), self._options.path, split_bytes)
 
     def _sound_end(self, reader: LogReader, start: int, log_end: int) -> int:
-        """Walks over the last megabytes, or over what came since *start* where that is less."""
+        """Walk over the last megabytes, or over the data since *start* if that is less."""
         at = start
         if start >= log_end or log_end - LOOK_BACK_BYTES > start:
             at = align(reader, max(reader.start, log_end - LOOK_BACK_BYTES))
@@ -90,15 +90,15 @@ class LogTail:
             pass
         if walk.sound_end < start and self._options.fail_on_data_loss:
             raise StoreError(
-                f"the log ends at {walk.sound_end} and {start} was reached before: a broker cut it, or this is another "
-                "store; begin a new query, or set option failOnDataLoss to false to wait for what comes"
+                f"the log ends at {walk.sound_end}, but was read up to {start}: a broker cut it, or this is another "
+                "store; start a new query, or set option failOnDataLoss to false to wait for new records"
             )
         return max(start, walk.sound_end)
 
     def _lost(self, wanted: int, first: int) -> int:
         if self._options.fail_on_data_loss:
             raise StoreError(
-                f"the log begins at {first} and {wanted} was to be read next: files between were deleted because their "
-                "time was over; set option failOnDataLoss to false to go on at the log's start"
+                f"the log starts at {first}, after {wanted}, which is next: the files between were deleted as "
+                "expired; set option failOnDataLoss to false to continue at the log's start"
             )
         return first

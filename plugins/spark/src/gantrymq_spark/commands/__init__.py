@@ -1,1 +1,1 @@
-"""``gantrymq pipeline``: a module for each job, and what they share."""
+"""``gantrymq pipeline``: one module for each job, and shared modules."""

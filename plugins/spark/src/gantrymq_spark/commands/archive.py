@@ -1,4 +1,4 @@
-"""``gantrymq pipeline archive``: messages into Parquet, what is new of them."""
+"""``gantrymq pipeline archive``: write new messages to Parquet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.texts import counted
 
-SHOWN = 10  # queues with losses
+SHOWN = 10  # maximum number of queues with losses in the output
 
 
 @click.command()
@@ -19,10 +19,10 @@ SHOWN = 10  # queues with losses
 @spark_options
 @output_option
 def archive(folder: str, given: Input, master: str | None, conf: dict[str, str], output: str) -> None:
-    """Write what is new of live topics (--topic, --topic-pattern) or of a store (--store) into the archive FOLDER.
+    """Write new messages of live topics (--topic, --topic-pattern) or of a store (--store) to the archive FOLDER.
 
-    The archive is Parquet, in a folder for each topic and day. A run that is stopped leaves it as it was; the next one
-    goes on. What is archived, a broker's retention may delete.
+    The archive is Parquet, with a folder for each topic and day. A run that is stopped leaves it unchanged, and the
+    next one continues. The broker's retention may delete archived messages.
     """
     from gantrymq_spark.jobs.archive import archive as work
 
@@ -41,6 +41,8 @@ def archive(folder: str, given: Input, master: str | None, conf: dict[str, str],
         say(f"and {counted(len(report.lost) - SHOWN, 'queue')} more; --output json names them")
     if report.missing:
         were = "was" if report.missing == 1 else "were"
-        say(f"{counted(report.missing, 'message')} {were} not there to be read; `gantrymq pipeline audit` says more")
+        say(
+            f"{counted(report.missing, 'message')} {were} missing in their queues; `gantrymq pipeline audit` tells more"
+        )
     are = "is archived up to where it" if len(report.archived) == 1 else "are archived up to where they"
-    say(f"{counted(len(report.archived), 'queue')} {are} ended; their brokers may delete that")
+    say(f"{counted(len(report.archived), 'queue')} {are} ended; their brokers may delete these messages")

@@ -1,4 +1,4 @@
-"""``gantrymq pipeline audit``: what is wrong with messages."""
+"""``gantrymq pipeline audit``: find faults in messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["audit"]
 
-UNUSABLE = 2  # exit code; 1 says that faults were found
+UNUSABLE = 2  # exit code; 1 means that faults were found
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
@@ -31,16 +31,20 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
 
 @click.command()
 @input_options
-@click.option("--report", metavar="DIR", help="Write report.html (with charts) and findings.parquet into this folder.")
+@click.option("--report", metavar="DIR", help="Write report.html (with charts) and findings.parquet to this folder.")
 @click.option(
     "--max-lag",
     type=click.IntRange(min=0),
     default=10_000,
     show_default=True,
-    help="Messages that a group may be behind in a queue.",
+    help="Maximum lag of a group in a queue, in messages.",
 )
 @click.option(
-    "--late", default="2s", show_default=True, callback=_duration, help="How late a delayed message may come."
+    "--late",
+    default="2s",
+    show_default=True,
+    callback=_duration,
+    help="Maximum delay of a delayed message after its due time.",
 )
 @click.option(
     "--open",
@@ -48,12 +52,12 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
     default="10m",
     show_default=True,
     callback=_duration,
-    help="How old a half message may be that nobody has ended.",
+    help="Maximum age of a half message without commit or rollback.",
 )
 @click.option(
     "--as-of",
     metavar="TIME",
-    help="Judge what is owed as of that time, as for the copy of a store. [default: now]",
+    help="Check pending messages as of that time, for example for a copy of a store. [default: now]",
 )
 @spark_options
 @output_option
@@ -70,9 +74,9 @@ def audit(
     conf: dict[str, str],
     output: str,
 ) -> None:
-    """Look for what is missing, double, late, out of order or damaged. Writes nothing but its report.
+    """Find missing, duplicate, late, out-of-order and damaged messages. Writes nothing but its report.
 
-    Exit code 0: nothing is wrong. 1: faults were found. 2: a mistake in what was asked for, or it cannot be read.
+    Exit code 0: no fault. 1: faults were found. 2: an option is wrong, or the messages cannot be read.
     """
     from gantrymq.world.real import RealClock
     from gantrymq_spark.jobs.audit import Limits, audit, refuse

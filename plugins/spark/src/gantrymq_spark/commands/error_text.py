@@ -1,4 +1,4 @@
-"""Of what Spark says, which is pages, the sentence that people need."""
+"""Extracts the relevant sentence from Spark's error messages, which are pages long."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _JAVAS = re.compile(r"^: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 _LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+(?:Exception|Error): )?(.+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _SPARKS = re.compile(r"^(?:\[[\w.]+\] )?(.+?)(?:\.? SQLSTATE: \w+.*)?$", re.MULTILINE)
-_PAGE = "docs/spark-cluster.md says how executors get it"
+_PAGE = "docs/spark-cluster.md describes its installation"
 
 
 def sentence_of(text: str) -> str:
-    """Our own sentence if one is in *text*, else what a worker or Spark says first."""
+    """Return GantryMQ's own sentence if *text* contains one, else the first message of a worker or of Spark."""
     if ours := _OURS.findall(text):
         return str(ours[-1]).strip()
     if versions := _VERSIONS.search(text):
-        return f"executors run Python {versions[1]} and this is {versions[2]}; set PYSPARK_PYTHON to the same version"
+        return f"executors run Python {versions[1]}, the driver {versions[2]}; set PYSPARK_PYTHON to the same version"
     if module := _MODULE.search(text):
         return f"the Python of the executors has no {module[1]}; {_PAGE}"
     if program := _NO_PROGRAM.search(text):
-        return f"executors have no {program[1]}; set PYSPARK_PYTHON to a Python that is there, {_PAGE}"
+        return f"executors have no {program[1]}; set PYSPARK_PYTHON to an installed Python, {_PAGE}"
     if "Traceback (most recent call last)" in text and (pythons := _PYTHONS.findall(text)):
         return f"a task failed: {pythons[-1].strip()}"
     if lost := _LOST.search(text):
@@ -34,4 +34,4 @@ def sentence_of(text: str) -> str:
     if javas := _JAVAS.search(text):
         return f"Spark: {javas[1].strip()}"
     first = _SPARKS.search(text.strip())
-    return f"Spark: {first[1].strip() if first else 'it failed without a word'}"
+    return f"Spark: {first[1].strip() if first else 'it failed without a message'}"

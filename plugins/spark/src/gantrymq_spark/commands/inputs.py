@@ -1,4 +1,4 @@
-"""Options that say which messages a job takes."""
+"""Options that select the messages of a job."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ __all__ = ["input_options", "moment_ms"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
-    click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; may be given again."),
-    click.option("--topic-pattern", "pattern", metavar="REGEX", help="Topics whose whole name it matches."),
+    click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; may be repeated."),
+    click.option("--topic-pattern", "pattern", metavar="REGEX", help="Topics whose whole name matches."),
     click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers of live topics, host:port;host:port."),
     click.option("--store", metavar="FOLDER", help="A store's folder (storePathRootDir) instead of live topics."),
-    click.option("--archive", metavar="FOLDER", help="An archive, as `gantrymq pipeline archive` writes it."),
-    click.option("--since", "since_ms", metavar="TIME", help="Stored then or later: ms, '2026-11-21 10:00', or -10m."),
-    click.option("--until", "until_ms", metavar="TIME", help="Stored before then."),
+    click.option("--archive", metavar="FOLDER", help="An archive written by `gantrymq pipeline archive`."),
+    click.option("--since", "since_ms", metavar="TIME", help="Stored at or after: ms, '2026-11-21 10:00', or -10m."),
+    click.option("--until", "until_ms", metavar="TIME", help="Stored before."),
     click.option("--tags", metavar="TAGS", help="TagA || TagB."),
     click.option("--sql92", metavar="EXPRESSION", help="A condition over properties, as in subscriptions."),
-    click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="One more option of the source."),
+    click.option("--option", "options", multiple=True, metavar="KEY=VALUE", help="An additional option of the source."),
 )
 
 
 def input_options(command: Command) -> Command:
-    """Add the options; the command gets them as ``given``, an `Input`."""
+    """Add the options; the command receives them as ``given``, an `Input`."""
 
     @functools.wraps(command)
     def taking(*args: Any, **values: Any) -> Any:
@@ -54,10 +54,10 @@ def input_options(command: Command) -> Command:
 
 
 def moment_ms(option: str, text: str, now_ms: int) -> int:
-    """A time as an option gives it, in ms.
+    """Parse a time of an option, in ms.
 
     Raises:
-        click.BadParameter: no time.
+        click.BadParameter: *text* is not a time.
     """
     try:
         ago = relative_ms(option, text)
@@ -69,5 +69,5 @@ def moment_ms(option: str, text: str, now_ms: int) -> int:
 def _pairs(given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         if "=" not in text.lstrip("="):
-            raise click.BadParameter(f"{text!r} is no option; write KEY=VALUE", param_hint="--option")
+            raise click.BadParameter(f"{text!r} is not an option; write KEY=VALUE", param_hint="--option")
     return {key.strip(): value for key, _, value in (text.partition("=") for text in given)}

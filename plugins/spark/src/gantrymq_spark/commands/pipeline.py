@@ -1,4 +1,4 @@
-"""``gantrymq pipeline``: the jobs. Each has a module of its own, imported when it is used."""
+"""``gantrymq pipeline``: the jobs. Each has its own module, imported on first use."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ JOBS = {
     name: ImportedCommand(f"gantrymq_spark.commands.{name}:{name}", purpose)
     for name, purpose in (
         ("archive", "Write messages of topics or of a store to Parquet, incrementally."),
-        ("audit", "Look for what is missing, double, late, out of order or damaged."),
+        ("audit", "Find missing, duplicate, late, out-of-order and damaged messages."),
         ("query", "Find messages by key, id, time, SQL92 or Spark SQL, live and archived."),
-        ("rebuild", "Make consume queues and index files from the commit log of a large store."),
-        ("replay", "Send messages of a topic, a store or an archive to a topic once more."),
+        ("rebuild", "Rebuild consume queues and index files from the commit log of a large store."),
+        ("replay", "Send messages of a topic, a store or an archive to a topic again."),
         ("stats", "Rates, sizes and skew by topic, queue, tag and producer."),
     )
 }
 
 
 class _Jobs(CommandGroup):
-    """Knows its commands by name and purpose; the help imports none of them."""
+    """Lists its commands by name and purpose; the help imports none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(JOBS)
@@ -35,4 +35,4 @@ class _Jobs(CommandGroup):
 
 @click.group(cls=_Jobs)
 def pipeline() -> None:
-    """Archive, query, check and replay messages with Spark, from live topics and from the folders of stores."""
+    """Archive, query, check and replay messages with Spark, from live topics and from folders of stores."""

@@ -1,4 +1,4 @@
-"""What a session's stages have done so far, for people who wait: bars on a terminal, else a line now and then."""
+"""Shows the progress of a session's jobs: bars on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ LINE_S = 5.0
 
 @attrs.frozen
 class JobProgress:
-    """Of one job of Spark."""
+    """The progress of one Spark job."""
 
     job: int
     stages: int
     stages_done: int
-    tasks: int  # of the stages that have begun or will
+    tasks: int  # of started and planned stages
     tasks_done: int
 
     def __str__(self) -> str:
-        """As a line has it."""
+        """Return the progress as a line of text."""
         return f"job {self.job}: {self.stages_done} of {self.stages} stages, {self.tasks_done} of {self.tasks} tasks"
 
 
 def running_jobs(tracker: Any) -> list[JobProgress]:
-    """The jobs that run now, as Spark's ``StatusTracker`` says."""
+    """Return the running jobs according to Spark's ``StatusTracker``."""
     found = []
     for number in sorted(tracker.getActiveJobsIds()):
         job = tracker.getJobInfo(number)
@@ -50,11 +50,11 @@ def running_jobs(tracker: Any) -> list[JobProgress]:
 
 @contextmanager
 def show_progress(session: SparkSession, wanted: bool | None) -> Iterator[None]:
-    """Show it on stderr while the body runs.
+    """Show progress on stderr while the body runs.
 
     Args:
-        session: whose jobs.
-        wanted: None for what fits: bars on a terminal, else nothing.
+        session: the session of the jobs.
+        wanted: None for bars on a terminal and nothing otherwise.
     """
     terminal = sys.stderr.isatty()
     if not (terminal if wanted is None else wanted):
@@ -76,7 +76,7 @@ def _polls(tracker: Any, ended: threading.Event, every_s: float) -> Iterator[lis
     while not ended.wait(every_s):
         try:
             found = running_jobs(tracker)
-        except Exception:  # the session is going
+        except Exception:  # the session is stopping
             return
         yield found
 

@@ -1,4 +1,4 @@
-"""``gantrymq pipeline query``: messages by key, id, time, SQL92 or Spark SQL, live and archived."""
+"""``gantrymq pipeline query``: find messages by key, id, time, SQL92 or Spark SQL, live and archived."""
 
 from __future__ import annotations
 
@@ -30,22 +30,28 @@ SHOWN = (
     "bodyProblem",
 )
 BODY_CHARACTERS = 60
-PROBLEM = "bodyProblem"  # shown if a message has one
+PROBLEM = "bodyProblem"  # column shown only if a message has one
 VIEW = "messages"
 
 
 @click.command()
 @input_options
 @click.option(
-    "--live", is_flag=True, help="With --archive: the same topics at their brokers as well, each message once."
+    "--live", is_flag=True, help="With --archive: also read the same topics from their brokers, each message once."
 )
-@click.option("--key", metavar="KEY", help="One of the keys of a message.")
-@click.option("--unique-key", metavar="ID", help="The id that the client gave it.")
-@click.option("--id", "message_id", metavar="ID", help="The offset id, or the client's.")
-@click.option("--where", "condition", metavar="SQL", help='A condition of Spark SQL, "queueId = 3 and tags is null".')
-@click.option("--sql", "statement", metavar="SQL", help=f"A statement of Spark SQL over the table {VIEW}.")
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Rows to show, at most.")
-@click.option("--to", "target", metavar="FOLDER", help="Write all rows there as Parquet instead of showing them.")
+@click.option("--key", metavar="KEY", help="One of a message's keys.")
+@click.option("--unique-key", metavar="ID", help="The id assigned by the client.")
+@click.option("--id", "message_id", metavar="ID", help="The offset id, or the client's id.")
+@click.option(
+    "--where", "condition", metavar="SQL", help='A Spark SQL condition, such as "queueId = 3 and tags is null".'
+)
+@click.option("--sql", "statement", metavar="SQL", help=f"A Spark SQL statement over the table {VIEW}.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of rows to show."
+)
+@click.option(
+    "--to", "target", metavar="FOLDER", help="Write all rows to this folder as Parquet instead of showing them."
+)
 @spark_options
 @output_option
 def query(
@@ -91,7 +97,7 @@ def _show(found: DataFrame, limit: int, output: str) -> None:
         cells = [[_cell(row[at]) for at in places] for row in rows[:limit]]
         print_table([found.columns[at] for at in places], cells)
     if len(rows) > limit:
-        say(f"there are more than {limit}; --limit shows more, --to writes all of them")
+        say(f"there are more than {limit} rows; --limit shows more, --to writes all of them")
 
 
 def _cell(value: Any) -> object:
@@ -102,7 +108,7 @@ def _cell(value: Any) -> object:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no kind of: bytes as base64, times as texts."""
+    """Convert values without a JSON type: bytes to base64, times to text."""
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
     return value.isoformat() if hasattr(value, "isoformat") else str(value)

@@ -1,4 +1,4 @@
-"""``gantrymq pipeline rebuild``: queues and index of a store that is too large for one process."""
+"""``gantrymq pipeline rebuild``: rebuild queues and index of a store that is too large for one process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,24 @@ from gantrymq_store_tools.commands.options import folder_argument, levels_option
 @target_option
 @log_option
 @levels_option
-@click.option("--queues/--no-queues", default=True, help="Consume queues; on by default.")
-@click.option("--index/--no-index", default=True, help="Index files; on by default.")
-@click.option("--slots", type=click.IntRange(min=1), metavar="N", help="maxHashSlotNum; found from the present index.")
-@click.option("--entries", type=click.IntRange(min=2), metavar="N", help="maxIndexNum; found from the present index.")
+@click.option("--queues/--no-queues", default=True, help="Rebuild consume queues; on by default.")
+@click.option("--index/--no-index", default=True, help="Rebuild index files; on by default.")
 @click.option(
-    "--tags/--no-tags", default=None, help="An entry for each tag, as RocketMQ 5.5 has; by default as the index is."
+    "--slots",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="maxHashSlotNum; by default detected from the existing index.",
+)
+@click.option(
+    "--entries",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="maxIndexNum; by default detected from the existing index.",
+)
+@click.option(
+    "--tags/--no-tags",
+    default=None,
+    help="Write an entry for each tag, as RocketMQ 5.5 does; by default as in the existing index.",
 )
 @spark_options
 @output_option
@@ -45,10 +57,10 @@ def rebuild(
     conf: dict[str, str],
     output: str,
 ) -> None:
-    """Make consume queues and index files from the commit log, in a folder beside the store, many ranges at a time.
+    """Rebuild consume queues and index files from the commit log, in a folder next to the store, many ranges at a time.
 
-    The folder has to be seen by every executor. A rebuild that was stopped goes on where it was. To use what was made,
-    stop the broker and put it in place of the store's consumequeue and index.
+    Every executor must see the folder. A rebuild that was stopped continues where it stopped. To use the result, stop
+    the broker and replace the store's consumequeue and index by it.
     """
     from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_spark.jobs.rebuild import over_spark
@@ -59,7 +71,7 @@ def rebuild(
     if (slots is None) != (entries is None):
         raise click.UsageError("give --slots and --entries together")
     if not queues and not index:
-        raise click.UsageError("--no-queues and --no-index leave nothing to do; give one of them, or none")
+        raise click.UsageError("--no-queues and --no-index together leave nothing to do; give at most one of them")
     refuse_if_in_use(root)
     with job_session("rebuild", master, conf) as session:
         done = work(

@@ -1,4 +1,4 @@
-"""``gantrymq pipeline replay``: messages sent to a topic once more."""
+"""``gantrymq pipeline replay``: send messages to a topic again."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ LINE_S = 10.0
 
 @click.command()
 @input_options
-@click.option("--to-topic", required=True, metavar="NAME", help="Where to.")
-@click.option("--to-namesrv", metavar="ADDR", help="Name servers of that topic; by default those of --namesrv.")
+@click.option("--to-topic", required=True, metavar="NAME", help="The target topic.")
+@click.option("--to-namesrv", metavar="ADDR", help="Name servers of the target topic; by default those of --namesrv.")
 @click.option("--speed", default="1x", show_default=True, metavar="SPEED", help="1x, 10x, another number, or max.")
-@click.option("--dry-run", is_flag=True, help="Say what would be sent, and send nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be sent without sending it.")
 @spark_options
 @output_option
 def replay(
@@ -38,10 +38,11 @@ def replay(
     conf: dict[str, str],
     output: str,
 ) -> None:
-    """Send messages of live topics, of a store (--store) or of an archive (--archive) to a topic once more.
+    """Send messages of live topics, of a store (--store) or of an archive (--archive) to a topic again.
 
-    Messages of one queue stay in one queue, in their order, and keep the distances of their store times divided by the
-    speed. Each has a property GANTRYMQ_SINK_ID that says where it was read: what two runs send can be told by it.
+    Messages of one queue go to one queue, in order, with the intervals of their store times divided by the speed. Each
+    has a property GANTRYMQ_SINK_ID that names the queue offset it was read from, so repeated messages of several runs
+    can be recognized.
     """
     from gantrymq_spark.jobs.replay import plan_replay, rows_to_replay
     from gantrymq_spark.jobs.replay import replay as work
@@ -85,7 +86,7 @@ def replay(
 
 
 class _ProgressLine:
-    """A line from time to time."""
+    """Prints a progress line every `LINE_S` seconds."""
 
     def __init__(self) -> None:
         self._next_s = RealClock().monotonic() + LINE_S
@@ -100,11 +101,11 @@ def _say_stopped(sent: Sent, times: float | None) -> None:
     if times is None:
         say("stopped before the end; the same command sends everything again, with the same ids")
     elif sent.last_ms is None:
-        say("stopped; nothing was sent for certain")
+        say("stopped; no message is known to have been sent")
     else:
         say(
             f"stopped after {counted(sent.messages, 'message')}, stored up to {_moment(sent.last_ms)}; --since "
-            f"{sent.last_ms} goes on there, and what is sent twice has the same id"
+            f"{sent.last_ms} continues there, and messages that are sent twice have the same id"
         )
 
 

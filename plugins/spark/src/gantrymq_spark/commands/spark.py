@@ -1,4 +1,4 @@
-"""What every job has of Spark: where it runs, its settings, its session, and progress for people."""
+"""The Spark options, session and progress that all jobs share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRESS = "gantrymq_spark.progress"  # in click's context
 
 
 class JobFailed(GantryError):
-    """What Spark said, as one sentence."""
+    """Raised when Spark fails, with its message as one sentence."""
 
 
 def spark_options(command: Command) -> Command:
@@ -36,31 +36,32 @@ def spark_options(command: Command) -> Command:
         default=None,
         expose_value=False,
         callback=_keep_progress,
-        help="Jobs, stages and tasks on stderr; by default bars where that is a terminal.",
+        help="Show jobs, stages and tasks on stderr; by default bars if it is a terminal.",
     )(command)
     command = click.option(
         "--conf",
         multiple=True,
         metavar="KEY=VALUE",
         callback=_settings,
-        help="A setting of Spark, such as spark.driver.memory=4g; may be given again.",
+        help="A Spark setting, such as spark.driver.memory=4g; may be repeated.",
     )(command)
     return click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs, such as spark://host:7077, yarn or k8s://...; without it, here, on all cores.",
+        help="Where Spark runs, such as spark://host:7077, yarn or k8s://...; by default here, on all cores.",
     )(command)
 
 
 @contextmanager
 def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[SparkSession]:
-    """A session while the job runs, with progress on stderr. A session that is open already is used, and stays.
+    """Provide a session while the job runs, with progress on stderr. An open session is reused and not stopped.
 
-    What Spark raises around one of our sentences is raised as that sentence; Ctrl-C ends the session, exit code 130.
+    If an exception of Spark contains one of GantryMQ's sentences, that sentence is raised. Ctrl-C ends the session with
+    exit code 130.
 
     Raises:
         ConfigError: as `session.open_session`.
-        JobFailed: Spark, or one of its tasks, gave up.
+        JobFailed: Spark or one of its tasks failed.
     """
     from gantrymq_spark.session import open_session, refuse_old_java, refuse_old_spark
 
@@ -91,10 +92,13 @@ def job_session(job: str, master: str | None, conf: dict[str, str]) -> Iterator[
 
 
 class _Interrupts:
-    """While used, Ctrl-C raises KeyboardInterrupt and no more; Spark's own handler asks Java within a call of Java."""
+    """A context in which Ctrl-C only raises KeyboardInterrupt.
+
+    Spark's own handler calls Java from within a call to Java.
+    """
 
     def __init__(self) -> None:
-        self.seen = False  # what Java is asked just then may end in an error of its own
+        self.seen = False  # the interrupted call to Java may then fail with another error
         self._mine = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> _Interrupts:
@@ -108,14 +112,14 @@ class _Interrupts:
 
     def _interrupt(self, number: int, frame: object) -> None:
         self.seen = True
-        logging.disable(logging.CRITICAL)  # py4j tells of every call that it breaks off
+        logging.disable(logging.CRITICAL)  # py4j logs every interrupted call
         raise KeyboardInterrupt
 
 
 def _settings(ctx: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
     for text in given:
         if not text.partition("=")[0].strip() or "=" not in text:
-            raise click.BadParameter(f"{text!r} is no setting; write KEY=VALUE, such as spark.driver.memory=4g")
+            raise click.BadParameter(f"{text!r} is not a setting; write KEY=VALUE, such as spark.driver.memory=4g")
     return {key.strip(): value for key, _, value in (text.partition("=") for text in given)}
 
 

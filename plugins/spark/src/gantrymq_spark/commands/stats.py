@@ -16,13 +16,13 @@ __all__ = ["stats"]
 
 @click.command()
 @input_options
-@click.option("--by", "step", type=click.Choice(STEPS), default="hour", show_default=True, help="The step of rates.")
+@click.option("--by", "step", type=click.Choice(STEPS), default="hour", show_default=True, help="Interval of rates.")
 @click.option(
-    "--top", type=click.IntRange(min=1, max=10_000), default=20, show_default=True, help="Rows of each table."
+    "--top", type=click.IntRange(min=1, max=10_000), default=20, show_default=True, help="Maximum rows of each table."
 )
-@click.option("--property", "property_name", metavar="NAME", help="Sum up by the values of a property, such as PGROUP.")
-@click.option("--system-topics", is_flag=True, help="With the broker's own topics.")
-@click.option("--report", metavar="DIR", help="Write stats.html, with charts, into this folder.")
+@click.option("--property", "property_name", metavar="NAME", help="Group by the values of a property, such as PGROUP.")
+@click.option("--system-topics", is_flag=True, help="Include the broker's own topics.")
+@click.option("--report", metavar="DIR", help="Write stats.html, with charts, to this folder.")
 @spark_options
 @output_option
 def stats(
@@ -36,7 +36,7 @@ def stats(
     conf: dict[str, str],
     output: str,
 ) -> None:
-    """Rates, sizes and skew by topic, queue, tag and producer. Bodies are not read."""
+    """Show rates, sizes and skew by topic, queue, tag and producer. Bodies are not read."""
     from gantrymq_spark.jobs.inputs import messages
     from gantrymq_spark.jobs.stats import STATS_COLUMNS, stats, without_system_topics
     from gantrymq_spark.jobs.stats_summary import stats_summary

@@ -1,6 +1,6 @@
-"""What `gantrymq pipeline` runs. Each job is functions over plain values and Arrow batches; Spark only spreads them.
+"""The jobs of `gantrymq pipeline`. Each consists of functions over plain values and Arrow batches; Spark runs them.
 
 rebuild_plan, rebuild_steps, rebuild    queue and index files from ranges of a log
-archive_*                               Parquet by topic and date, and the manifest that says what is there
-audit_*                                 what is wrong with the messages of a store, a topic or an archive
+archive_*                               Parquet by topic and date, and the manifest of the archive's content
+audit_*                                 faults in the messages of a store, a topic or an archive
 """

@@ -1,10 +1,11 @@
-"""Messages into an archive, what is new of them, by Spark.
+"""Writes new messages to an archive, with Spark.
 
     archive(spark, Input(topics=("Orders",), namesrv="10.0.0.1:9876"), "/archive")
     archive(spark, Input(store="/var/lib/rocketmq/store", options={"brokerName": "broker-a"}), "/archive")
 
-Tasks read, cut what they read by topic and day, and write files into a folder that no reader looks at; the driver then
-commits them all at once. Killed before that, nothing of it is there, and the next run removes the files.
+Tasks read messages, divide them by topic and day, and write files to a staging folder that readers ignore; the driver
+then commits them all at once. If a run is killed before that, the archive is unchanged, and the next run removes the
+files.
 """
 
 from __future__ import annotations
@@ -36,25 +37,27 @@ if TYPE_CHECKING:
 
 __all__ = ["COMMIT_MESSAGES", "ArchiveReport", "archive"]
 
-COMMIT_MESSAGES = 20_000_000  # in one commit, about; a run that is stopped goes on behind the last one
+COMMIT_MESSAGES = 20_000_000  # in one commit, approximately; a stopped run continues after the last commit
 _MADE = "file string"  # JSON of an ArchivedFile
 
 
 @attrs.define
 class ArchiveReport:
-    """What a run did."""
+    """The result of a run."""
 
     folder: str
     messages: int = 0
     files: int = 0
     bytes: int = 0
     commits: int = 0
-    lost: list[tuple[str, str, int, int, int]] = attrs.field(factory=list)  # broker, topic, queue, offsets from, before
-    missing: int = 0  # messages that were not there to be read, though their queues went on
+    lost: list[tuple[str, str, int, int, int]] = attrs.field(
+        factory=list
+    )  # broker, topic, queue, first offset, end offset
+    missing: int = 0  # messages missing within their queues
     archived: dict[tuple[str, Queue], QueueProgress] = attrs.field(factory=dict)  # by broker name and queue
 
     def to_json(self) -> dict[str, Any]:
-        """As a document; ``read_archive`` says below which offset a broker need not keep a queue any more."""
+        """Return the report as a document; ``archived`` names the offset before which a broker may delete a queue."""
         found = attrs.asdict(self, filter=lambda field, _: field.name not in ("lost", "archived"))
         names = ("broker", "topic", "queue", "from", "before")
         found["lost"] = [dict(zip(names, each, strict=True)) for each in self.lost]
@@ -66,28 +69,30 @@ class ArchiveReport:
 
 
 def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: int = COMMIT_MESSAGES) -> ArchiveReport:
-    """Bring the archive *folder* up to what there is now.
+    """Bring the archive *folder* up to date.
 
     Args:
-        spark: a session in which the sources are registered; its executors have to see *folder*.
-        given: live topics, or a store, with or without names of topics. Whole queues: without times, tags, expressions.
-        folder: made if need be.
-        commit_messages: how many are committed together, about.
+        spark: a session with the sources registered; its executors must see *folder*.
+        given: live topics, or a store, with or without topic names. Whole queues: no times, tags or expressions.
+        folder: created if needed.
+        commit_messages: approximate number of messages in one commit.
 
     Raises:
-        ConfigError: a mistake.
-        StoreError: a topic was deleted and made anew, a store cannot be read, or its broker's name is missing.
-        StoreLocked: another run writes to the archive.
-        ClientError: brokers do not answer.
+        ConfigError: *given* is invalid.
+        StoreError: a topic was deleted and recreated, a store cannot be read, or its broker's name is missing.
+        StoreLocked: another run is writing to the archive.
+        ClientError: brokers do not respond.
         OSError: the archive cannot be written.
     """
     given.check()
     if given.archive is not None:
-        raise ConfigError("an archive is made of live topics or of a store; give --topic or --store")
+        raise ConfigError("an archive is written from live topics or a store; give --topic or --store")
     for name in ("since_ms", "until_ms", "tags", "sql92"):
         if getattr(given, name) is not None:
             option = "--" + name.removesuffix("_ms")
-            raise ConfigError(f"an archive takes whole queues, so that it can go on; leave {option} away, query has it")
+            raise ConfigError(
+                f"an archive has whole queues, so that runs can continue it; remove {option}, which query supports"
+            )
     report = ArchiveReport(folder)
     with Archive(RealFiles(), Path(folder)) as held:
         (_of_store if given.store is not None else _of_topics)(spark, given, held, report, commit_messages)
@@ -116,7 +121,7 @@ def _of_topics(spark: SparkSession, given: Input, held: Archive, report: Archive
         lenient = attrs.evolve(given, options={"failOnDataLoss": "false", "bodyProblems": "keep", **given.options})
         _commit(live_ranges(spark, lenient, ranges), held, wanted, report, {})
         if sum(each.end - each.start for each in wanted) < most // 2:
-            return  # what was sent meanwhile is the next run's
+            return  # the next run archives messages sent meanwhile
 
 
 def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:
@@ -147,7 +152,7 @@ def _of_store(spark: SparkSession, given: Input, held: Archive, report: ArchiveR
 def _commit(
     rows: DataFrame, held: Archive, wanted: Sequence[ArchiveRange], report: ArchiveReport, logs: Mapping[str, int]
 ) -> None:
-    """Write the *wanted* ones of *rows* and make them part of the archive."""
+    """Write the rows of the ranges *wanted* and commit them to the archive."""
     work = partial(_staged, str(held.root.absolute()), tuple(wanted))
     made = [_archived_file(row.file) for row in rows.mapInArrow(work, _MADE).collect()]
     progress = {each.key: each.after(held.state.progress.get(each.key)) for each in wanted}
@@ -165,7 +170,7 @@ def _commit(
 
 
 def _staged(root: str, wanted: Sequence[ArchiveRange], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a task: files of the wanted rows, and what a commit has to say of them."""
+    """Write the files of the selected rows in a task, and yield their descriptions for the commit."""
     files = RealFiles()
 
     def stage(name: str, data: bytes) -> int:

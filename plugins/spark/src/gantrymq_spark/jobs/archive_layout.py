@@ -1,13 +1,13 @@
-"""Where things lie in an archive, and what its manifest says. Names and plain values; nothing is read or written here.
+"""The file layout and the manifest format of an archive. Names and plain values; no I/O.
 
-    <root>/topic=Orders/date=2026-11-24/broker-a-<unique>.parquet    messages; every column but the date is in the files
-    <root>/_manifest/<20 digits>.json                                one commit: what it added, and how far queues are
-    <root>/_manifest/<20 digits>.state.json                          everything up to that commit
-    <root>/_staging/broker-a-<unique>.parquet                        written, and not yet moved to its place
-    <root>/_manifest/lock                                            held by the one who writes
+    <root>/topic=Orders/date=2026-11-24/broker-a-<unique>.parquet    messages; every column except the date
+    <root>/_manifest/<20 digits>.json                                one commit: files it added, progress of queues
+    <root>/_manifest/<20 digits>.state.json                          the whole state up to that commit
+    <root>/_staging/broker-a-<unique>.parquet                        written but not yet moved to its place
+    <root>/_manifest/lock                                            held by the writer
 
-Folders are Hive's, so that Spark, DuckDB and pyarrow find the partitions; they pass over names that begin with ``_``.
-The date is the day in UTC of a message's store time. Letters that Hive escapes in a topic stand as ``%XX``.
+Folders are Hive's, so Spark, DuckDB and pyarrow detect the partitions; they ignore names that start with ``_``. The
+date is the UTC day of a message's store time. Characters that Hive escapes in a topic are written as ``%XX``.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FORMAT = 1
 class ArchivedFile:
     """One file of messages of one broker, topic and date."""
 
-    path: str  # from the archive's root, with slashes
+    path: str  # relative to the archive's root, with slashes
     broker_name: str
     topic: str
     date: str  # yyyy-mm-dd, UTC
@@ -58,26 +58,26 @@ class ArchivedFile:
     bytes: int
     first_ms: int  # store times
     last_ms: int
-    queues: dict[int, tuple[int, int]]  # queue id: smallest queue offset, and behind the largest
+    queues: dict[int, tuple[int, int]]  # queue id: smallest queue offset, and the end after the largest
 
     @property
     def name(self) -> str:
-        """The last part of its path; no two files have one."""
+        """The last part of its path; unique in the archive."""
         return self.path.rpartition("/")[2]
 
 
 @attrs.frozen
 class QueueProgress:
-    """How far one queue of one broker is archived: everything in ``[start, next)`` but what is *lost*."""
+    """How far one queue of one broker is archived: everything in ``[start, next)`` except *lost*."""
 
     start: int  # queue offset of the first message
-    next: int  # behind the last
-    lost: tuple[tuple[int, int], ...] = ()  # queue offsets that the broker had no more when they should be archived
+    next: int  # queue offset after the last message
+    lost: tuple[tuple[int, int], ...] = ()  # queue offsets that the broker had deleted before they were archived
 
 
 @attrs.frozen
 class Commit:
-    """One step of an archive: wholly there or not at all."""
+    """One atomic change of an archive."""
 
     version: int  # from 1
     added: tuple[ArchivedFile, ...] = ()
@@ -90,7 +90,7 @@ class Commit:
 
 @attrs.define
 class ArchiveState:
-    """Everything that is in an archive."""
+    """The content of an archive."""
 
     version: int = 0
     files: dict[str, ArchivedFile] = attrs.field(factory=dict)  # by path
@@ -98,10 +98,10 @@ class ArchiveState:
     logs: dict[str, int] = attrs.field(factory=dict)
 
     def apply(self, commit: Commit) -> None:
-        """Go one step on.
+        """Apply the next commit.
 
         Raises:
-            FormatError: it is not the next one.
+            FormatError: *commit* is not the next one.
         """
         if commit.version != self.version + 1:
             raise FormatError(f"the archive's commit {self.version + 1} is missing; the next one is {commit.version}")
@@ -113,38 +113,38 @@ class ArchiveState:
         self.version = commit.version
 
     def check(self, commit: Commit) -> None:
-        """Refuse a commit after which a message would be there twice, or be taken for archived and not be there.
+        """Reject a commit that would duplicate a message, or mark one as archived that is not.
 
         Raises:
-            StoreError: a queue goes back, or a file has messages outside what its queue goes forward.
+            StoreError: a queue goes backwards, or a file has messages outside the queue's progress.
         """
         for (broker_name, queue), ahead in commit.progress.items():
-            behind = self.progress.get((broker_name, queue))
+            current = self.progress.get((broker_name, queue))
             where = f"queue {queue.topic}/{queue.queue_id} of {broker_name}"
-            if behind is not None and ahead.next < behind.next:
-                raise StoreError(f"{where} is archived up to {behind.next}; it cannot go back to {ahead.next}")
+            if current is not None and ahead.next < current.next:
+                raise StoreError(f"{where} is archived up to {current.next}; it cannot go back to {ahead.next}")
         replaced = [self.files[path] for path in commit.removed if path in self.files]
         for file in commit.added:
             if file.path in self.files:
-                raise StoreError(f"{file.path} is in the archive already")
+                raise StoreError(f"{file.path} is already in the archive")
             for queue_id, (first, end) in file.queues.items():
                 key = file.broker_name, Queue(file.topic, queue_id)
                 before, after = self.progress.get(key), commit.progress.get(key)
                 low = before.next if before is not None else 0
                 high = after.next if after is not None else low
-                if not low <= first < end <= high and not _takes_the_place_of(replaced, file, queue_id):
+                if not low <= first < end <= high and not _replaces(replaced, file, queue_id):
                     raise StoreError(
                         f"{file.path} has offsets {first} to {end - 1} of queue {queue_id}, and this commit archives "
                         f"{low} to {high - 1}"
                     )
 
     def to_json(self) -> dict[str, Any]:
-        """As a document."""
+        """Return the state as a document."""
         return _document(self.version, self.files.values(), (), self.progress, self.logs)
 
 
-def _takes_the_place_of(replaced: list[ArchivedFile], file: ArchivedFile, queue_id: int) -> bool:
-    """Whether what *file* has of a queue was in the files that it is for."""
+def _replaces(replaced: list[ArchivedFile], file: ArchivedFile, queue_id: int) -> bool:
+    """Return whether *file* replaces messages of a queue that were in the removed files."""
     spans = [
         each.queues[queue_id]
         for each in replaced
@@ -156,18 +156,18 @@ def _takes_the_place_of(replaced: list[ArchivedFile], file: ArchivedFile, queue_
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
-    """*commit* as a document."""
+    """Return *commit* as a document."""
     return _document(commit.version, commit.added, commit.removed, commit.progress, commit.logs)
 
 
 def read_commit(document: Any, where: str) -> Commit:
-    """A commit, or a state as one commit.
+    """Parse a commit, or a state as one commit.
 
     Raises:
-        FormatError: it is no document of an archive, or of a newer kind.
+        FormatError: *document* is not of an archive, or of a newer format.
     """
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        raise FormatError(f"{where} is no manifest of an archive, or of a kind newer than {_FORMAT}")
+        raise FormatError(f"{where} is not a manifest of an archive, or of a format newer than {_FORMAT}")
     try:
         added = tuple(
             ArchivedFile(**{**file, "queues": {int(queue): tuple(span) for queue, span in file["queues"].items()}})
@@ -179,14 +179,14 @@ def read_commit(document: Any, where: str) -> Commit:
         }
         return Commit(document["version"], added, tuple(document["removed"]), progress, document["logs"])
     except (KeyError, TypeError, ValueError) as problem:
-        raise FormatError(f"{where} is no manifest of an archive: {problem!r}") from None
+        raise FormatError(f"{where} is not a manifest of an archive: {problem!r}") from None
 
 
 def folder_of(topic: str, date: str) -> str:
-    """The folder of a topic's day, from the archive's root.
+    """Return the folder of a topic's day, relative to the archive's root.
 
     Raises:
-        InvalidParameter: the topic is too long for a folder's name.
+        InvalidParameter: the topic is too long for a folder name.
     """
     name = f"topic={safe_name(topic)}"
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
@@ -195,22 +195,22 @@ def folder_of(topic: str, date: str) -> str:
 
 
 def safe_name(text: str) -> str:
-    """*text* with everything that Hive escapes as ``%XX``."""
+    """Return *text* with everything that Hive escapes as ``%XX``."""
     return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
 def commit_name(version: int) -> str:
-    """The file of a commit."""
+    """Return the file name of a commit."""
     return f"{version:020d}.json"
 
 
 def state_name(version: int) -> str:
-    """The file that has everything up to a commit."""
+    """Return the file name of a state."""
     return f"{version:020d}.state.json"
 
 
 def commit_version(name: str, *, state: bool = False) -> int | None:
-    """The version that a file's name says; None for a file of another kind."""
+    """Return the version in a file name; None for a file of another kind."""
     found = (_STATE if state else _COMMIT).match(name)
     return int(found[1]) if found is not None else None
 

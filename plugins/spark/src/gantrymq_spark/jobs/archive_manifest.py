@@ -1,13 +1,14 @@
-"""Reading and writing an archive so that a crash at any call leaves what was before a commit, or what is after it.
+"""Reads and writes an archive so that a crash at any point leaves the state before or after a commit.
 
-    stage files, durable  ->  write the commit  ->  move files to their places  ->  now and then: write the whole state
-                              (the one step that counts)
+    stage files, durable  ->  write the commit  ->  move files to their places  ->  sometimes: write the whole state
+                              (takes effect here)
 
-Until the commit is there, nobody sees its files: they lie in ``_staging``, which readers of folders pass over. From
-then on they are part of the archive; who opens it for writing next moves those that are still there, and removes files
-that no commit names. Who reads by the manifest finds them at either place.
+Before the commit, its files are in ``_staging``, which folder readers ignore. After it they are part of the archive;
+the next writer that opens the archive moves files still in staging, and removes files that no commit names. Readers
+that use the manifest find files at either place.
 
-One process writes at a time. The folder has to be a file system with renames: a disk or a mount, no object store.
+One process writes at a time. The folder must be on a file system with atomic renames: a disk or a mount, not an object
+store.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from gantrymq_spark.jobs.archive_layout import (
 __all__ = ["Archive", "data_path", "read_state"]
 
 STATE_EVERY = 16  # commits
-TRIES = 5  # of reading while somebody writes
+TRIES = 5  # of reading during a write
 
 
 def read_state(files: Files, root: Path) -> ArchiveState:
-    """What is in the archive *root*; nothing where there is none. Somebody may write to it meanwhile.
+    """Return the content of the archive *root*, empty if there is none. A writer may be active.
 
     Raises:
         FormatError: its manifest has a gap or cannot be read.
@@ -51,26 +52,26 @@ def read_state(files: Files, root: Path) -> ArchiveState:
     for last in (False,) * (TRIES - 1) + (True,):
         try:
             return _load(files, root)[0]
-        except FileNotFoundError:  # a state took the place of this commit
+        except FileNotFoundError:  # a state replaced this commit
             if last:
                 raise
     raise AssertionError
 
 
 def data_path(files: Files, root: Path, file: ArchivedFile) -> Path:
-    """Where *file* is now: at its place, or not yet moved there."""
+    """Return the current path of *file*: in its place, or still in staging."""
     staged = root / STAGING / file.name
     return staged if files.stat(staged) is not None else root / file.path
 
 
 class Archive:
-    """An archive open for writing; a context manager. After an error of `commit`, close it and open it again."""
+    """An archive open for writing; a context manager. After an error of `commit`, close and reopen it."""
 
     def __init__(self, files: Files, root: Path) -> None:
-        """Make the folder if need be, and finish what an interrupted writer left.
+        """Create the folder if needed, and finish an interrupted write.
 
         Raises:
-            StoreLocked: another process writes to it.
+            StoreLocked: another process is writing to it.
             FormatError: its manifest cannot be read.
             OSError: the disk failed.
         """
@@ -80,7 +81,7 @@ class Archive:
         files.make_dirs(root / STAGING)
         lock = files.lock(root / MANIFEST / "lock", b"")
         if lock is None:
-            raise StoreLocked(f"{root} is being written by another process; wait for it, or end it")
+            raise StoreLocked(f"{root} is being written by another process; wait for it, or stop it")
         self._lock = lock
         try:
             self.state, self._since_state = _load(files, root)
@@ -90,7 +91,7 @@ class Archive:
             raise
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(
@@ -100,11 +101,11 @@ class Archive:
         self.close()
 
     def close(self) -> None:
-        """Let others write. What was staged and not committed is removed by the next one."""
+        """Release the lock. The next writer removes staged files that were not committed."""
         self._lock.release()
 
     def stage(self, name: str, data: bytes) -> int:
-        """Write a file's content, durable; returns its length. Workers may do the same with files of their own."""
+        """Write a file's content durably and return its length. Workers may do the same with their own files."""
         self._files.replace(self.root / STAGING / name, data)
         return len(data)
 
@@ -115,11 +116,11 @@ class Archive:
         logs: Mapping[str, int] | None = None,
         removed: Iterable[str] = (),
     ) -> ArchiveState:
-        """Make staged files part of the archive, take others out, and note how far queues are: all of it or nothing.
+        """Add staged files, remove others, and record the progress of queues, atomically.
 
         Raises:
-            StoreError: a message would be there twice, or be taken for archived and not be there; nothing happened.
-            OSError: the disk failed; whether it happened shows when the archive is opened again.
+            StoreError: a message would be duplicated, or marked as archived without being so; nothing was changed.
+            OSError: the disk failed; reopening the archive shows whether the commit took effect.
         """
         made = Commit(self.state.version + 1, tuple(added), tuple(removed), dict(progress or {}), dict(logs or {}))
         self.state.check(made)
@@ -143,7 +144,7 @@ class Archive:
         self._prune()
 
     def _settle(self, added: Iterable[ArchivedFile], removed: Iterable[str]) -> None:
-        """Move and remove files, which the commit has decided."""
+        """Move and remove files as the commit decided."""
         folders = set()
         for file in added:
             staged, place = self.root / STAGING / file.name, self.root / file.path
@@ -165,7 +166,7 @@ class Archive:
         self._prune()
 
     def _prune(self) -> None:
-        """Remove what a state has taken the place of, and what an interrupted write left."""
+        """Remove files replaced by a state, and remains of interrupted writes."""
         folder = self.root / MANIFEST
         oldest = self.state.version - len(self._since_state)
         for name in self._files.list(folder):
@@ -176,7 +177,7 @@ class Archive:
 
 
 def _load(files: Files, root: Path) -> tuple[ArchiveState, list[Commit]]:
-    """The state, and the commits since it was last written whole."""
+    """Return the state, and the commits since the last state file."""
     folder = root / MANIFEST
     names = files.list(folder)
     whole = max((v for name in names if (v := commit_version(name, state=True)) is not None), default=0)
@@ -198,5 +199,5 @@ def _read(files: Files, path: Path) -> Commit:
     try:
         document = json.loads(files.read(path))
     except ValueError as problem:
-        raise FormatError(f"{path} is no JSON: {problem}; restore it from a copy") from None
+        raise FormatError(f"{path} is not JSON: {problem}; restore it from a copy") from None
     return read_commit(document, str(path))

@@ -1,4 +1,4 @@
-"""What an archive takes next, and what its broker need not keep any more."""
+"""Decides what to archive next, and what brokers may delete."""
 
 from __future__ import annotations
 
@@ -29,42 +29,43 @@ class ArchiveRange:
     broker_name: str
     queue: Queue
     start: int
-    end: int  # behind the last
-    lost: tuple[int, int] | None = None  # offsets before *start* that were never archived, and are gone
+    end: int  # exclusive
+    lost: tuple[int, int] | None = None  # offsets before *start* that were deleted before they were archived
 
     @property
     def key(self) -> tuple[str, Queue]:
-        """As the state has it."""
+        """Key of the queue in the state."""
         return self.broker_name, self.queue
 
     def after(self, before: QueueProgress | None) -> QueueProgress:
-        """The queue's progress when they are archived."""
+        """Return the queue's progress after the range is archived."""
         lost = (*(before.lost if before is not None else ()), *((self.lost,) if self.lost is not None else ()))
         return QueueProgress(before.start if before is not None else self.start, self.end, lost)
 
 
 def refuse_unnamed(state: ArchiveState, broker_names: Iterable[str], root: str) -> None:
-    """Raises StoreError where queues with and without a broker's name would meet: messages could be there twice."""
+    """Raise StoreError if queues with and without a broker name would be mixed, which could duplicate messages."""
     known, given = {broker_name for broker_name, _ in state.progress}, set(broker_names)
     if given and known and ("" in given) != ("" in known):
         there, here = ("no name", "one") if "" in known else (f"the name {min(known)}", "none")
         raise StoreError(
-            f"the archive {root} has queues of a broker with {there}, and this run has {here}, so that messages could "
-            "be there twice; name a store's broker with --option brokerName=NAME, as it was at the first run"
+            f"the archive {root} has queues of a broker with {there}, and this run has {here}, so messages could "
+            "be duplicated; name a store's broker with --option brokerName=NAME, as in the first run"
         )
 
 
 def next_ranges(
     state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]], most: int | None = None
 ) -> list[ArchiveRange]:
-    """What is there and not archived, of each queue in its order; nothing when everything is.
+    """Return the available offsets that are not archived, by queue; empty if everything is archived.
 
     Args:
-        bounds: by queue, the smallest queue offset that the broker has, and the one behind the largest.
-        most: messages in all, about; what is more waits for the next commit. Each queue gets its share of it.
+        bounds: by queue, the smallest queue offset that the broker has, and the end after the largest.
+        most: approximate maximum of messages in all, divided among queues in proportion; the rest waits for the next
+            commit.
 
     Raises:
-        StoreError: a queue ends before what is archived of it: its topic was deleted and made anew.
+        StoreError: a queue ends before its archived offset: its topic was deleted and recreated.
     """
     found = []
     for queue, (smallest, end) in sorted(bounds.items()):
@@ -72,7 +73,7 @@ def next_ranges(
         if before is not None and end < before.next:
             raise StoreError(
                 f"queue {queue.topic}/{queue.queue_id} of {broker_name} ends at {end}, and the archive has it up to "
-                f"{before.next}: its topic was deleted and made anew; archive the new one into another folder"
+                f"{before.next}: its topic was deleted and recreated; archive the new one to another folder"
             )
         begin = before.next if before is not None else smallest
         lost = (begin, smallest) if before is not None and smallest > begin else None
@@ -86,23 +87,23 @@ def next_ranges(
 
 
 def deletable_offsets(state: ArchiveState, broker_name: str) -> dict[Queue, int]:
-    """By queue, the offset below which the broker need not keep anything for the archive's sake."""
+    """Return by queue the offset before which the broker may delete messages."""
     return {queue: each.next for (broker, queue), each in state.progress.items() if broker == broker_name}
 
 
 def deletable_log_files(state: ArchiveState, broker_name: str, log: Series) -> list[StoreFile]:
-    """Files of the commit log whose every record is archived: the oldest ones, never the newest.
+    """Return the files of the commit log whose records are all archived: the oldest ones, never the newest.
 
-    An archive of chosen topics allows none, as it does not know of the others' messages.
+    Always empty for an archive of selected topics, because other topics are not archived.
     """
     end = state.logs.get(broker_name, 0)
     return [file for file in log.files[:-1] if file.start + log.file_bytes <= end]
 
 
 def live_from(state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tuple[int, int]]) -> dict[Queue, int]:
-    """Where to read each queue from so that archive and broker together give each message once.
+    """Return where to read each queue from, so that archive and broker together give each message once.
 
-    A queue that ends before what is archived of it is another one of the same name: it is read from its first message.
+    A queue that ends before its archived offset is a new one of the same name: it is read from its first message.
     """
     starts = {}
     for queue, (smallest, end) in bounds.items():
@@ -112,6 +113,6 @@ def live_from(state: ArchiveState, broker_name: str, bounds: Mapping[Queue, tupl
 
 
 def days_before(state: ArchiveState, date: str, topics: Iterable[str] | None = None) -> list[ArchivedFile]:
-    """Files of days before *date* (yyyy-mm-dd), which the archive's own retention takes out by a commit."""
+    """Return files of days before *date* (yyyy-mm-dd), which the archive's retention removes by a commit."""
     chosen = None if topics is None else set(topics)
     return [file for file in state.files.values() if file.date < date and (chosen is None or file.topic in chosen)]

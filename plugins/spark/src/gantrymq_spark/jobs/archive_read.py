@@ -1,4 +1,4 @@
-"""An archive as a DataFrame: the files that its commits name, and no other."""
+"""Reads an archive as a DataFrame: exactly the files that its commits name."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def read_archive(
     until_ms: int | None = None,
     state: ArchiveState | None = None,
 ) -> DataFrame:
-    """The messages of an archive, all columns.
+    """Return the messages of an archive with all columns.
 
-    Topics and times leave out whole files that the manifest says have none of them; other rows of a file that is read
-    are there, so filter for them as well.
+    Topics and times exclude whole files by the manifest; files that are read may have other rows, so filter the result
+    as well.
 
     Args:
         spark: any session; the sources are not used.
-        folder: the archive's root, which executors have to see.
-        topics: wanted ones; None for all.
-        since_ms, until_ms: store times; from, and before.
-        state: of the archive, if it was read already.
+        folder: the archive's root, which executors must see.
+        topics: topics to read; None for all.
+        since_ms, until_ms: store times; inclusive start and exclusive end.
+        state: of the archive, if already read.
 
     Raises:
         ConfigError: there is no archive.
@@ -55,23 +55,23 @@ def read_archive(
 
 
 def open_state(folder: str) -> ArchiveState:
-    """What is in the archive. Raises ConfigError and FormatError, as `read_archive`."""
+    """Return the content of the archive. Raises ConfigError and FormatError, as `read_archive`."""
     state = read_state(RealFiles(), Path(folder))
     if not state.version:
         raise ConfigError(
-            f"{folder} is no archive; `gantrymq pipeline archive {folder}` with --topic or --store makes one"
+            f"{folder} is not an archive; `gantrymq pipeline archive {folder}` with --topic or --store creates one"
         )
     return state
 
 
 def rows_of_files(spark: SparkSession, folder: str, files: Collection[ArchivedFile]) -> DataFrame:
-    """The messages of some of its files, all columns."""
+    """Return the messages of some of its files with all columns."""
     from pyspark.sql import functions as sql
 
     if not files:
         return spark.createDataFrame([], spark_schema())
     paths = [f"file:{data_path(RealFiles(), Path(folder).absolute(), file)}" for file in files]
-    # A file has its topic in a column as well as in its folder's name; folders are not looked at.
+    # A file has its topic both in a column and in its folder's name; folder names are not used.
     rows = spark.read.schema(spark_schema()).parquet(*paths).select(*COLUMNS)
     # Files keep the stored bytes of bodies that cannot be decompressed, so that the archive loses nothing.
     return rows.withColumn("body", sql.when(sql.col("bodyProblem").isNull(), sql.col("body")))

@@ -1,4 +1,4 @@
-"""Messages into files of an archive: Arrow batches, cut by topic and day, as Parquet."""
+"""Writes messages to archive files: Arrow batches, divided by topic and day, as Parquet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gantrymq_spark.jobs.archive_plan import ArchiveRange
 
 __all__ = ["archive_batches", "rows_in_ranges", "staged_files"]
 
-FILE_BYTES = 256 * 1024 * 1024  # of messages in memory, before Parquet makes them smaller
+FILE_BYTES = 256 * 1024 * 1024  # of messages in memory, before Parquet's compression
 Stage = Callable[[str, bytes], int]
 
 
@@ -31,12 +31,12 @@ def archive_batches(
     log_ends: dict[str, int] | None = None,
     file_bytes: int = FILE_BYTES,
 ) -> list[ArchivedFile]:
-    """Archive the *wanted* rows of *batches* by one commit; returns the files.
+    """Archive the rows of *batches* within the ranges *wanted* with one commit; return the files.
 
     Args:
-        batches: all columns of messages; rows that are not wanted are left out.
+        batches: all columns of messages; rows outside the ranges are dropped.
         log_ends: by broker name, the log offset up to which *batches* have every record, if they do.
-        file_bytes: how much is held in memory for one file; topics and days that come mixed share it.
+        file_bytes: memory limit, shared by topics and days that are written at the same time.
 
     Raises:
         StoreError, OSError: as `Archive.commit`.
@@ -49,7 +49,7 @@ def archive_batches(
 
 
 def rows_in_ranges(batch: pa.RecordBatch, wanted: Sequence[ArchiveRange]) -> pa.RecordBatch:
-    """The rows of *batch* that are *wanted*."""
+    """Return the rows of *batch* within the ranges *wanted*."""
     offsets = batch["queueOffset"].to_numpy()
     kept = np.zeros(len(offsets), dtype=bool)
     named = {(each.broker_name, each.queue): each for each in wanted}
@@ -63,7 +63,7 @@ def rows_in_ranges(batch: pa.RecordBatch, wanted: Sequence[ArchiveRange]) -> pa.
 def staged_files(
     batches: Iterable[pa.RecordBatch], stage: Stage, *, file_bytes: int = FILE_BYTES
 ) -> Iterator[ArchivedFile]:
-    """Write all rows into files, one broker's topic and day each, by *stage*; yields what a commit has to name."""
+    """Write all rows to files by *stage*, one broker, topic and day each; yield their descriptions for a commit."""
     waiting: dict[tuple[str, str, str], list[pa.RecordBatch]] = {}
     held = 0
     for batch in batches:
@@ -108,7 +108,7 @@ def _write(key: tuple[str, str, str], pieces: list[pa.RecordBatch], stage: Stage
 
 
 def _groups(batch: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Values of the columns *names* that occur together, each with its rows in their order."""
+    """Yield distinct values of the columns *names*, each with its row indexes in order."""
     if not batch.num_rows:
         return
     columns = [batch[name].dictionary_encode() for name in names]

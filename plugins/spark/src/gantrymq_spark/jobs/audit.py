@@ -1,14 +1,14 @@
-"""Looking for what is wrong with messages, under Spark.
+"""Finds faults in messages, with Spark.
 
     found = audit(spark, Input(store="/var/lib/rocketmq/store"))
     found.findings.where("fault").show()
 
-Messages are read once, in tasks; what is kept of them (`audit_digest`) is on the executors' disks until `close`.
-Queues are then walked in the order of the log, unique keys in the order of the keys, both after a shuffle, so that a
-task keeps one queue's open holes, or one place of a key. Owed messages are looked at in shares of `SHARE_ROWS`. To
-the driver come damage of the log, where queues end, groups' offsets, and nothing else.
+Messages are read once, in tasks; their digest (`audit_digest`) stays on the executors' disks until `close`. After a
+shuffle, queues are walked in log order and unique keys in key order, so a task holds only one queue's open holes, or
+one position of a key. Pending messages are checked in shares of `SHARE_ROWS`. The driver receives only damage of the
+log, ends of queues, and offsets of groups.
 
-What an input does not tell is said in `AuditResult.unknown`.
+Checks that an input does not support are listed in `AuditResult.unknown`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FINDING_SCHEMA", "AuditResult", "Limits", "audit", "refuse"]
 
-SHARE_ROWS = 200_000  # owed messages that one task looks at
+SHARE_ROWS = 200_000  # pending messages checked by one task
 FINDING_SCHEMA = pa.schema(
     [
         ("check", pa.string()),
@@ -54,7 +54,7 @@ FINDING_SCHEMA = pa.schema(
     ]
 )
 _STORE_OPTIONS = ("path", "maxBytesPerPartition", "brokerName", "failOnDataLoss")
-_NO_STORE = "only the folder of a store tells (--store)"
+_NO_STORE = "only the folder of a store shows this (--store)"
 _NO_LOG = (
     f"log.damaged: {_NO_STORE}",
     f"transaction.open, transaction.orphan: {_NO_STORE}",
@@ -64,9 +64,9 @@ _NO_LOG = (
 
 @attrs.frozen
 class Limits:
-    """From where on something is wrong."""
+    """The limits above which something is a fault."""
 
-    now_ms: int  # as of when what is owed is judged
+    now_ms: int  # time as of which pending messages are checked
     lag: int = 10_000  # messages of one queue
     late_ms: int = 2_000  # delayed messages
     open_ms: int = 600_000  # half messages
@@ -74,27 +74,27 @@ class Limits:
 
 @attrs.frozen
 class AuditResult:
-    """What was found, and what was looked at."""
+    """The findings, and statistics of the messages."""
 
     findings: DataFrame  # FINDING_SCHEMA
     hours: DataFrame  # HOUR_SCHEMA without the last two: messages and bytes of each queue and hour
     lags: tuple[GroupLag, ...]
-    unknown: tuple[str, ...]  # sentences: checks that this input does not allow
+    unknown: tuple[str, ...]  # sentences: checks that this input does not support
     _kept: tuple[DataFrame, ...]
 
     def close(self) -> None:
-        """What is kept on disks is removed; the frames are of no use then."""
+        """Remove data from disks; the DataFrames cannot be used afterwards."""
         for frame in self._kept:
             frame.unpersist()
 
 
 def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
-    """Look at all messages of *given*.
+    """Check all messages of *given*.
 
     Raises:
-        ConfigError: a mistake in *given*.
-        StoreError: no store that can be read.
-        ClientError: a broker or name server does not answer.
+        ConfigError: *given* is invalid.
+        StoreError: the folder is not a store that can be read.
+        ClientError: a broker or name server does not respond.
     """
     from pyspark import StorageLevel
     from pyspark.sql import functions as sql
@@ -129,24 +129,24 @@ def audit(spark: SparkSession, given: Input, limits: Limits) -> AuditResult:
 
 
 def refuse(given: Input) -> None:
-    """Raises ConfigError: an audit cannot be of *given*."""
+    """Raise ConfigError if *given* cannot be audited."""
     given.check()
     if given.tags is not None or given.sql92 is not None:
         raise ConfigError(
-            "an audit looks at every message of a queue, so --tags and --sql92 are not for it; choose by topic and time"
+            "an audit checks every message of a queue and does not support --tags and --sql92; select by topic and time"
         )
     if given.pattern is not None:
         try:
             re.compile(given.pattern)
         except re.error as problem:
-            raise ConfigError(f"--topic-pattern: {given.pattern!r} is no regular expression: {problem}") from None
+            raise ConfigError(f"--topic-pattern: {given.pattern!r} is not a regular expression: {problem}") from None
 
 
 def _unknown(given: Input) -> tuple[str, ...]:
     if given.store is not None:
         return ()
     if given.archive is not None:
-        return ("body.crc: an archive has bodies as consumers get them, not as they were stored", *_NO_LOG)
+        return ("body.crc: an archive has bodies as delivered to consumers, not as stored", *_NO_LOG)
     return _NO_LOG
 
 
@@ -165,7 +165,7 @@ def _digested(spark: SparkSession, given: Input, digest: Digest, schema: Any) ->
         if given.live:
             given = attrs.evolve(given, options={**given.options, "storedBodies": "true"})
         frame = messages(spark, given, digest_columns(digest))
-        if given.archive is not None:  # files are in no order that runs could be made of
+        if given.archive is not None:  # files are not in an order that makes runs
             frame = frame.repartition("brokerName", "topic", "queueId").sortWithinPartitions(
                 "brokerName", "topic", "queueId", "commitLogOffset", "queueOffset"
             )
@@ -207,7 +207,7 @@ def _log_start(hours: DataFrame) -> int:
 
 
 def _queue_ends(rows: DataFrame, hours: DataFrame) -> list[Any]:
-    """Of each queue: the first queue offset, the one behind the last, and how many messages there are."""
+    """Return for each queue the first queue offset, the end, and the number of messages."""
     from pyspark.sql import functions as sql
 
     queue = ["brokerName", "topic", "queueId"]
@@ -252,7 +252,7 @@ def _crc(rows: DataFrame) -> DataFrame:
 
 
 def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list[DataFrame]:
-    """Transactions and delayed messages, each in shares that hold all of one transaction or delayed message."""
+    """Return findings of transactions and delayed messages; a share has all messages of one transaction or delay."""
     from pyspark.sql import functions as sql
 
     if given.store is None:
@@ -264,12 +264,12 @@ def _owed(rows: DataFrame, given: Input, limits: Limits, log_start: int) -> list
 
     delays = _of_kind(rows, "delay", pending)
     deletes = sql.col("properties")[TIMER_DELETE]
-    stands = sql.col("topic").isin(SCHEDULE_TOPIC, TIMER_TOPIC)
+    pending_delay = sql.col("topic").isin(SCHEDULE_TOPIC, TIMER_TOPIC)
     if given.until_ms is not None:
         late = sql.col("storeTimestamp") >= sql.timestamp_millis(sql.lit(given.until_ms))
-        delays = delays.where(~(stands & late & deletes.isNull()))
+        delays = delays.where(~(pending_delay & late & deletes.isNull()))
     delays = delays.where(wanted | deletes.isNotNull())
-    text = sql.coalesce(deletes, sql.concat_ws("+", sql.when(stands, real).otherwise(sql.col("topic")), key))
+    text = sql.coalesce(deletes, sql.concat_ws("+", sql.when(pending_delay, real).otherwise(sql.col("topic")), key))
 
     def look_at_delays(table: pa.Table) -> pa.Table:
         return _table(delay_findings(_plain(table), limits.now_ms, tolerance_ms=limits.late_ms))
@@ -329,7 +329,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _costs(found: DataFrame) -> dict[int, tuple[list[str], int]]:
-    """By the log offset of a damage: some of what it cost, and how much there is."""
+    """Return by log offset of a damage: some of its costs, and their number."""
     from pyspark.sql import functions as sql
 
     texts = sql.slice(sql.sort_array(sql.collect_list("text")), 1, COSTS_SHOWN)

@@ -1,15 +1,15 @@
-"""What an audit keeps of messages: one pass over them, and everything else is made of its rows, which are few.
+"""The digest of messages for an audit: one pass produces few rows, from which everything else is computed.
 
-| kind | a row is |
+| kind | content of a row |
 |---|---|
 | `run` | a run of `audit_queues` |
-| `key` | a place of a unique key, of `audit_messages` |
+| `key` | a position of a unique key, of `audit_messages` |
 | `hour` | messages and bytes of a queue in one hour, the first queue offset, and the first log offset |
 | `transaction`, `delay` | a message that `audit_pending` needs |
 | `crc` | a finding about a body |
-| `damage` | a stretch of the log without a sound record; only of stores |
+| `damage` | a range of the log without a sound record; only of stores |
 
-Rows of all kinds have the columns of `DIGEST_SCHEMA`; those that a kind does not use are null.
+Rows of all kinds have the columns of `DIGEST_SCHEMA`; columns that a kind does not use are null.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HOUR_SCHEMA = pa.schema(
         ("brokerName", pa.string()),
         ("topic", pa.string()),
         ("queueId", pa.int32()),
-        ("hour", pa.int64()),  # us, its begin; 0 for messages without a store time
+        ("hour", pa.int64()),  # us, its start; 0 for messages without a store time
         ("messages", pa.int64()),
         ("bytes", pa.int64()),
         ("queueOffset", pa.int64()),  # smallest
@@ -75,17 +75,17 @@ _DELAY_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC)
 
 @attrs.frozen
 class Digest:
-    """How batches are taken in; goes to executors."""
+    """Options of the digest; sent to executors."""
 
-    bodies: bool = True  # they are here as they are stored, so that their CRCs can be held against them
-    pending: bool = True  # system topics are among the messages
-    topics: tuple[str, ...] = ()  # none of these and no pattern: all
+    bodies: bool = True  # bodies are as stored, so their CRCs can be checked
+    pending: bool = True  # messages include system topics
+    topics: tuple[str, ...] = ()  # all if this is empty and there is no pattern
     pattern: str | None = None
     since_us: int | None = None
     until_us: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of `DIGEST_SCHEMA` for messages with `digest_columns`."""
+        """Yield rows of `DIGEST_SCHEMA` for messages with `digest_columns`."""
         for batch in batches:
             table = pa.Table.from_batches([batch])
             if self.since_us is not None:
@@ -115,17 +115,17 @@ class Digest:
 
 
 def digest_columns(digest: Digest) -> tuple[str, ...]:
-    """Columns that messages need."""
+    """Return the columns that messages must have."""
     names = [*RUN_COLUMNS, *KEY_COLUMNS, *(PENDING_COLUMNS if digest.pending else ())]
     names += CRC_COLUMNS if digest.bodies else ()
     return tuple(dict.fromkeys(names))
 
 
 def digest_of_ranges(options: StoreOptions, parts: Sequence[StoreRange], digest: Digest) -> Iterator[pa.RecordBatch]:
-    """Messages and damage of ranges of a store's log, without a way through Spark for the messages.
+    """Yield the digest of ranges of a store's log, including damage, without passing messages through Spark.
 
     Raises:
-        StoreError: a file is gone or may not be read.
+        StoreError: a file was deleted or may not be read.
     """
     from gantrymq.world.real import RealFiles
 
@@ -160,7 +160,7 @@ def _of_transactions(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _of_delays(table: pa.Table) -> pa.ChunkedArray:
-    """Delayed messages, and those delivered: they keep REAL_TOPIC, and may be of the broker's own topics too."""
+    """Return delayed and delivered messages; these keep REAL_TOPIC and may be in the broker's own topics."""
     return pc.or_(pc.is_in(table["topic"], pa.array(_DELAY_TOPICS)), _with_property(table, REAL_TOPIC))
 
 

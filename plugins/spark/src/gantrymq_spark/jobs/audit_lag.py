@@ -1,4 +1,4 @@
-"""How far groups are behind: by what brokers say, or by the files of a store."""
+"""The lag of groups, from brokers or from the files of a store."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ __all__ = ["GroupLag", "LiveGroups", "lag_finding", "lags", "lags_of_store", "li
 
 @attrs.frozen
 class GroupLag:
-    """One group in one queue."""
+    """The lag of one group in one queue."""
 
     group: str
     topic: str
     queue_id: int
     offset: int  # the next queue offset that it consumes
-    end: int  # behind the last message
+    end: int  # queue offset after the last message
     broker_name: str = ""
 
     @property
     def behind(self) -> int:
-        """Messages."""
+        """Number of messages not consumed."""
         return max(0, self.end - self.offset)
 
 
 @attrs.frozen
 class LiveGroups:
-    """What brokers say of the groups of some topics."""
+    """Lags and dead letters of groups of some topics, from brokers."""
 
     lags: list[GroupLag]
     dead_letters: list[AuditFinding]
 
 
 def lags(offsets: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int], int], broker: str) -> list[GroupLag]:
-    """Of every group that users have, in every queue whose end is known; not of groups that read as broadcast.
+    """Return the lag of every user group in every queue with a known end, except groups that broadcast.
 
     Args:
-        offsets: ``topic@group`` to queue ids and offsets, as consumerOffset.json has them.
+        offsets: ``topic@group`` to queue ids and offsets, as in consumerOffset.json.
         ends: by topic and queue id.
         broker: its name.
     """
@@ -70,7 +70,7 @@ def lags(offsets: Mapping[str, Mapping[int, int]], ends: Mapping[tuple[str, int]
 
 
 def lag_finding(lag: GroupLag, most: int) -> AuditFinding | None:
-    """What is to be said of a group that is further behind than *most* messages in a queue."""
+    """Return the finding for a lag greater than *most* messages."""
     if lag.behind <= most:
         return None
     place = f"{lag.topic}/{lag.queue_id}"
@@ -80,7 +80,7 @@ def lag_finding(lag: GroupLag, most: int) -> AuditFinding | None:
 
 
 def lags_of_store(root: Path, ends: Mapping[tuple[str, int], int], broker: str) -> tuple[list[GroupLag], str | None]:
-    """Of a store's folder, and a sentence if they are not known."""
+    """Return the lags from a store's folder, and a sentence if they are unknown."""
     tried = [root / "config" / name for name in (CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS)]
     there = [path for path in tried if path.is_file()]
     if not there:
@@ -98,16 +98,16 @@ def lags_of_store(root: Path, ends: Mapping[tuple[str, int], int], broker: str) 
 async def live_groups(
     namesrv: str | None, topics: Sequence[str], pattern: str | None, tls: bool | None = None
 ) -> LiveGroups:
-    """Ask brokers.
+    """Query brokers for lags and dead letters.
 
     Args:
         namesrv: name servers; None for $NAMESRV_ADDR.
         topics: by name.
         pattern: of whole names; system, retry and dead-letter topics never match.
-        tls: None for what ``tls.enable`` says.
+        tls: None for the setting ``tls.enable``.
 
     Raises:
-        ClientError: a name server or broker does not answer, or refuses.
+        ClientError: a name server or broker does not respond, or refuses.
     """
     found, dead = [], []
     async with Admin(namesrv, tls=tls) as admin:
@@ -136,13 +136,13 @@ def _matching(names: Iterable[str], pattern: str) -> list[str]:
 
 
 async def _ends(admin: Admin, address: str, topics: Sequence[str]) -> dict[tuple[str, int], tuple[int, int]]:
-    """First queue offset and the one behind the last, of queues that this broker has."""
+    """Return the first queue offset and the end of this broker's queues."""
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for topic in topics:
         try:
             stats = await admin.topic_stats(address, topic)
         except BrokerRefused:
-            continue  # it is not at this broker
+            continue  # this broker does not have the topic
         for queue, each in stats.items():
             found[topic, queue.queue_id] = (each.min_offset, each.max_offset)
     return found

@@ -1,4 +1,4 @@
-"""Checks that look at messages one by one or by their unique keys: bodies, duplicates, dead letters."""
+"""Checks of single messages or of unique keys: bodies, duplicates, dead letters."""
 
 from __future__ import annotations
 
@@ -36,29 +36,30 @@ KEY_SCHEMA = pa.schema(
         ("queueOffset", pa.int64()),
         ("commitLogOffset", pa.int64()),
         ("uniqueKey", pa.string()),
-        ("endLog", pa.int64()),  # behind the last record of the batch
+        ("endLog", pa.int64()),  # end of the last record of the batch
     ]
 )
 KEY_ORDER = ("topic", "uniqueKey", "brokerName", "commitLogOffset")
 
 
 def crc_findings(batch: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
-    """Bodies that are not what their CRC says. *batch* has `CRC_COLUMNS`, bodies as they are stored."""
+    """Return a finding for each body that does not match its CRC. *batch* has `CRC_COLUMNS`, bodies as stored."""
     found = []
     wanted = batch["bodyCRC"].to_pylist()
     for row, body in enumerate(batch["body"]):
         data = body.as_buffer()
         crc = 0 if data is None else crc32(data) & 0x7FFFFFFF
         if crc != wanted[row]:
-            text = f"the body's CRC is {crc}, and its record says {wanted[row]}"
+            text = f"the body's CRC is {crc}, but its record states {wanted[row]}"
             found.append(_of_row(batch, row, "body.crc", text))
     return found
 
 
 def key_places(batch: pa.RecordBatch | pa.Table) -> pa.Table:
-    """Where unique keys stand, in `KEY_SCHEMA`; messages of one client's batch, which share one, are one place.
+    """Return the positions of unique keys in `KEY_SCHEMA`; messages of one client batch, which share a key, are one
+    position.
 
-    Left out are topics where a key comes again by rights: the broker's own, and those of retries and dead letters.
+    Topics in which keys may be repeated are excluded: the broker's own, and those of retries and dead letters.
     """
     topics = batch["topic"].unique().to_pylist()
     ours = [
@@ -82,14 +83,14 @@ def key_places(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def duplicate_keys(places: pa.Table | Iterable[pa.Table]) -> list[AuditFinding]:
-    """Unique keys that stand at several places of a topic. *places* of all batches, or all that share a key."""
+    """Return the unique keys with several positions in a topic. *places* of all batches, or all that share a key."""
     table = places if isinstance(places, pa.Table) else pa.concat_tables(list(places) or [KEY_SCHEMA.empty_table()])
     filled = table.set_column(0, "brokerName", pc.fill_null(table["brokerName"], ""))
     return list(repeated_keys([filled.sort_by([(name, "ascending") for name in KEY_ORDER])]))
 
 
 def repeated_keys(places: Iterable[pa.Table]) -> Iterator[AuditFinding]:
-    """The same of places that come in `KEY_ORDER`, all of a key together; one of them is kept."""
+    """Like `duplicate_keys` for positions in `KEY_ORDER`, all of a key together; only the last position is held."""
     before: pa.Table | None = None
     for table in places:
         if not table.num_rows:
@@ -102,15 +103,13 @@ def repeated_keys(places: Iterable[pa.Table]) -> Iterator[AuditFinding]:
             batch = pc.and_(batch, pc.equal(here[name], there[name]))
         twice = pc.and_not(same, batch)
         for row, first in zip(here.filter(twice).to_pylist(), there.filter(twice).to_pylist(), strict=True):
-            text = (
-                f"unique key {row['uniqueKey']} of topic {row['topic']} stands at {_place(first)} and at {_place(row)}"
-            )
+            text = f"unique key {row['uniqueKey']} of topic {row['topic']} is at {_place(first)} and at {_place(row)}"
             yield _of_dict(row, "key.duplicate", text)
         before = rows.slice(rows.num_rows - 1)
 
 
 def dead_letters(messages: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
-    """Messages that groups gave up: one finding for each topic of dead letters and queue."""
+    """Return one finding for each dead-letter topic and queue."""
     rows = pa.table({name: messages[name] for name in KEY_COLUMNS[:4]})
     counts = rows.group_by(["brokerName", "topic", "queueId"]).aggregate(
         [("queueOffset", "count"), ("queueOffset", "min")]
@@ -124,7 +123,7 @@ def dead_letters(messages: pa.RecordBatch | pa.Table) -> list[AuditFinding]:
 
 
 def dead_letter(broker_name: str | None, topic: str, queue_id: int, first: int, count: int) -> AuditFinding:
-    """One queue of dead letters: *count* messages from queue offset *first* on."""
+    """Return the finding for a dead-letter queue with *count* messages from queue offset *first* on."""
     where = "it is" if count == 1 else "they are"
     text = f"group {topic[len(DLQ_PREFIX) :]} gave up {counted(count, 'message')}; {where} in {topic}"
     return AuditFinding("dead_letter", text, broker_name or "", topic, queue_id, first, count=count)

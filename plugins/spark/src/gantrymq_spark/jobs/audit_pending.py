@@ -1,13 +1,14 @@
-"""Checks of what a broker still owes: transactions that nobody ended, delayed messages that are late.
+"""Checks of pending messages: transactions without an end, delayed messages that are late.
 
-Both need the broker's own topics, so a store's source with ``systemTopics``. Few messages of a store are of these
-kinds; they are taken as whole tables.
+Both need the broker's own topics, so a store's source with ``systemTopics``. A store has few messages of these kinds;
+they are processed as whole tables.
 
-A half message is ended by its queue offset in an op message, by a committed message that names its place in the log, or
-by a copy in TRANS_CHECK_MAX_TIME_TOPIC. A check appends it again: copies of one unique key are one transaction.
+A half message is ended by its queue offset in an op message, by a committed message that names its log offset, or by a
+copy in TRANS_CHECK_MAX_TIME_TOPIC. A check appends it again: copies of one unique key are one transaction.
 
-A delayed message stands in SCHEDULE_TOPIC_XXXX (queue id = level - 1, due at store time + the level's delay), or in
-rmq_sys_wheel_timer (due at TIMER_OUT_MS); delivered, it is in REAL_TOPIC with the same unique key and reconsume times.
+A delayed message is in SCHEDULE_TOPIC_XXXX (queue id = level - 1, due at store time + the level's delay), or in
+rmq_sys_wheel_timer (due at TIMER_OUT_MS). After delivery it is in REAL_TOPIC with the same unique key and reconsume
+times.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check, fillOpRemoveMap),
 broker/.../schedule/ScheduleMessageService.java (computeDeliverTimestamp, messageTimeUp), store/.../timer/.
@@ -54,12 +55,12 @@ _Row = dict[str, Any]
 def transaction_findings(
     messages: pa.Table, now_ms: int, *, oldest_ms: int = 600_000, log_start: int | None = None
 ) -> list[AuditFinding]:
-    """Half messages that were never ended, and committed ones without a half message.
+    """Return half messages that were never ended, and committed messages without a half message.
 
     Args:
         messages: all of one broker's half, op, discarded and committed messages, with `PENDING_COLUMNS`.
-        now_ms: when *messages* were read.
-        oldest_ms: how old a half message that nobody has ended may be.
+        now_ms: time at which *messages* were read.
+        oldest_ms: maximum age of a half message without an end.
         log_start: log offset of the first record that was read; None for the first of *messages*.
     """
     topics = pc.is_in(messages["topic"], pa.array([HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC]))
@@ -87,7 +88,7 @@ def transaction_findings(
         )
         if not over and age_ms > oldest_ms:
             topic = dict(newest["properties"]).get(REAL_TOPIC)
-            text = f"the half message {key} for topic {topic} is {age_ms} ms old, and nobody has ended it"
+            text = f"the half message {key} for topic {topic} is {age_ms} ms old and was not committed or rolled back"
             found.append(_finding(newest, "transaction.open", text))
     known = {row["commitLogOffset"] for row in halves}
     if log_start is None:
@@ -95,7 +96,9 @@ def transaction_findings(
     for row in commits:
         place = row["preparedTransactionOffset"]
         if place not in known and place >= log_start:
-            text = f"a committed message of topic {row['topic']} names log offset {place}, where no half message is"
+            text = (
+                f"a committed message of topic {row['topic']} names log offset {place}, where there is no half message"
+            )
             found.append(_finding(row, "transaction.orphan", text))
     return found
 
@@ -107,12 +110,12 @@ def delay_findings(
     tolerance_ms: int = 2_000,
     levels_ms: Sequence[int] = parse_delay_levels(DEFAULT_DELAY_LEVELS),
 ) -> list[AuditFinding]:
-    """Delayed messages that were delivered late, or are due and were not.
+    """Return delayed messages that were delivered late, or are due and were not delivered.
 
     Args:
-        messages: one broker's delayed messages and delivered ones, with `PENDING_COLUMNS`; others do no harm.
-        now_ms: when *messages* were read.
-        tolerance_ms: how late is late.
+        messages: one broker's delayed and delivered messages, with `PENDING_COLUMNS`; others are ignored.
+        now_ms: time at which *messages* were read.
+        tolerance_ms: maximum delay after the due time.
         levels_ms: delay of each level, from level 1 on.
     """
     delayed = _rows(messages.filter(pc.is_in(messages["topic"], pa.array([SCHEDULE_TOPIC, TIMER_TOPIC]))))
@@ -123,7 +126,7 @@ def delay_findings(
         topic = properties.get(REAL_TOPIC)
         if TIMER_DELETE in properties or topic is None or f"{topic}+{row['uniqueKey']}" in recalled:
             continue
-        if row["topic"] == TIMER_TOPIC:  # one that was rolled stands there again
+        if row["topic"] == TIMER_TOPIC:  # a rolled message is there again
             due_ms, copy = int(properties[TIMER_OUT_MS]), ("timer", properties[TIMER_OUT_MS])
         else:
             level = min(max(row["queueId"], 0), len(levels_ms) - 1)
@@ -141,12 +144,11 @@ def delay_findings(
             if number < len(came):
                 late_ms = _ms(came[number]["storeTimestamp"]) - due_ms
                 if late_ms > tolerance_ms:
-                    text = f"the delayed message {row['uniqueKey']} came to topic {identity[0]} {late_ms} ms too late"
+                    text = f"the delayed message {row['uniqueKey']} reached topic {identity[0]} {late_ms} ms late"
                     found.append(_finding(came[number], "delay.late", text))
             elif now_ms - due_ms > tolerance_ms:
                 text = (
-                    f"the delayed message {row['uniqueKey']} for topic {identity[0]} is due for {now_ms - due_ms} ms, "
-                    "and has not been delivered"
+                    f"the delayed message {row['uniqueKey']} for topic {identity[0]} is overdue by {now_ms - due_ms} ms"
                 )
                 found.append(_finding(row, "delay.lost", text))
     return found

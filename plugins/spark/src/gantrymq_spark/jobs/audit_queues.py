@@ -1,19 +1,19 @@
-"""Queue offsets and their order. Messages become runs, wherever they are read, and runs are few.
+"""Checks of queue offsets and their order. Messages are reduced to runs where they are read, and runs are few.
 
     runs = queue_runs(batch)                         # any batch of messages, in any order, of any queues
     findings = queue_findings(all_runs, damages)     # runs of all batches, in any order
 
-A run is a row of one queue's messages with consecutive queue offsets, in the order of the log, whose store times do not
-go back. A sound queue of a million messages makes as many runs as there were batches. What lies between two runs of a
-queue, in the order of the log, is what is wrong:
+A run is a sequence of one queue's messages with consecutive queue offsets, in log order, with ascending store times. A
+sound queue of a million messages has as many runs as there were batches. The transitions between runs of a queue, in
+log order, are the faults:
 
-    0 1 2 | 5 6         3 and 4 are missing; damage of the log between 2 and 5 explains them
-    0 1 | 3 | 2 | 4     2 stands behind 3
-    0 1 2 | 2 3         2 is there twice
-    0 1 2 | 0 1         the topic was deleted and made anew
+    0 1 2 | 5 6         3 and 4 are missing, possibly explained by damage of the log between 2 and 5
+    0 1 | 3 | 2 | 4     2 comes after 3
+    0 1 2 | 2 3         2 is duplicated
+    0 1 2 | 0 1         the topic was deleted and recreated
 
-Columns that are needed: `RUN_COLUMNS`. Records that are no entry of a queue (prepared, rolled back) are left out.
-An inner batch counts as many offsets as it holds messages.
+Required columns: `RUN_COLUMNS`. Records without a queue entry (prepared, rolled back) are excluded. An inner batch
+counts as many offsets as it holds messages.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = [
     "walk_runs",
 ]
 
-COST = "log.damaged.cost"  # no check: what one queue lost by the damage at that log offset
+COST = "log.damaged.cost"  # not a check: what one queue lost by the damage at that log offset
 RUN_ORDER = ("brokerName", "topic", "queueId", "firstLog", "firstOffset")
-COSTS_SHOWN = 10  # of one damage
+COSTS_SHOWN = 10  # maximum for one damage
 
 RUN_COLUMNS = (
     "brokerName",
@@ -68,10 +68,10 @@ RUN_SCHEMA = pa.schema(
         ("topic", pa.string()),
         ("queueId", pa.int32()),
         ("firstOffset", pa.int64()),  # queue offsets
-        ("endOffset", pa.int64()),  # behind the last
-        ("firstLog", pa.int64()),  # log offsets, bytes: where the first record starts
-        ("lastLog", pa.int64()),  # where the last record starts
-        ("endLog", pa.int64()),  # behind the last record
+        ("endOffset", pa.int64()),  # exclusive
+        ("firstLog", pa.int64()),  # log offset, bytes: start of the first record
+        ("lastLog", pa.int64()),  # start of the last record
+        ("endLog", pa.int64()),  # end of the last record
         ("firstTime", pa.int64()),  # us, store times; NO_TIME for none
         ("lastTime", pa.int64()),
     ]
@@ -79,7 +79,7 @@ RUN_SCHEMA = pa.schema(
 
 
 def queue_runs(batch: pa.RecordBatch | pa.Table) -> pa.Table:
-    """The runs of the messages of *batch*, in `RUN_SCHEMA`."""
+    """Return the runs of the messages of *batch*, in `RUN_SCHEMA`."""
     kinds = batch["sysFlag"].to_numpy(zero_copy_only=False) & TRANSACTION_MASK
     counted = (kinds == 0) | (kinds == TRANSACTION_COMMIT)
     batch = pa.table({name: batch[name] for name in RUN_COLUMNS}).filter(pa.array(counted)).combine_chunks()
@@ -112,7 +112,7 @@ def queue_runs(batch: pa.RecordBatch | pa.Table) -> pa.Table:
 
 
 def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage] = ()) -> list[AuditFinding]:
-    """What lies between the runs of each queue, and every damage of the log with the queue offsets that it cost.
+    """Return the faults between the runs of each queue, and every damage of the log with the queue offsets it cost.
 
     Args:
         runs: of one store, or of any number of brokers if there are no *damages*.
@@ -132,13 +132,13 @@ def queue_findings(runs: pa.Table | Iterable[pa.Table], damages: Sequence[Damage
 
 
 def walk_runs(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Iterator[AuditFinding]:
-    """What lies between runs, and a `COST` for each queue and damage that explains what it lacks.
+    """Yield the faults between runs, and a `COST` for each queue and damage that explains missing offsets.
 
-    Of one queue the holes that a later record may fill are kept, and nothing of the queues before it.
+    Only the open holes of the current queue are held.
 
     Args:
         runs: in `RUN_ORDER`; all runs of a queue, of any number of queues.
-        damages: of the one log that the runs are of.
+        damages: of the one log of the runs.
     """
     known = sorted(damages, key=lambda damage: damage.log_offset)
     rows = (_Run(**row) for table in runs for row in table.to_pylist())
@@ -156,7 +156,7 @@ def walk_runs(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Itera
 
 
 def damage_finding(damage: Damage, costs: Sequence[str], count: int | None = None) -> AuditFinding:
-    """One stretch of the log; *count* of *costs* in all, if these are not all."""
+    """Return the finding for one damage; *count* is the total number of costs if *costs* are not all."""
     count = len(costs) if count is None else count
     more = f", and {count - COSTS_SHOWN} more" if count > COSTS_SHOWN else ""
     lost = f"; it cost queue offset {', '.join(costs[:COSTS_SHOWN])}{more}" if costs else ""
@@ -183,13 +183,13 @@ class _Run:
 
     @property
     def queue(self) -> tuple[str, str, int]:
-        """What it belongs to."""
+        """Key of the run's queue."""
         return self.brokerName or "", self.topic, self.queueId
 
 
 @attrs.frozen
 class _Hole:
-    """Offsets ``[first, end)`` without a record, and the stretch of the log where they would be."""
+    """Offsets ``[first, end)`` without a record, and the range of the log where they would be."""
 
     first: int
     end: int
@@ -201,20 +201,20 @@ class _Hole:
         return str(self.first) if self.end == self.first + 1 else f"{self.first} to {self.end - 1}"
 
     def explained_by(self, damages: Sequence[Damage]) -> list[Damage]:
-        """Those of *damages*, in the order of the log and apart from each other, that lie in that stretch."""
+        """Return the *damages* in that range; they must be in log order and disjoint."""
         end = bisect_left(damages, self.before_log, key=lambda damage: damage.log_offset)
         first = bisect_left(damages, self.after_log + 1, hi=end, key=lambda damage: damage.log_offset + damage.size)
         return list(damages[first:end])
 
 
 class _Row:
-    """One queue's runs, in the order of the log; read once."""
+    """The runs of one queue, in log order; read once."""
 
     def __init__(self, runs: Iterator[_Run]) -> None:
         self._runs = runs
         self._first = next(runs)
         self.name = f"queue {self._first.topic}/{self._first.queueId}"
-        self.holes: list[_Hole] = []  # for good
+        self.holes: list[_Hole] = []  # final
         self._open: list[_Hole] = []  # a later record may still fill them
         self._found: list[AuditFinding] = []
 
@@ -223,17 +223,19 @@ class _Row:
         return AuditFinding(check, text, run.brokerName or "", run.topic, run.queueId, offset, log, count, fault)
 
     def walk(self) -> Iterator[AuditFinding]:
-        """What is wrong with order, times and repetitions; behind the end `holes` are known."""
+        """Yield faults of order, times and repetition; `holes` are complete at the end."""
         before, end = self._first, self._first.endOffset
         for run, after in pairwise(chain(self._runs, [None])):
             if run is None:
                 break
             if run.firstLog < before.lastLog and run.firstOffset >= end:
-                text = f"{self.name}: the record of queue offset {run.firstOffset} stands before that of {end - 1}"
+                text = f"{self.name}: the record of queue offset {run.firstOffset} is before that of {end - 1}"
                 self._add("queue.order", text, run)
             if NO_TIME not in (run.firstTime, before.lastTime) and run.firstTime < before.lastTime:
                 milliseconds = (before.lastTime - run.firstTime) // 1000
-                text = f"{self.name}: queue offset {run.firstOffset} was stored {milliseconds} ms before the one before"
+                text = (
+                    f"{self.name}: queue offset {run.firstOffset} was stored {milliseconds} ms before the previous one"
+                )
                 self._add("queue.time", text, run)
             end = self._place(run, before, end, -1 if after is None else after.firstOffset)
             before = run
@@ -248,23 +250,23 @@ class _Row:
             return run.endOffset
         filled = self._fill(run)
         if filled:
-            text = f"{self.name}: the record of queue offset {run.firstOffset} stands behind that of {end - 1}"
+            text = f"{self.name}: the record of queue offset {run.firstOffset} is after that of {end - 1}"
             self._add("queue.order", text, run, filled)
             if run.endOffset - run.firstOffset == filled:
                 return end
         elif run.firstOffset == 0 and following != end:
-            text = f"{self.name}: offsets begin at 0 again behind {end - 1}: the topic was made anew"
+            text = f"{self.name}: offsets start at 0 again after {end - 1}: the topic was recreated"
             self._add("queue.restart", text, run, fault=False)
             self.holes += self._open
             self._open = []
             return run.endOffset
         twice = min(run.endOffset, end) - run.firstOffset - filled
-        text = f"{self.name}: {twice} queue offsets from {run.firstOffset} on are there a second time"
+        text = f"{self.name}: {twice} queue offsets from {run.firstOffset} on are duplicated"
         self._add("queue.duplicate", text, run, twice)
         return max(end, run.endOffset)
 
     def _fill(self, run: _Run) -> int:
-        """Take what *run* has out of the open holes; returns how many offsets that are."""
+        """Remove the offsets of *run* from the open holes; return their number."""
         filled, left = 0, []
         for hole in self._open:
             low, high = max(hole.first, run.firstOffset), min(hole.end, run.endOffset)
@@ -284,7 +286,7 @@ class _Row:
 
 
 def _offsets(batch: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Queue offset of the first message of each record, and how many messages it holds."""
+    """Return the queue offset of each record's first message, and the number of its messages."""
     offsets, counts = _numbers(batch["queueOffset"]).copy(), np.ones(batch.num_rows, dtype=np.int64)
     for row in np.flatnonzero(_numbers(batch["sysFlag"]) & INNER_BATCH):
         properties = dict(batch["properties"][int(row)].as_py() or ())

@@ -1,4 +1,4 @@
-"""What people get of an audit: counts, the first findings of each check, figures for charts. All of it is small."""
+"""The summary of an audit: counts, the first findings of each check, statistics for charts. All of it is small."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ if TYPE_CHECKING:
 
 __all__ = ["ADVICE", "Summary", "summary_of", "write_findings"]
 
-PER_CHECK = 100  # findings that are shown
+PER_CHECK = 100  # maximum number of findings shown
 TOPICS = 8  # of the chart over time
 QUEUES = 25
-HOURS = 1500  # more than these are summed up by days
+HOURS = 1500  # more hours are aggregated by day
 _ROWS_AT_ONCE = 10_000
 _DAY_US = 86_400_000_000
 
 ADVICE = {
-    "queue.gap": "records are missing: hold the store against its queues (gantrymq store check FOLDER); a slave or an "
+    "queue.gap": "records are missing: compare the store with its queues (gantrymq store check FOLDER); a slave or an "
     "archive may have them",
-    "queue.duplicate": "consumers that read by offset get one of the two: gantrymq store check FOLDER says which one "
+    "queue.duplicate": "consumers that read by offset get one of the two: gantrymq store check FOLDER shows which one "
     "the queue names",
-    "queue.order": "consumers that rely on order get the queue's order, not the log's: find out what wrote this log",
-    "queue.time": "the clock of the broker went back: keep it by NTP without steps; searches by time may miss messages",
-    "queue.restart": "nothing is wrong; offsets that groups committed before are of the older topic",
-    "key.duplicate": "a producer sent it again: consumers have to be idempotent; look at timeouts of that producer",
-    "body.crc": "the body is not what was sent: take it from a slave or an archive, and check the disk",
-    "log.damaged": "make a repaired copy when its broker has stopped (gantrymq store repair FOLDER); check the disk",
-    "transaction.open": "its producer does not answer checks: start it, or see what it did with the message",
-    "transaction.orphan": "the half message that it names is not there: look for damage of the log before it",
+    "queue.order": "consumers that rely on order get the queue's order, not the log's: find out which program wrote it",
+    "queue.time": "the clock of the broker went back: use NTP without steps; searches by time may miss messages",
+    "queue.restart": "no fault; offsets that groups committed before belong to the older topic",
+    "key.duplicate": "a producer sent it again: consumers must be idempotent; check timeouts of that producer",
+    "body.crc": "the body differs from the sent one: take it from a slave or an archive, and check the disk",
+    "log.damaged": "make a repaired copy after its broker has stopped (gantrymq store repair FOLDER); check the disk",
+    "transaction.open": "its producer does not answer checks: start it, or find out the state of the transaction",
+    "transaction.orphan": "the half message that it names is missing: look for damage of the log before it",
     "delay.late": "the broker was down or too slow when it was due",
-    "delay.lost": "it is due: if the broker runs, look at its log and at delayOffset.json",
-    "dead_letter": "read them (gantrymq group dlq list GROUP), mend the consumer, and send them again "
+    "delay.lost": "it is due: if the broker runs, check its log and delayOffset.json",
+    "dead_letter": "read them (gantrymq group dlq list GROUP), fix the consumer, and send them again "
     "(gantrymq group dlq resend GROUP)",
-    "lag": "add consumers, or see whether the group still lives",
+    "lag": "add consumers, or check whether the group is still in use",
 }
 
 
 @attrs.frozen
 class Summary:
-    """All of it."""
+    """The summary for people and scripts."""
 
     counts: list[tuple[str, bool, int, int]]  # check, whether it is a fault, findings, messages; by name
     shown: list[dict[str, Any]]  # members of FINDING_SCHEMA; faults first, at most `PER_CHECK` of a check
@@ -65,16 +65,16 @@ class Summary:
 
     @property
     def faults(self) -> int:
-        """Findings that are faults."""
+        """Number of findings that are faults."""
         return sum(findings for _, fault, findings, _ in self.counts if fault)
 
     @property
     def findings(self) -> int:
-        """All."""
+        """Number of all findings."""
         return sum(findings for _, _, findings, _ in self.counts)
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Return the summary as a JSON document."""
         return {
             "faults": self.faults,
             "checks": {
@@ -92,7 +92,7 @@ class Summary:
 
 
 def summary_of(audited: AuditResult) -> Summary:
-    """Bring it to the driver."""
+    """Collect the summary on the driver."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sql
 
@@ -134,7 +134,7 @@ def summary_of(audited: AuditResult) -> Summary:
 
 
 def write_findings(frame: DataFrame, path: Path) -> int:
-    """All findings as one Parquet file; returns how many there are. The driver holds a few at a time."""
+    """Write all findings to one Parquet file and return their number. The driver holds a few at a time."""
     from pyarrow import parquet
 
     count, rows = 0, []

@@ -1,6 +1,6 @@
-"""Where a job's messages come from: live topics, the folder of a store, an archive; and which of them it takes.
+"""The messages of a job: from live topics, the folder of a store, or an archive, with filters.
 
-Brokers and sources narrow what they can; the rest is Spark's, so that all three give the same rows.
+Brokers and sources apply the filters they support; Spark applies the rest, so that all three give the same rows.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 __all__ = ["Input", "live_texts", "messages", "row_condition"]
 
 T = TypeVar("T")
-FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # what conditions look at
+FILTERED = ("topic", "tags", "storeTimestamp", "properties")  # columns that conditions use
 
 
 @attrs.frozen
 class Input:
-    """One of topics or pattern, store, archive; of a store and an archive topics and pattern choose."""
+    """One of topics or pattern, store, archive; topics and pattern also filter a store or an archive."""
 
     topics: tuple[str, ...] = ()
-    pattern: str | None = None  # for whole names, as Java's regular expressions have it
+    pattern: str | None = None  # Java regular expression for whole names
     namesrv: str | None = None  # None: $NAMESRV_ADDR
     store: str | None = None  # a folder
     archive: str | None = None  # a folder
-    since_ms: int | None = None  # store time, from then on
-    until_ms: int | None = None  # store time, before then
+    since_ms: int | None = None  # store time, inclusive
+    until_ms: int | None = None  # store time, exclusive
     tags: str | None = None  # TagA || TagB
     sql92: str | None = None
-    options: Mapping[str, str] = attrs.field(factory=dict)  # more options of the source
+    options: Mapping[str, str] = attrs.field(factory=dict)  # additional options of the source
 
     @property
     def live(self) -> bool:
-        """Whether brokers are asked."""
+        """Whether messages are read from brokers."""
         return self.store is None and self.archive is None
 
     def check(self) -> None:
-        """Raises ConfigError: not one place, or two."""
+        """Raise ConfigError unless exactly one source is given."""
         if self.store is not None and self.archive is not None:
             raise ConfigError("a store and an archive are given; give one of --store and --archive")
         if self.live and not self.topics and self.pattern is None:
@@ -60,17 +60,17 @@ class Input:
 def messages(
     spark: SparkSession, given: Input, columns: Sequence[str] | None = None, *, state: ArchiveState | None = None
 ) -> DataFrame:
-    """The messages.
+    """Return the messages.
 
     Args:
-        spark: a session in which the sources are registered.
-        given: which.
-        columns: of `gantrymq_spark.columns`, in their order; None for all. Others are not made.
-        state: of an archive, if it was read already.
+        spark: a session with the sources registered.
+        given: selects the messages.
+        columns: of `gantrymq_spark.columns`, in order; None for all. Other columns are not built.
+        state: of an archive, if already read.
 
     Raises:
-        ConfigError: a mistake.
-        InvalidParameter: a column that does not exist.
+        ConfigError: *given* is invalid.
+        InvalidParameter: a column does not exist.
     """
     given.check()
     names = selected(columns)
@@ -90,10 +90,10 @@ def messages(
 
 
 def row_condition(given: Input) -> Column:
-    """The condition that rows fulfil, over the columns `FILTERED`.
+    """Return the condition on rows, over the columns `FILTERED`.
 
     Raises:
-        ConfigError: tags or an expression that cannot be.
+        ConfigError: tags or the expression are invalid.
     """
     from pyspark.sql import functions as sql
 
@@ -120,7 +120,7 @@ def row_condition(given: Input) -> Column:
 
 
 def live_texts(given: Input) -> dict[str, str]:
-    """Options of the live source."""
+    """Return the options of the live source."""
     said = {
         "namesrv": given.namesrv,
         "subscribe": ",".join(given.topics) or None,

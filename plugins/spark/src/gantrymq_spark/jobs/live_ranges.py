@@ -1,4 +1,4 @@
-"""Ranges of queues, read from the brokers that have them: what jobs need that know beforehand what they want."""
+"""Reads ranges of live queues, for jobs that determine the ranges beforehand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["live_bounds", "live_ranges"]
 
 
 def live_bounds(given: Input) -> dict[MessageQueue, tuple[int, int]]:
-    """Of every queue of the topics, the first queue offset that is there and the one behind the last.
+    """Return the first queue offset and the end of every queue of the topics.
 
     Raises:
-        ConfigError: a mistake, or a topic that does not exist.
-        ClientError: a broker or every name server does not answer.
+        ConfigError: *given* is invalid, or a topic does not exist.
+        ClientError: a broker or every name server does not respond.
     """
     options = read_options(live_texts(given), streaming=False, environ=os.environ)
 
@@ -43,10 +43,10 @@ def live_ranges(
     ranges: Mapping[MessageQueue, tuple[int, int]],
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Messages of *ranges*, of each queue from the first offset up to the one behind the last; filters of *given* hold.
+    """Return the messages of *ranges* (first and end offset by queue); filters of *given* apply.
 
     Raises:
-        ConfigError: a mistake.
+        ConfigError: *given* is invalid.
     """
     names = selected(columns)
     if not ranges:

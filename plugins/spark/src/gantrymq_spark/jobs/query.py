@@ -1,9 +1,9 @@
-"""Messages found by key, id, time, expression or Spark SQL, in one place or in an archive and live topics together.
+"""Finds messages by key, id, time, expression or Spark SQL, in one source or in an archive and live topics together.
 
     query(spark, Input(archive="/archive", topics=("Orders",), namesrv="10.0.0.1:9876"), Search(key="o-17"), live=True)
 
-Where both are read, each message is there once: the archive says how far it has each queue, and brokers are asked for
-what comes after that.
+If both are read, each message is found once: the archive's manifest says how far it has each queue, and later messages
+are read from brokers.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Search", "everything", "query"]
 
-_LOOKED_AT = ("keys", "uniqueKey", "msgId")
+_SEARCHED = ("keys", "uniqueKey", "msgId")
 
 
 @attrs.frozen
 class Search:
-    """What is looked for; all of what is given has to hold."""
+    """Search conditions; all given ones must hold."""
 
     key: str | None = None  # one of the keys of a message
     unique_key: str | None = None  # the client's id
-    message_id: str | None = None  # offset id; or the client's id, as mqadmin takes either
-    condition: str | None = None  # of Spark SQL, such as "queueId = 3 AND length(body) > 100"
+    message_id: str | None = None  # offset id or the client's id, like mqadmin
+    condition: str | None = None  # Spark SQL, such as "queueId = 3 AND length(body) > 100"
 
     @property
     def empty(self) -> bool:
-        """Whether everything is found."""
+        """Whether there is no condition."""
         return all(each is None for each in attrs.astuple(self))
 
 
@@ -53,24 +53,24 @@ def query(
     *,
     live: bool = False,
 ) -> DataFrame:
-    """Messages of *given* that *search* finds.
+    """Return the messages of *given* that match *search*.
 
     Args:
-        spark: a session in which the sources are registered.
-        given: where they are, and topics, times, tags, SQL92 expression.
-        search: what else has to hold.
-        columns: to make; None for all.
-        live: of an archive: read the same topics at their brokers as well, from where the archive ends.
+        spark: a session with the sources registered.
+        given: the source, and topics, times, tags, SQL92 expression.
+        search: further conditions.
+        columns: columns of the result; None for all.
+        live: with an archive: also read the same topics from their brokers, from where the archive ends.
 
     Raises:
-        ConfigError: a mistake; also a condition that Spark cannot read.
-        InvalidParameter: a column that does not exist.
-        ClientError: live topics whose brokers do not answer.
+        ConfigError: *given* is invalid, or Spark cannot parse a condition.
+        InvalidParameter: a column does not exist.
+        ClientError: brokers of live topics do not respond.
     """
     from pyspark.errors import AnalysisException, ParseException
 
     names = selected(columns)
-    needed = names if search.empty else selected(None) if search.condition else _with(names, _LOOKED_AT)
+    needed = names if search.empty else selected(None) if search.condition else _with(names, _SEARCHED)
     found = everything(spark, given, needed) if live else messages(spark, given, needed)
     try:
         for condition in _conditions(search):
@@ -82,13 +82,13 @@ def query(
 
 
 def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None = None) -> DataFrame:
-    """An archive's messages, and those that only brokers have. Raises as `query`."""
+    """Return an archive's messages, and the later ones that only brokers have. Raises as `query`."""
     if given.archive is None:
-        raise ConfigError("live topics and what else? name an archive with --archive, or leave --live away")
+        raise ConfigError("--live adds live topics to an archive; name one with --archive, or remove --live")
     if not given.topics and given.pattern is None:
-        raise ConfigError("which live topics? name them with --topic or --topic-pattern")
+        raise ConfigError("--live needs topics; name them with --topic or --topic-pattern")
     names = selected(columns)
-    state = open_state(given.archive)  # before brokers are asked: what a run archives meanwhile is read live
+    state = open_state(given.archive)  # before querying brokers: messages archived meanwhile are read live
     bounds: dict[str, dict[Queue, tuple[int, int]]] = {}
     queues = live_bounds(attrs.evolve(given, archive=None))
     for queue, span in queues.items():
@@ -104,7 +104,7 @@ def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None 
 
 
 def _timed(rows: DataFrame, given: Input) -> DataFrame:
-    """Of ranges by offset, what lies in the times."""
+    """Filter rows of offset ranges by the given times."""
     return rows.where(row_condition(Input(since_ms=given.since_ms, until_ms=given.until_ms)))
 
 

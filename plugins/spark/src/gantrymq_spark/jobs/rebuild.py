@@ -1,11 +1,10 @@
-"""Rebuilding queues and index of a store whose log is too large for one process.
+"""Rebuilds queues and index of a store whose log is too large for one process.
 
     rebuild(files, root, target, utc_offset_ms, run=...)
 
-*run* is what spreads steps: `in_this_process` here, `over_spark` with a Spark session, or anything that maps a function
-over a list. What comes out is byte for byte what `gantrymq store rebuild-queues` and `rebuild-index` make, and what the
-broker wrote. A rebuild that was stopped goes on where it was: parts that are there are not read again, unless the log
-has changed since.
+*run* distributes steps: `in_this_process`, `over_spark` with a Spark session, or anything that maps a function over a
+list. The result is byte for byte that of `gantrymq store rebuild-queues` and `rebuild-index`, and what the broker
+wrote. A stopped rebuild continues: existing parts are not read again unless the log has changed since.
 """
 
 from __future__ import annotations
@@ -57,37 +56,37 @@ PLAN = "plan.sha256"
 
 
 class StepRunner(Protocol):
-    """Spreads steps: calls *work* with each of *steps*; results in any order."""
+    """Distributes steps: calls *work* with each of *steps*; results in any order."""
 
     def __call__(self, work: Callable[[S], R], steps: Sequence[S], /) -> Iterable[R]:
-        """Raises what *work* raised."""
+        """Raise what *work* raised."""
 
 
 @attrs.define
 class RebuildResult:
-    """What was made; None for what was not asked for."""
+    """The reports of a rebuild; None for what was not requested."""
 
     queues: RebuildReport | None = None
     index: RebuildReport | None = None
 
     @property
     def damaged(self) -> bool:
-        """Whether the log has damage, so that what was made lacks something."""
+        """Whether the log is damaged, so that the result is incomplete."""
         return any(report.damaged for report in (self.queues, self.index) if report is not None)
 
     def to_json(self) -> dict[str, Any]:
-        """The reports as a JSON document."""
+        """Return the reports as a JSON document."""
         reports = {"queues": self.queues, "index": self.index}
         return {name: report.to_json() for name, report in reports.items() if report is not None}
 
 
 def in_this_process(work: Callable[[S], R], steps: Sequence[S]) -> Iterable[R]:
-    """One step after the other."""
+    """Run the steps one after the other."""
     return map(work, steps)
 
 
 def over_spark(session: SparkSession, work: Callable[[S], R], steps: Sequence[S]) -> Iterable[R]:
-    """A task of *session* for each step; bind the session with `functools.partial`. Steps start in their order."""
+    """Run each step as a task of *session*; bind the session with `functools.partial`. Steps start in order."""
     if not steps:
         return []
     found: list[R] = session.sparkContext.parallelize(steps, len(steps)).map(work).collect()
@@ -111,18 +110,18 @@ def rebuild(
     tag_keys: bool | None = None,
     progress: ProgressListener = no_progress,
 ) -> RebuildResult:
-    """Write queues and index of the store *root* into the folder *target*, which every worker has to see.
+    """Write queues and index of the store *root* to the folder *target*, which every worker must see.
 
     Args:
-        files: of this process; with another `run` than `in_this_process` steps use files of their own.
+        files: of this process; with another `run` than `in_this_process`, steps use their own files.
         utc_offset_ms: how far local time is ahead of UTC at a wall time, for names of index files.
-        shares: into how many steps the queues are divided.
+        shares: the number of steps among which the queues are divided.
         log_folders, delay_levels, index_layout, tag_keys: see `gantrymq_store_tools.rebuild_store`.
 
     Raises:
-        StoreLayoutError: *root* is no store that can be read.
-        StoreError: *target* has what is to be made already.
-        OSError: no room, or a disk failed.
+        StoreLayoutError: *root* is not a store that can be read.
+        StoreError: *target* already has the output folders.
+        OSError: the disk is full or failed.
     """
     layout = find_layout(files, root, log_folders)
     folders = [*((QUEUES, BATCH_QUEUES) if queues else ()), *((INDEX,) if index else ())]
@@ -181,7 +180,7 @@ def _plan(
 
 
 def _prepare(files: Files, plan: RebuildPlan) -> None:
-    """Keep the parts of an earlier run if they are of the same log and the same plan, else begin anew."""
+    """Keep the parts of an earlier run if log and plan are unchanged, otherwise start over."""
     stats = [(file.path, files.stat(file.path)) for file in plan.layout.log.files]
     rules = attrs.asdict(plan.rules) | {"batch_topics": sorted(plan.rules.batch_topics)}
     content = hashlib.sha256(repr((stats, rules, plan.queues, plan.index)).encode()).hexdigest().encode()

@@ -1,14 +1,15 @@
-"""How a store's queues and index are made anew in steps that know nothing of each other.
+"""Divides the rebuild of a store's queues and index into independent steps.
 
     ranges of the log  ->  part files  ->  shares of the queues, and single index files
 
-A part file (`gantrymq_store_tools.part_file`) holds everything that later steps need of its range, so the log is
-read once. A queue depends on all parts and no other queue; an index file on its own keys and the last key of the file
-before. So steps of one kind run in any order, on any machine that sees the folders, and again after a crash.
+A part file (`gantrymq_store_tools.part_file`) has everything that later steps need of its range, so the log is read
+once. A queue depends on all parts and no other queue; an index file depends on its own keys and the last key of the
+file before. So steps of one kind run in any order, on any machine that sees the folders, and can be repeated after a
+crash.
 
-    <target>/.rebuild/parts/<first>-<end>.part     what ranges said
-    <target>/.rebuild/made/...                     files that are being made
-    <target>/consumequeue, index, ...              moved there when all of them are made
+    <target>/.rebuild/parts/<first>-<end>.part     results of ranges
+    <target>/.rebuild/made/...                     output files until all are complete
+    <target>/consumequeue, index, ...              final place
 """
 
 from __future__ import annotations
@@ -44,23 +45,23 @@ RANGE_BYTES = 64 * 1024 * 1024
 
 @attrs.frozen
 class RebuildPlan:
-    """What every step is told. Plain values, which can be pickled."""
+    """The inputs of every step: plain values that can be pickled."""
 
     layout: Layout
     rules: EntryRules
     index_layout: IndexLayout
     scratch: Path
-    queues: bool = True  # whether queue files are made
-    index: bool = True  # whether index files are made
+    queues: bool = True  # whether queue files are written
+    index: bool = True  # whether index files are written
 
     @property
     def parts(self) -> Path:
-        """Where part files go."""
+        """Folder of part files."""
         return self.scratch / "parts"
 
     @property
     def made(self) -> Path:
-        """Where queue and index files go until all are made."""
+        """Folder of queue and index files until all are complete."""
         return self.scratch / "made"
 
 
@@ -72,7 +73,7 @@ class RangeStep:
     end: int
 
     def path(self, plan: RebuildPlan) -> Path:
-        """The part's file."""
+        """Return the path of the part file."""
         return plan.parts / f"{file_name(self.start)}-{file_name(self.end)}.part"
 
 
@@ -81,7 +82,7 @@ class QueueStep:
     """Write the files of some queues."""
 
     queues: frozenset[Queue]
-    parts: tuple[Path, ...]  # of the whole log, in its order
+    parts: tuple[Path, ...]  # of the whole log, in log order
 
 
 @attrs.frozen
@@ -91,12 +92,12 @@ class IndexStep:
     number: int  # from 0
     parts: tuple[tuple[Path, int, int], ...]  # part file, first key and end of its keys
     follows: tuple[int, int] | None  # store time and log offset of the last key of the file before
-    before_ms: int  # what the file before is named for
-    utc_offset_ms: int  # where the file's name is made
+    before_ms: int  # the time the previous file is named for
+    utc_offset_ms: int  # of the local time in the file's name
 
 
 def cut_ranges(log: Series, range_bytes: int = RANGE_BYTES) -> list[RangeStep]:
-    """Ranges of *range_bytes* at most that cover *log*; none goes over the start of a file.
+    """Return ranges of at most *range_bytes* that cover *log*; none crosses the start of a file.
 
     Raises:
         ValueError: *range_bytes* is not positive.
@@ -112,16 +113,16 @@ def cut_ranges(log: Series, range_bytes: int = RANGE_BYTES) -> list[RangeStep]:
 
 
 def merge_misfits(steps: Sequence[RangeStep], heads: Sequence[PartHead]) -> tuple[list[RangeStep], list[RangeStep]]:
-    """Where a part does not begin at the end of the one before, both are read again as one range.
+    """Merge adjacent ranges whose parts do not fit together, so that they are read again as one range.
 
-    Only damage, or bytes made to look like a record, at the beginning of a range makes that.
+    Only damage, or bytes that imitate a record, at the start of a range causes this.
 
     Args:
-        steps: in the order of the log.
+        steps: in log order.
         heads: of the same parts.
 
     Returns:
-        All steps as they are now, and those of them that have to be worked on.
+        The new steps, and those of them that have to be processed again.
     """
     settled: list[RangeStep] = []
     again: list[RangeStep] = []
@@ -140,7 +141,7 @@ def merge_misfits(steps: Sequence[RangeStep], heads: Sequence[PartHead]) -> tupl
 
 
 def queue_steps(plan: RebuildPlan, heads: Sequence[PartHead], shares: int) -> list[QueueStep]:
-    """All queues that the log or the store has, in at most *shares* shares of about as many bytes."""
+    """Divide all queues of the log or the store into at most *shares* steps of about equal size in bytes."""
     weights: dict[Queue, int] = dict.fromkeys((*plan.layout.queues, *plan.layout.batch), 0)
     for head in heads:
         for queue, size in head.entry_bytes.items():
@@ -158,11 +159,11 @@ def queue_steps(plan: RebuildPlan, heads: Sequence[PartHead], shares: int) -> li
 def index_steps(
     plan: RebuildPlan, heads: Sequence[PartHead], keys_at: Iterable[tuple[int, int]], zone_ms: Iterable[int]
 ) -> list[IndexStep]:
-    """One step for each index file.
+    """Return one step for each index file.
 
     Args:
-        keys_at: store time and log offset of the keys of the numbers that `edge_keys` says, in its order.
-        zone_ms: how far local time is ahead of UTC where each file's name is made.
+        keys_at: store time and log offset of the keys returned by `edge_keys`, in order.
+        zone_ms: UTC offset for the name of each file.
     """
     steps: list[IndexStep] = []
     edges, zones = iter(keys_at), iter(zone_ms)
@@ -183,6 +184,6 @@ def index_steps(
 
 
 def file_keys(plan: RebuildPlan, heads: Sequence[PartHead]) -> list[tuple[int, int]]:
-    """Numbers of the first key and behind the last key of each index file."""
+    """Return first and end key number of each index file."""
     total, most = sum(head.keys for head in heads), plan.index_layout.entries - 1
     return [(first, min(first + most, total)) for first in range(0, total, most)]

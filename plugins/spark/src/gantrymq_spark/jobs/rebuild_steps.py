@@ -27,18 +27,18 @@ READ_KEYS = 4_000_000  # at once
 
 @attrs.define
 class QueuesDone:
-    """What one share of the queues came to."""
+    """The result of one step of queues."""
 
     files: int
     entries: int
     lost: int  # queue offsets without a record
-    moved: list[tuple[Queue, int, int, int]]  # queue, log offset, stated and right queue offset
-    refused: dict[Queue, str]  # queues that cannot have a folder, and why
+    moved: list[tuple[Queue, int, int, int]]  # queue, log offset, stated and corrected queue offset
+    refused: dict[Queue, str]  # queues whose name cannot be a folder, and why
 
 
 @attrs.define
 class IndexDone:
-    """One index file."""
+    """The result of one index file."""
 
     number: int
     name: str
@@ -46,10 +46,10 @@ class IndexDone:
 
 
 def read_range_step(plan: RebuildPlan, step: RangeStep, files: Files | None = None) -> PartHead:
-    """Read one range and keep what it says in its part file; a file that is there already is taken as it is.
+    """Read one range and write its part file; an existing part file is reused.
 
     Raises:
-        OSError: the log cannot be opened, or the part not be written; bytes that cannot be read are told in the part.
+        OSError: the log cannot be opened, or the part cannot be written; unreadable bytes are recorded in the part.
     """
     files = RealFiles() if files is None else files
     path = step.path(plan)
@@ -106,7 +106,7 @@ def write_index_file(plan: RebuildPlan, step: IndexStep, files: Files | None = N
 
 
 def edge_keys(files: Files, heads: list[PartHead], bounds: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Store time and log offset of the first and of the last key of each index file."""
+    """Return store time and log offset of the first and of the last key of each index file."""
     wanted = [number for first, end in bounds for number in (first, end - 1)]
     found, at, which = [], 0, 0
     for number in wanted:
@@ -119,7 +119,7 @@ def edge_keys(files: Files, heads: list[PartHead], bounds: list[tuple[int, int]]
 
 
 def remove_folder(files: Files, folder: Path) -> None:
-    """Remove *folder* and everything in it; fine if it is gone."""
+    """Remove *folder* and its content; does nothing if it does not exist."""
     for name in files.list(folder):
         stat = files.stat(folder / name)
         if stat is not None and stat.is_dir:

@@ -1,8 +1,8 @@
-"""``replay``: messages of topics, of a store or of an archive, sent to a topic once more.
+"""``replay``: sends messages of topics, a store or an archive to a topic again.
 
-Messages of one queue go to one queue, in their order: that of the same broker and number where the topic has it, else
-one of that number, else one by hash. Each has the id ``topic/broker/queue/offset`` of where it was read, so that one
-that is sent twice, by two runs as well, can be told (`gantrymq_spark.sink.dedup`).
+Messages of one queue go to one queue, in order: the queue with the same broker and number if the topic has it, else one
+with that number, else one by hash. Each message has the id ``topic/broker/queue/offset`` of its origin, so repeated
+messages, also of several runs, can be recognized (`gantrymq_spark.sink.dedup`).
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ _COLUMNS = (*_QUEUE, "queueOffset", "commitLogOffset", "flag", "body", "bodyProb
 
 @attrs.frozen
 class ReplayPlan:
-    """What a dry run says."""
+    """The result of a dry run."""
 
     messages: int
     first_ms: int | None  # store times
     last_ms: int | None
     body_bytes: int
-    lasts_s: float | None  # at the speed asked for; None for max
-    queues: tuple[tuple[MessageQueue, int], ...]  # that messages go to, and how many
+    lasts_s: float | None  # at the given speed; None for max
+    queues: tuple[tuple[MessageQueue, int], ...]  # target queues and their numbers of messages
 
     def to_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return the plan as JSON members."""
         queues = [{"brokerName": q.broker_name, "queueId": q.queue_id, "messages": n} for q, n in self.queues]
         return {**attrs.asdict(self, recurse=False), "queues": queues}
 
 
 def rows_to_replay(spark: SparkSession, given: Input) -> DataFrame:
-    """The messages as rows for the sink, with their ids in ``sinkId``.
+    """Return the messages as rows for the sink, with their ids in ``sinkId``.
 
-    Of a store without topics named, those of the broker itself are left out. Raises as `messages`.
+    For a store without topic names, the broker's own topics are excluded. Raises as `messages`.
     """
     from pyspark.sql import functions as sql
 
@@ -65,16 +65,16 @@ def rows_to_replay(spark: SparkSession, given: Input) -> DataFrame:
 
 
 def plan_replay(rows: DataFrame, topic: str, namesrv: str | None, speed: float | None) -> ReplayPlan:
-    """What a replay of *rows* would do; nothing is sent.
+    """Return what a replay of *rows* would do, without sending.
 
     Args:
         rows: of `rows_to_replay`.
-        topic: where to.
+        topic: the target topic.
         namesrv: of its cluster; None for $NAMESRV_ADDR.
-        speed: how many times as fast as it was, None for as fast as it goes.
+        speed: factor of the original speed, None for as fast as possible.
 
     Raises:
-        ConfigError, ClientError: a mistake, no such topic, or nobody answers.
+        ConfigError, ClientError: invalid options, no such topic, or no response.
     """
     options = _options(topic, namesrv)
     queues = asyncio.run(_queues(options))
@@ -97,19 +97,19 @@ def replay(
     sent: Sent | None = None,
     tell: Callable[[Sent], object] = lambda sent: None,
 ) -> Sent:
-    """Send *rows*: at a speed from here, in the order in which they were stored; as fast as it goes by Spark's tasks.
+    """Send *rows*: at a speed, from this process in store order; as fast as possible, by Spark's tasks.
 
     Args:
         rows, topic, namesrv, speed: as `plan_replay`.
-        sent: brought up to date while messages are sent at a speed: how far it was when this raises.
-        tell: called with it.
+        sent: updated while messages are sent at a speed, so it is valid if this raises.
+        tell: called with it after each update.
 
     Raises:
-        ConfigError, ClientError: a mistake, no such topic, or nobody answers.
+        ConfigError, ClientError: invalid options, no such topic, or no response.
     """
     sent = sent or Sent()
     options = _options(topic, namesrv)
-    asyncio.run(_queues(options))  # before Spark works for a topic that is not there
+    asyncio.run(_queues(options))  # fails before Spark starts if the topic does not exist
     if speed is None:
         return _by_tasks(rows, options, sent)
     from pyspark.sql import functions as sql

@@ -1,4 +1,4 @@
-"""When a message is sent again: as long after the first one as it was stored after that, divided by the speed."""
+"""The schedule of a replay: intervals of the original store times, divided by the speed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ MAX = "max"
 
 
 def read_speed(text: str) -> float | None:
-    """``1x``, ``10x``, ``0.5x``: how many times as fast; None for ``max``.
+    """Parse ``1x``, ``10x``, ``0.5x``; return the factor, None for ``max``.
 
     Raises:
-        ConfigError: something else, or not between 0.001x and 100000x.
+        ConfigError: *text* is malformed, or not between 0.001x and 100000x.
     """
     word = text.strip().lower()
     if word == MAX:
         return None
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)x", word, re.ASCII)
     if found is None or not 0.001 <= float(found[1]) <= 100_000:
-        raise ConfigError(f"speed {text!r} is none; write 1x, 10x, another number from 0.001x to 100000x, or max")
+        raise ConfigError(f"{text!r} is not a speed; write 1x, 10x, another number from 0.001x to 100000x, or max")
     return float(found[1])
 
 
 class Pace:
-    """The timetable of one replay; it begins with the first message asked about."""
+    """The schedule of one replay; starts with the first message passed to it."""
 
     def __init__(self, speed: float) -> None:
         """*speed*: above 0."""
@@ -35,11 +35,11 @@ class Pace:
         self._begun: tuple[int, float] | None = None
 
     def due_s(self, stored_ms: int, now_s: float) -> float:
-        """When to send a message, on the clock of *now_s*; in the past for one that is late, and then at once.
+        """Return when to send a message, on the clock of *now_s*; in the past for a late message, to be sent at once.
 
         Args:
-            stored_ms: when it was stored, ms since 1970; not before that of the first message.
-            now_s: seconds of a clock that only goes forward.
+            stored_ms: its store time, ms since 1970; not before that of the first message.
+            now_s: seconds of a monotonic clock.
         """
         if self._begun is None:
             self._begun = stored_ms, now_s

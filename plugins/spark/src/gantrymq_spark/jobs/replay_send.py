@@ -1,4 +1,4 @@
-"""Sends rows at their time, in their order; says how far it is."""
+"""Sends rows at their scheduled time, in order, and records progress."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from gantrymq_spark.sink.sending import Sender
 
 __all__ = ["Sent", "send_paced"]
 
-MAX_TOGETHER = 500  # rows that are due, in one go
+MAX_TOGETHER = 500  # due rows sent at once
 
 
 @attrs.define
 class Sent:
-    """How far a replay is; changes while it runs."""
+    """The progress of a replay, updated while it runs."""
 
     messages: int = 0
     body_bytes: int = 0
-    first_ms: int | None = None  # store time of the first and of the last one sent
+    first_ms: int | None = None  # store time of the first and of the last message sent
     last_ms: int | None = None
 
 
@@ -36,18 +36,18 @@ async def send_paced(
     sent: Sent,
     tell: Callable[[Sent], object] = lambda sent: None,
 ) -> None:
-    """Send each row when it is due; those that are due together go together, and nothing before they are stored.
+    """Send each row when it is due. Rows due at the same time are sent together; later rows wait until they are stored.
 
     Args:
-        rows: by store time, with ``storedMs`` and ``sinkId`` beside the sink's columns.
-        made: makes messages of them.
+        rows: by store time, with ``storedMs`` and ``sinkId`` in addition to the sink's columns.
+        made: converts rows to messages.
         sender: sends them.
-        pace: the timetable.
+        pace: the schedule.
         clock: of the world.
-        sent: is brought up to date with each answer, and *tell* is called.
+        sent: updated after each send, then *tell* is called.
 
     Raises:
-        ConfigError, ClientError: as `Rows` and `Sender`; *sent* then says what was stored for certain.
+        ConfigError, ClientError: as `Rows` and `Sender`; *sent* then has what is known to be stored.
     """
     due: list[tuple[Outbound, int]] = []
 

@@ -1,11 +1,11 @@
 """Rates, sizes and skew of messages, as Spark SQL over their columns; bodies are not read.
 
-    figures = stats(messages(spark, given, STATS_COLUMNS))
-    figures.topics.orderBy(sql.desc("messages")).show()
+    frames = stats(messages(spark, given, STATS_COLUMNS))
+    frames.topics.orderBy(sql.desc("messages")).show()
 
-Sizes are those of stored records (storeSize). A producer is the host that a message came from (bornHost without its
-port); with a property, such as PGROUP, messages are summed up by its value as well. Queues without a message are not
-seen, so skew, the largest queue's messages to the mean, is that of the others.
+Sizes are those of stored records (storeSize). A producer is a message's origin host (bornHost without its port); with a
+property, such as PGROUP, messages are also grouped by its value. Queues without messages do not appear, so skew, the
+ratio of the largest queue's messages to the mean, ignores them.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ _PERCENTILES = (0.5, 0.9, 0.99)
 
 @attrs.frozen
 class StatsFrames:
-    """Frames of few rows, in no order. Each has messages and bytes."""
+    """DataFrames with few rows, in no order. Each has messages and bytes."""
 
     total: DataFrame  # + first, last (times), mean, p50, p90, p99, largest (bytes of a record)
     topics: DataFrame  # topic + the same, perSecond, bytesPerSecond, queues, skew
     queues: DataFrame  # brokerName, topic, queueId
     tags: DataFrame  # topic, tag
     keys: DataFrame  # key
-    producers: DataFrame  # producer + topics, how many
-    values: DataFrame | None  # value of the property that was asked for
-    rates: DataFrame  # topic, time (the begin of a minute, hour or day)
+    producers: DataFrame  # producer + number of topics
+    values: DataFrame | None  # value of the given property
+    rates: DataFrame  # topic, time (the start of a minute, hour or day)
 
 
 def stats(messages: DataFrame, step: str = "hour", property_name: str | None = None) -> StatsFrames:
-    """The figures of *messages*, which have `STATS_COLUMNS`, and properties if *property_name* is given.
+    """Return the statistics of *messages*, which have `STATS_COLUMNS`, and properties if *property_name* is given.
 
     Args:
-        step: of rates, one of `STEPS`.
+        step: interval of rates, one of `STEPS`.
 
     Raises:
-        ConfigError: no such step.
+        ConfigError: *step* is unknown.
     """
     from pyspark.sql import functions as sql
 
     if step not in STEPS:
-        raise ConfigError(f"rates by {step!r} are not known; there are {', '.join(STEPS)}")
+        raise ConfigError(f"{step!r} is not an interval of rates; write one of {', '.join(STEPS)}")
     amount = [sql.count("*").alias("messages"), sql.coalesce(sql.sum("storeSize"), sql.lit(0)).alias("bytes")]
     percentiles = sql.percentile_approx("storeSize", list(_PERCENTILES), 10_000)
     sizes = [
@@ -93,7 +93,7 @@ def stats(messages: DataFrame, step: str = "hour", property_name: str | None = N
 
 
 def without_system_topics(messages: DataFrame) -> DataFrame:
-    """Those of topics that users made, retries and dead letters among them."""
+    """Return the messages of user topics, including retries and dead letters."""
     from pyspark.sql import functions as sql
 
     topic = sql.col("topic")

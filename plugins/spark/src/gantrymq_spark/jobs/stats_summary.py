@@ -1,4 +1,4 @@
-"""The first rows of each of the figures, for people: few, and in an order."""
+"""The first rows of each table of statistics, sorted, for people."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StatsSummary", "stats_summary"]
 
-POINTS = 5000  # of all lines of the chart
+POINTS = 5000  # in all lines of the chart
 TOPICS = 8  # lines
 _MS = 1000
 
 
 @attrs.frozen
 class StatsSummary:
-    """What the command shows. Rows have the members of `StatsFrames`; times are ms since 1970."""
+    """The statistics that the command shows. Rows have the columns of `StatsFrames`; times are ms since 1970."""
 
     total: dict[str, Any]
     topics: list[dict[str, Any]]
@@ -29,14 +29,14 @@ class StatsSummary:
     keys: list[dict[str, Any]]
     producers: list[dict[str, Any]]
     values: list[dict[str, Any]] | None
-    counts: dict[str, int]  # how many rows there are of each of these
+    counts: dict[str, int]  # total rows of each table
     step: str
     rates: dict[str, list[tuple[int, int, int]]]  # of the largest topics: ms, messages, bytes
     busiest: list[dict[str, Any]]  # times with the most messages, of all topics
     left_out: int = 0  # older points that `rates` lacks
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON document."""
+        """Return the statistics as a JSON document."""
         rates = {
             topic: [{"time": time, "messages": messages, "bytes": size} for time, messages, size in points]
             for topic, points in self.rates.items()
@@ -47,7 +47,7 @@ class StatsSummary:
 
 
 def stats_summary(figures: StatsFrames, step: str, top: int) -> StatsSummary:
-    """Bring it to the driver: *top* rows of each."""
+    """Collect *top* rows of each table on the driver."""
     from pyspark.sql import functions as sql
 
     counts: dict[str, int] = {}

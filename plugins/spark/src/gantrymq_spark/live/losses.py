@@ -1,7 +1,7 @@
-"""Messages that a query should read and no longer can: each one a line of the report.
+"""Reports of messages that a query should read and no longer can.
 
-With ``failOnDataLoss`` true, which is the default, a query fails with the report; with false it goes on and the report
-is logged as warnings.
+With ``failOnDataLoss`` true, the default, a query fails with the report. With false it continues, and the report is
+logged as warnings.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from gantrymq_spark.report.texts import counted
 __all__ = ["DataLost", "Loss", "LossKind", "report_losses"]
 
 logger = logging.getLogger(__name__)
-_MOST_LINES = 20  # of a report
+_MAX_LINES = 20  # of a report
 
 
 class LossKind(enum.Enum):
-    """Why. Values are what the report says."""
+    """The reason of a loss. Values are the words of the report."""
 
     EXPIRED = "are no longer in the queue; the broker has deleted them (fileReservedTime)"
-    RECREATED = "were read, or were to be, of a topic that was deleted; a topic of that name was made since"
+    RECREATED = "belong to a topic that was deleted; a topic of that name was created since"
     TRUNCATED = "are not in the queue, which ends before them; the broker has lost the end of its log"
-    QUEUE_GONE = "and later ones cannot be read, as the queue is no longer there (topic deleted, or fewer read queues)"
+    QUEUE_GONE = "and later ones cannot be read, as the queue no longer exists (topic deleted, or fewer read queues)"
 
 
 class DataLost(GantryError):
-    """Messages cannot be read, and ``failOnDataLoss`` is true."""
+    """Raised when messages cannot be read and ``failOnDataLoss`` is true."""
 
 
 @attrs.frozen
 class Loss:
-    """Queue offsets *first* to *end* (without it) of one queue; *end* None where nobody knows."""
+    """Queue offsets *first* to *end* (exclusive) of one queue; *end* is None if unknown."""
 
     kind: LossKind
     queue: MessageQueue
@@ -45,27 +45,27 @@ class Loss:
     end: int | None = None
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Return the loss as one sentence."""
         queue = f"{self.queue.topic}, {self.queue.broker_name}, queue {self.queue.queue_id}"
         offsets = f"offset {self.first}" if self.end is None else f"offsets {self.first} to {self.end - 1}"
         return f"{queue}: {offsets} {self.kind.value}"
 
 
 def report_losses(losses: Sequence[Loss], *, fail: bool) -> None:
-    """Log a report of *losses*, or fail with it.
+    """Log *losses*, or fail with them.
 
     Raises:
-        DataLost: *fail*, and there is one.
+        DataLost: *fail* is true and there are losses.
     """
     if not losses:
         return
     if not fail:
         for loss in losses:
-            logger.warning("%s; going on without them, as failOnDataLoss is false", loss)
+            logger.warning("%s; continuing without them, as failOnDataLoss is false", loss)
         return
-    lines = [str(loss) for loss in losses[:_MOST_LINES]]
-    if len(losses) > _MOST_LINES:
-        lines.append(f"and {counted(len(losses) - _MOST_LINES, 'queue')} more")
+    lines = [str(loss) for loss in losses[:_MAX_LINES]]
+    if len(losses) > _MAX_LINES:
+        lines.append(f"and {counted(len(losses) - _MAX_LINES, 'queue')} more")
     raise DataLost(
-        "messages cannot be read any more; set failOnDataLoss to false to go on without them: " + "; ".join(lines)
+        "messages cannot be read any more; set failOnDataLoss to false to continue without them: " + "; ".join(lines)
     )

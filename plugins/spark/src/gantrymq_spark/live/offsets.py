@@ -3,10 +3,10 @@
     {"version":1,"queues":{"TopicTest":{"broker-a":{"0":{"next":70,"storedMs":1700000000000},
                                                     "1":{"next":20,"storedMs":1700000000000,"begin":0}}}}}
 
-``next`` is the queue offset to go on at, ``storedMs`` the store time of the queue's last message when that was written
-(the broker's clock; 0 for an empty queue). ``begin`` says that the micro-batch which ends here begins there instead of
-where the one before ended: in a queue that is new, and where messages were lost. So two of these texts say which
-messages a micro-batch has, and a restart plans the same ones without asking anybody.
+``next`` is the next queue offset to read, ``storedMs`` the store time of the queue's last message when the offset was
+written (the broker's clock; 0 for an empty queue). ``begin`` is the start of the micro-batch that ends here if it does
+not start where the previous one ended: in a new queue, and after a loss. Two such texts therefore determine the
+messages of a micro-batch, and a restart plans the same ones without querying brokers.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class QueuePosition:
 
 @attrs.frozen
 class QueueRange:
-    """Queue offsets *first* to *end* (without it) of one queue."""
+    """Queue offsets *first* to *end* (exclusive) of one queue."""
 
     queue: MessageQueue
     first: int
@@ -43,7 +43,7 @@ class QueueRange:
 
     @property
     def count(self) -> int:
-        """How many offsets."""
+        """The number of offsets."""
         return self.end - self.first
 
 
@@ -54,7 +54,7 @@ class Offsets:
     queues: Mapping[MessageQueue, QueuePosition] = attrs.Factory(dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Members for Spark; equal offsets give equal texts."""
+        """Return the offsets as JSON for Spark; equal offsets give equal texts."""
         topics: dict[str, dict[str, dict[str, dict[str, int]]]] = {}
         for queue, reached in sorted(self.queues.items()):
             members = {"next": reached.next, "storedMs": reached.stored_ms}
@@ -66,10 +66,10 @@ class Offsets:
 
     @classmethod
     def from_json(cls, data: Any) -> Offsets:
-        """Read what `to_json` wrote.
+        """Parse the result of `to_json`.
 
         Raises:
-            FormatError: something else, or of a later version.
+            FormatError: *data* is malformed or of a later version.
         """
         if not isinstance(data, dict) or not isinstance(data.get("queues"), dict):
             raise FormatError(f"the checkpoint holds no offsets of the source gantrymq: {str(data)[:80]}")
@@ -93,10 +93,10 @@ class Offsets:
 
 
 def ranges_between(start: Offsets, end: Offsets) -> list[QueueRange]:
-    """What the micro-batch from *start* to *end* has, sorted by queue; nothing empty.
+    """Return the non-empty ranges of the micro-batch from *start* to *end*, sorted by queue.
 
     Raises:
-        FormatError: the two do not belong together.
+        FormatError: *start* and *end* do not belong together.
     """
     if start == end:
         return []

@@ -1,6 +1,6 @@
-"""What a user asks of the source ``gantrymq``, read from option texts; each mistake is one sentence.
+"""Options of the source ``gantrymq``, parsed from text; each mistake raises one sentence.
 
-Names are those of Spark's Kafka source where it has the same thing, and are the same in any case (``startingoffsets``).
+Options have the names of Spark's Kafka source if it has the same option; case does not matter (``startingoffsets``).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _WANTED = ("subscribe", "subscribePattern", "assign")
 
 @attrs.frozen
 class QueueSelection:
-    """Which queues: of topics by name, of topics whose whole name a pattern matches, or these; one of the three."""
+    """The queues to read; one of topics by name, topics whose whole name matches a pattern, or single queues."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -77,7 +77,7 @@ class QueueSelection:
 
 @attrs.frozen
 class LiveOptions:
-    """All options, read; goes to executors."""
+    """All parsed options; sent to executors."""
 
     namesrv: str
     wanted: QueueSelection
@@ -87,7 +87,7 @@ class LiveOptions:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records: int | None = None  # of one partition
-    max_bytes: int | None = None  # of one partition, about
+    max_bytes: int | None = None  # of one partition, approximately
     max_offsets: int | None = None  # of one trigger
     min_offsets: int | None = None
     max_delay_ms: int = DEFAULT_DELAY_MS
@@ -95,29 +95,29 @@ class LiveOptions:
     stored_bodies: bool = False
     body_problems: str = "null"  # one of BODY_PROBLEMS
     group: str = DEFAULT_GROUP
-    commits: bool = False  # progress goes to the broker, for the group the user named
+    commits: bool = False  # offsets are committed to the broker for the group that the user named
     expression: str = ALL
     expression_type: str = TAG
     filter_pushdown: bool = False
-    wait_ms: int = DEFAULT_WAIT_MS  # for a broker that is away while a range is read
+    wait_ms: int = DEFAULT_WAIT_MS  # for a broker that does not respond while a range is read
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[str, str]) -> LiveOptions:
-    """Read the options of one query.
+    """Parse the options of one query.
 
     Args:
         given: option texts; names in any case.
-        streaming: whether it is a stream.
-        environ: of the driver; NAMESRV_ADDR is used where no option says it.
+        streaming: whether the query is a stream.
+        environ: of the driver; NAMESRV_ADDR is the default of the option namesrv.
 
     Raises:
-        ConfigError: a mistake.
+        ConfigError: an option is unknown or malformed.
     """
     texts = _spelled(given)
     for name in BATCH_ONLY if streaming else STREAM_ONLY:
         if name in texts:
             kind, other = ("batch", "a stream") if streaming else ("streaming", "a batch")
-            raise ConfigError(f"option {name} is for {kind} queries; take it away, this one is {other}")
+            raise ConfigError(f"option {name} is for {kind} queries; remove it, this query is {other}")
     delay = texts.get("maxTriggerDelay")
     least, most = _count(texts, "minOffsetsPerTrigger"), _count(texts, "maxOffsetsPerTrigger")
     if delay is not None and least is None:
@@ -157,7 +157,7 @@ def _spelled(given: Mapping[str, str]) -> dict[str, str]:
         spelled = _SPELLED.get(name.lower())
         if spelled is None:
             near = difflib.get_close_matches(name.lower(), _SPELLED, 1)
-            hint = f"did you mean {_SPELLED[near[0]]}?" if near else f"there are {', '.join(OPTIONS)}"
+            hint = f"did you mean {_SPELLED[near[0]]}?" if near else f"the options are {', '.join(OPTIONS)}"
             raise ConfigError(f"the source gantrymq has no option {name}; {hint}")
         texts[spelled] = str(text)
     return texts
@@ -175,14 +175,14 @@ def _namesrv(texts: Mapping[str, str], environ: Mapping[str, str]) -> str:
 def _selection(texts: Mapping[str, str]) -> QueueSelection:
     given = [name for name in _WANTED if name in texts]
     if len(given) != 1:
-        said = f"there are {' and '.join(given)}" if given else "there is none of them"
+        said = f"{' and '.join(given)} are set" if given else "none of them is set"
         raise ConfigError(f"set one of the options subscribe, subscribePattern and assign; {said}")
     text = texts[given[0]].strip()
     if given[0] == "subscribePattern":
         try:
             re.compile(text)
         except (re.error, OverflowError, RecursionError) as problem:
-            raise ConfigError(f"option subscribePattern: {text!r} is no regular expression: {problem}") from None
+            raise ConfigError(f"option subscribePattern: {text!r} is not a regular expression: {problem}") from None
         if not text:
             raise ConfigError("option subscribePattern is empty; write a regular expression for whole topic names")
         return QueueSelection(pattern=text)
@@ -207,11 +207,11 @@ def _check_topic(option: str, topic: str) -> None:
 
 
 def _places(texts: Mapping[str, str], end: str, default: StartingOffsets) -> StartingOffsets:
-    """The one of three options that says it."""
+    """Parse whichever of the three options is set."""
     offsets, moment, moments = f"{end}Offsets", f"{end}Timestamp", f"{end}OffsetsByTimestamp"
     given = [name for name in (offsets, moment, moments) if name in texts]
     if len(given) > 1:
-        raise ConfigError(f"options {' and '.join(given)} say the same thing; set one of them")
+        raise ConfigError(f"options {' and '.join(given)} set the same thing; set one of them")
     if not given:
         return default
     reader = {offsets: read_offsets, moment: read_time, moments: read_times}[given[0]]
@@ -221,7 +221,9 @@ def _places(texts: Mapping[str, str], end: str, default: StartingOffsets) -> Sta
 def _ending(texts: Mapping[str, str]) -> StartingOffsets:
     found = _places(texts, "ending", StartingOffsets("endingOffsets", LATEST))
     if EARLIEST in (found.everywhere, *found.by_queue.values()):
-        raise ConfigError("option endingOffsets cannot be earliest (-2), that is nothing; write latest or an offset")
+        raise ConfigError(
+            "option endingOffsets cannot be earliest (-2), which selects nothing; write latest or an offset"
+        )
     return found
 
 
@@ -230,7 +232,7 @@ def _count(texts: Mapping[str, str], name: str) -> int | None:
         return None
     text = texts[name].strip()
     if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or int(text) == 0:
-        raise ConfigError(f"option {name}: {text!r} is no count; write a number from 1")
+        raise ConfigError(f"option {name}: {text!r} is not a count; write a number from 1")
     return int(text)
 
 
@@ -244,7 +246,7 @@ def _flag(texts: Mapping[str, str], name: str) -> bool | None:
 
 
 def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
-    """What the option ``columns`` names; all columns without it. Raises ConfigError: a mistake."""
+    """Return the columns of option ``columns``, all columns without it. Raises ConfigError."""
     named = next((text for name, text in given.items() if name.lower() == "columns"), None)
     try:
         return selected(named)
@@ -262,7 +264,7 @@ def _group(texts: Mapping[str, str]) -> str:
 
 
 def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
-    """Expression and type."""
+    """Return expression and type."""
     if "tags" in texts and "sql92" in texts:
         raise ConfigError("options tags and sql92 cannot be set together; write TAGS IN ('TagA', 'TagB') in sql92")
     if "sql92" in texts:
@@ -270,7 +272,7 @@ def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
         if not expression:
             raise ConfigError("option sql92 is empty; write an expression such as a > 5 AND TAGS = 'TagA'")
         asked = Subscription("", expression, SQL92).resolved()
-        if asked.type == SQL92:  # not NAME:: text, which only brokers with that filter can read
+        if asked.type == SQL92:  # not NAME:: text, which only brokers with that filter can parse
             try:
                 parse(expression)
             except SubscriptionParseFailed as problem:

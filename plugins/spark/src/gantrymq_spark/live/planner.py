@@ -1,22 +1,23 @@
-"""Which messages the next micro-batch has: a state machine, no I/O.
+"""Decides which messages the next micro-batch has: a state machine without I/O.
 
-    what was read      what is there now                        the micro-batch begins at      told as
+    read so far        current queue                            start of the micro-batch       reported as
     ---------------------------------------------------------------------------------------------------
     up to 70           offsets 20 to 90                         70
     nothing            offsets 20 to 90 (a new queue)           20
     up to 70           offsets 80 to 90                         80                             EXPIRED 70 to 79
     up to 70           offsets 0 to 90, first one stored        0                              RECREATED
-                       after all that was seen of the queue
-    up to 70           nothing, ends at 0                       0                              RECREATED
+                       after everything that was read
+    up to 70           empty, ends at 0                         0                              RECREATED
     up to 70           offsets 20 to 60, the same topic         60                             TRUNCATED 60 to 69
-    up to 70           broker away                              (waits)
-    up to 70           no such queue                            (forgotten)                    QUEUE_GONE
+    up to 70           broker does not respond                  (waits)
+    up to 70           no such queue                            (dropped)                      QUEUE_GONE
 
-Limits: at most *max_offsets* in all, shared out by backlog with something for every queue in turn; fewer than
-*min_offsets* wait until there are enough, or *max_delay_ms* passed since the last micro-batch. A query that reads what
-is available now (`aim`) goes up to what its first look saw, whatever is written meanwhile, and does not wait for more.
+Limits: at most *max_offsets* in all, divided by backlog with something for every queue in turn. Fewer than
+*min_offsets* wait until there are enough, or until *max_delay_ms* have passed since the last micro-batch. A query that
+reads what is available now (`aim`) ends at the ends seen at its start, regardless of later writes, and does not wait
+for more.
 
-The offsets handed out are the ones given where there is nothing to do: Spark then starts no micro-batch.
+If there is nothing to do, the given offsets are returned unchanged: Spark then starts no micro-batch.
 """
 
 from __future__ import annotations
@@ -36,24 +37,24 @@ __all__ = ["PlannedBatch", "Planner", "begin_of", "was_recreated"]
 
 @attrs.frozen
 class PlannedBatch:
-    """Where the next micro-batch ends, and what it cannot have."""
+    """The end of the next micro-batch, and its losses."""
 
     offsets: Offsets
     losses: tuple[Loss, ...] = ()
 
 
 class Planner:
-    """Of one run of one query."""
+    """Plans the micro-batches of one run of one query."""
 
     def __init__(self, max_delay_ms: int) -> None:
-        """*max_delay_ms*: how long fewer than the least offsets may wait."""
+        """*max_delay_ms*: how long fewer than the minimum of offsets may wait."""
         self._max_delay_ms = max_delay_ms
         self._target: Snapshot | None = None
-        self._last_ms: int | None = None  # when a micro-batch was last made, None before the first
+        self._last_ms: int | None = None  # time of the last micro-batch, None before the first
         self._turn = 0
 
     def aim(self, target: Snapshot) -> None:
-        """Read up to the ends in *target* and then nothing more."""
+        """Read up to the ends in *target* and then stop."""
         self._target = target
 
     def step(
@@ -68,11 +69,11 @@ class Planner:
         """Plan one micro-batch.
 
         Args:
-            read: where the last one ended.
-            now: the queues.
-            time_ms: of any clock that goes on.
-            max_offsets: of the micro-batch; None for no limit.
-            min_offsets: it waits for; None for none.
+            read: the end of the last micro-batch.
+            now: the current queues.
+            time_ms: from any monotonic clock.
+            max_offsets: maximum of the micro-batch; None for no limit.
+            min_offsets: minimum to wait for; None for none.
         """
         losses: list[Loss] = []
         queues, kept = self._in_view(read, now, losses)
@@ -100,7 +101,7 @@ class Planner:
         return PlannedBatch(Offsets(reached), tuple(losses))
 
     def _waits(self, backlog: int, min_offsets: int | None, time_ms: int) -> bool:
-        """Whether more is to be waited for."""
+        """Return whether to wait for more offsets."""
         few = min_offsets is not None and self._target is None and backlog < min_offsets
         if few and self._last_ms is not None and time_ms - self._last_ms < self._max_delay_ms:
             return True
@@ -110,12 +111,12 @@ class Planner:
     def _in_view(
         self, read: Offsets, now: Snapshot, losses: list[Loss]
     ) -> tuple[Mapping[MessageQueue, QueueState], set[MessageQueue]]:
-        """Queues to plan with, and those to leave as they are."""
+        """Return the queues to plan with, and the queues to leave unchanged."""
         target = self._target
         if target is None:
             return now.queues, {queue for queue in read.queues if queue.broker_name in now.away}
         away = now.away | target.away
-        unseen = now.queues.keys() - target.queues.keys()  # their broker was away at the first look
+        unseen = now.queues.keys() - target.queues.keys()  # their broker did not respond to the first snapshot
         kept = {queue for queue in read.queues if queue.broker_name in away or queue in unseen}
         found: dict[MessageQueue, QueueState] = {}
         for queue, aimed in target.queues.items():
@@ -134,7 +135,7 @@ class Planner:
 
 
 def begin_of(queue: MessageQueue, before: QueuePosition | None, there: QueueState) -> tuple[int, Loss | None]:
-    """Where to go on in a queue that was read up to *before*, None for a new one; what is lost by that."""
+    """Return where to continue in a queue that was read up to *before* (None for a new one), and what is lost."""
     if before is None:
         return there.first, None
     if was_recreated(before, there):
@@ -147,7 +148,7 @@ def begin_of(queue: MessageQueue, before: QueuePosition | None, there: QueueStat
 
 
 def was_recreated(before: QueuePosition, there: QueueState) -> bool:
-    """Whether the queue is another one of the same name: what comes before its place was stored after all it had."""
+    """Return whether this is a new queue of the same name: its older messages were stored after those read before."""
     if there.end == 0:
         return before.next > 0
     if there.first_stored_ms is None or there.first >= before.next:

@@ -1,8 +1,8 @@
-"""Filters of a query that narrow what is read; Spark applies all of them again, so a row too many does no harm.
+"""Filters of a query that reduce what is read. Spark applies all of them again, so extra rows are harmless.
 
-    topic, brokerName, queueId    =, IN                    queues that are not read
+    topic, brokerName, queueId    =, IN                    queues to skip
     queueOffset                   =, <, <=, >, >=          ends of ranges
-    storeTimestamp                =, <, <=, >, >=          ends of ranges, as brokers find offsets by time
+    storeTimestamp                =, <, <=, >, >=          ends of ranges, by the broker's offset lookup by time
     tags                          =, IN                    tag expression, unless the options have a filter
 
 Store times ascend within a queue as long as its broker's clock does; brokers rely on that too.
@@ -39,7 +39,7 @@ _QUEUE_COLUMNS: dict[str, tuple[str, type]] = {  # column: field of PushedFilter
 
 @attrs.frozen
 class PushedFilters:
-    """What is left of a scan; ends are without the offset or time they name."""
+    """The remaining scan; ends are exclusive."""
 
     topics: frozenset[Any] | None = None
     brokers: frozenset[Any] | None = None
@@ -51,13 +51,13 @@ class PushedFilters:
     expression: str = ALL
 
     def wants(self, queue: MessageQueue) -> bool:
-        """Whether *queue* can have rows."""
+        """Return whether *queue* can have matching rows."""
         pairs = ((self.topics, queue.topic), (self.brokers, queue.broker_name), (self.queue_ids, queue.queue_id))
         return all(wanted is None or value in wanted for wanted, value in pairs)
 
 
 def push_filters(filters: Iterable[Any]) -> PushedFilters:
-    """What *filters* (pyspark's, all of which hold) leave to be read."""
+    """Return the scan that remains after *filters* (pyspark's, all of which must hold)."""
     found = PushedFilters()
     for each in filters:
         kind = _KINDS.get(type(each).__name__)
@@ -92,7 +92,7 @@ def _offsets(found: PushedFilters, kind: str, value: int) -> PushedFilters:
 
 
 def _times(found: PushedFilters, kind: str, moment: datetime) -> PushedFilters:
-    """Milliseconds; a moment between two of them is rounded so that no row is missed."""
+    """Convert to milliseconds, rounded so that no row is missed."""
     micros = _micros(moment)
     first, end = found.first_ms, found.end_ms
     if kind in ("=", ">", ">="):
@@ -110,7 +110,7 @@ def _micros(moment: datetime) -> int:
 
 
 def _are_tags(values: tuple[Any, ...]) -> bool:
-    """Whether an expression can name them all."""
+    """Return whether a tag expression can name all *values*."""
     return bool(values) and all(
         type(value) is str and value and value == value.strip() and "||" not in value and value != ALL
         for value in values

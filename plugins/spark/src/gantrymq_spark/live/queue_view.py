@@ -1,6 +1,6 @@
-"""One look at the queues of a query: which there are, which messages they have, and where places in them lie.
+"""Takes snapshots of a query's queues from brokers, and resolves offsets in them.
 
-A name server forgets the routes of a broker that stops, and all routes when it restarts, so that a missing route proves
+A name server drops the routes of a broker that stops, and all routes when it restarts, so a missing route proves
 nothing: a queue is gone only if its broker says so. All times are store times by the brokers' clocks.
 """
 
@@ -30,28 +30,26 @@ from gantrymq_spark.live.starting_offsets import OffsetKind, StartingOffset, Sta
 __all__ = ["QueueView"]
 
 _SILENT = (ConnectFailed, ConnectionLost, CallTimeout)
-_AT_ONCE = 16  # questions under way
+_AT_ONCE = 16  # concurrent requests
 
 
 class QueueView:
-    """Of the queues that one query wants."""
+    """The queues that one query selects."""
 
     def __init__(self, admin: Admin, consumer: Reader, wanted: QueueSelection) -> None:
-        """Both clients are started."""
+        """Both clients must be started."""
         self._admin = admin
         self._consumer = consumer
         self._selection = wanted
-        self._asking = asyncio.Semaphore(_AT_ONCE)
-        self._dated: dict[
-            MessageQueue, QueueState
-        ] = {}  # queues whose first message's time was asked, as they were then
+        self._requests = asyncio.Semaphore(_AT_ONCE)
+        self._dated: dict[MessageQueue, QueueState] = {}  # queues with a known first store time
 
     async def first_snapshot(self) -> Snapshot:
-        """The queues when a query begins: every topic and queue that was named is there, every broker answers.
+        """Take the snapshot for the start of a query: all named topics and queues must exist, all brokers must respond.
 
         Raises:
             ConfigError: a topic or a queue does not exist, or no topic matches.
-            ConnectFailed: a broker does not answer.
+            ConnectFailed: a broker does not respond.
             as `look`: otherwise.
         """
         routes = await self._routes()
@@ -59,14 +57,14 @@ class QueueView:
         if missing:
             raise ConfigError(
                 f"topic {missing[0]} does not exist, or its brokers are not running; "
-                f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows those there are"
+                f"gantrymq topic list -n {';'.join(self._admin.name_servers)} shows the existing ones"
             )
         if not routes:
-            raise ConfigError(f"option subscribePattern: no topic's whole name matches {self._selection.pattern!r}")
+            raise ConfigError(f"option subscribePattern: no topic name matches {self._selection.pattern!r} as a whole")
         found = await self._snapshot(routes, Offsets())
         if found.away:
             raise ConnectFailed(
-                f"broker {min(found.away)} of the topics that are read does not answer; a query begins when all do"
+                f"broker {min(found.away)} of the selected topics does not respond; a query starts only if all do"
             )
         unknown = sorted(self._selection.queues - found.queues.keys())
         if unknown:
@@ -77,32 +75,33 @@ class QueueView:
         return found
 
     async def look(self, read: Offsets) -> Snapshot:
-        """The queues now.
+        """Take a snapshot of the current queues.
 
         Args:
-            read: how far they were read. A queue that got messages since then is asked for its first message's time as
-                well: it may be another queue of the same name.
+            read: how far they were read. For a queue with new messages since then, the store time of its first message
+                is requested as well, because it may be another queue of the same name.
 
         Raises:
-            ConnectFailed: no name server answers.
-            BrokerRefused: a broker does not tell.
+            ConnectFailed: no name server responds.
+            BrokerRefused: a broker rejects the request.
         """
         return await self._snapshot(await self._routes(), read)
 
     async def resolve(
         self, places: StartingOffsets, snapshot: Snapshot, now_ms: int
     ) -> tuple[dict[MessageQueue, int], list[Loss]]:
-        """Queue offsets of *places* in every queue of *snapshot*; one whose message expired is moved on and told.
+        """Return the queue offsets of *places* in every queue of *snapshot*; expired offsets are moved forward and
+        reported.
 
         Raises:
-            ConfigError: queue by queue, and a queue is missing there or does not exist, or a place after its end.
+            ConfigError: with offsets by queue, a queue is missing or does not exist, or an offset is after its end.
             as `look`: otherwise.
         """
         unknown = sorted(places.by_queue.keys() - snapshot.queues.keys())
         if unknown:
             raise ConfigError(
                 f"option {places.option}: queue {unknown[0].queue_id} of {unknown[0].topic}, {unknown[0].broker_name} "
-                "is not among the queues that are read"
+                "is not among the selected queues"
             )
         found: dict[MessageQueue, int] = {}
         losses: list[Loss] = []
@@ -112,14 +111,14 @@ class QueueView:
             if place.kind is OffsetKind.OFFSET and place.number > there.end:
                 raise ConfigError(
                     f"option {places.option}: offset {place.number} of {queue.topic}, {queue.broker_name}, queue "
-                    f"{queue.queue_id} is after its end; it has {there.first} to {there.end}"
+                    f"{queue.queue_id} is after its end; the queue has {there.first} to {there.end}"
                 )
             if place.kind is OffsetKind.OFFSET and place.number < there.first:
                 losses.append(Loss(LossKind.EXPIRED, queue, place.number, there.first))
         return found, losses
 
     async def offset_at(self, queue: MessageQueue, there: QueueState, time_ms: int) -> int:
-        """The offset of the first message stored at *time_ms* or later; the queue's end if there is none."""
+        """Return the offset of the first message stored at *time_ms* or later; the queue's end if there is none."""
         if there.first == there.end or there.stored_ms < time_ms:
             return there.end
         return max(there.first, min(await self._consumer.offset_for_timestamp(queue, time_ms), there.end))
@@ -140,7 +139,7 @@ class QueueView:
     # --- brokers ----------------------------------------------------------------------------------------------------
 
     async def _routes(self) -> dict[str, TopicRoute | None]:
-        """By topic; None for one that has none."""
+        """Return routes by topic; None for a topic without one."""
         if self._selection.pattern is not None:
             pattern = re.compile(self._selection.pattern)
             every = await self._admin.topics()
@@ -150,7 +149,7 @@ class QueueView:
         return dict(zip(topics, await asyncio.gather(*map(self._route, topics)), strict=True))
 
     async def _route(self, topic: str) -> TopicRoute | None:
-        async with self._asking:
+        async with self._requests:
             try:
                 return await self._admin.route(topic)
             except NoRoute:
@@ -187,7 +186,7 @@ class QueueView:
         return Snapshot(kept, frozenset(away))
 
     async def _away(self, unrouted: Collection[tuple[str, str]]) -> set[str]:
-        """Brokers of *unrouted* (topics and broker names without a route) that do not say that the topic is gone."""
+        """Return brokers of *unrouted* (topic, broker name) that do not confirm that the topic is deleted."""
         if not unrouted:
             return set()
         masters = {broker.name: broker.master for broker in (await self._admin.clusters()).brokers}
@@ -197,7 +196,7 @@ class QueueView:
     async def _ask(
         self, topic: str, grant: QueueGrant, address: str | None, read: Offsets
     ) -> dict[MessageQueue, QueueState] | None:
-        """The queues of a topic at one broker; None if it does not answer."""
+        """Return the queues of a topic at one broker; None if it does not respond."""
         stats = await self._stats(topic, address)
         if stats is None or address is None:
             return None
@@ -219,10 +218,10 @@ class QueueView:
         return found
 
     async def _stats(self, topic: str, address: str | None) -> Mapping[MessageQueue, QueueStats] | None:
-        """A topic's queues at one broker; none if it says that it has no such topic, None if it does not answer."""
+        """Return a topic's queues at one broker; empty if the broker has no such topic, None if it does not respond."""
         if address is None:
             return None
-        async with self._asking:
+        async with self._requests:
             try:
                 return await self._admin.topic_stats(address, topic)
             except _SILENT:
@@ -234,7 +233,7 @@ class QueueView:
 
     async def _first_stored(self, address: str, queue: MessageQueue) -> int | None:
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
-        async with self._asking:
+        async with self._requests:
             reply = await self._admin.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
         told = int((reply.ext or {}).get("timestamp") or -1)
         return told if told >= 0 else None

@@ -1,7 +1,7 @@
-"""One range of a queue as Arrow batches: every offset of it once, or told as lost.
+"""Reads one range of a queue as Arrow batches: every offset of it exactly once, or reported as lost.
 
-A broker that is away, busy or restarting is asked again every second until *wait_ms* have passed without an answer; so
-is one whose queue ends before the range does, which a broker that comes back may show for a moment.
+If a broker is unreachable, busy or restarting, the request is retried every second until *wait_ms* have passed without
+an answer. The same applies if the queue ends before the range does, which a restarting broker may report for a moment.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from gantrymq_spark.record_fields import gather
 
 __all__ = ["RangeReadOptions", "read_range"]
 
-BATCH_BYTES = 4 * 1024 * 1024  # of records, about
+BATCH_BYTES = 4 * 1024 * 1024  # of records, approximately
 BATCH_ROWS = 8192
-_PULL_COUNT = 1024  # asked for; brokers have lower limits of their own
+_PULL_COUNT = 1024  # requested; brokers have lower limits
 _QUEUE_OFFSET_AT = 20  # in a record
 
 
 @attrs.frozen
 class RangeReadOptions:
-    """What is read of a range, and how."""
+    """Columns, filter and error handling for reading a range."""
 
     columns: tuple[str, ...]
     expression: str = ALL
@@ -49,7 +49,7 @@ class RangeReadOptions:
 
     @property
     def tags(self) -> frozenset[str]:
-        """Texts of tags to keep; empty for all."""
+        """The tags to keep; empty for all."""
         return parse_tags(self.expression) if self.expression_type == TAG else frozenset()
 
     @property
@@ -61,12 +61,12 @@ class RangeReadOptions:
 async def read_range(
     consumer: Reader, clock: Clock, wanted: QueueRange, how: RangeReadOptions
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Yield the messages of *wanted*, in order; no batch is empty.
+    """Yield the messages of *wanted* in order, in non-empty batches.
 
     Raises:
-        DataLost: some are gone, and that is to fail.
-        ClientError: the broker refuses, or has not answered for the time it may.
-        FormatError: a record that cannot be read; or as `batch_of`.
+        DataLost: messages are gone and fail_on_data_loss is true.
+        ClientError: the broker refuses, or has not answered for wait_ms.
+        FormatError: a record cannot be read; or as `batch_of`.
     """
     held = _PendingBatch(wanted, how)
     at, silent_since = wanted.first, clock.monotonic()
@@ -105,21 +105,21 @@ async def _pull(consumer: Reader, wanted: QueueRange, at: int, how: RangeReadOpt
 
 
 def _next(found: PulledRecords, at: int) -> int:
-    """Where to go on; *at* itself where nothing is there now."""
+    """Return the next offset to read; *at* itself if nothing is available now."""
     if found.status is PullStatus.NO_NEW_MSG:
         return at
     return max(at, found.next_offset)
 
 
 def _report_skipped(found: PulledRecords, wanted: QueueRange, begun: int, at: int, how: RangeReadOptions) -> None:
-    """Offsets that a broker passes over without a filter are gone."""
+    """Report offsets as gone if a broker skips them without a filter."""
     gone = found.status is PullStatus.OFFSET_ILLEGAL or (found.status is PullStatus.NO_MATCHED_MSG and how.everything)
     if gone:
         report_losses([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
 
 
 class _PendingBatch:
-    """Records that wait to be a batch."""
+    """Records collected for the next batch."""
 
     def __init__(self, wanted: QueueRange, how: RangeReadOptions) -> None:
         self._selection = wanted
@@ -133,11 +133,11 @@ class _PendingBatch:
 
     @property
     def full(self) -> bool:
-        """Whether it is time for a batch."""
+        """Whether the batch is large enough."""
         return self.rows >= BATCH_ROWS or self._bytes >= BATCH_BYTES
 
     def add(self, found: PulledRecords) -> None:
-        """Hold what belongs to the range."""
+        """Add the records that belong to the range."""
         if not found.records:
             return
         self._delta = found.offset_delta
@@ -151,7 +151,7 @@ class _PendingBatch:
         self.rows += len(starts)
 
     def batch(self) -> pa.RecordBatch:
-        """What is held; nothing is, afterwards."""
+        """Return the collected records as a batch and clear them."""
         parts, starts = self._parts, self._starts
         self._parts, self._starts, self._bytes, self.rows = [], [], 0, 0
         made = record_batch(
@@ -168,7 +168,7 @@ class _PendingBatch:
 
 
 def _with_tags(batch: pa.RecordBatch, tags: Sequence[str] | frozenset[str]) -> pa.RecordBatch:
-    """Without rows of other tags; brokers compare hashes."""
+    """Drop rows with other tags, because brokers compare only hashes."""
     if not tags:
         return batch
     return batch.filter(pc.is_in(batch.column("tags"), value_set=pa.array(sorted(tags), pa.string())))

@@ -1,4 +1,4 @@
-"""A limit shared out among queues: at most that many in all, something for every queue in turn, the rest by backlog."""
+"""Divides a limit among queues: at most the limit in all, something for every queue in turn, the rest by backlog."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["divide_limit"]
 
 
 def divide_limit(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
-    """How many offsets each queue gets.
+    """Return how many offsets each queue gets.
 
     Args:
-        backlogs: offsets that wait in each queue.
-        limit: of all together, 1 or more.
-        turn: which queue is first where the limit does not reach all of them; a caller counts it up.
+        backlogs: available offsets of each queue.
+        limit: maximum for all queues together, 1 or more.
+        turn: which queue is first if the limit does not reach all of them; the caller increments it.
 
     Returns:
-        As many as there are backlogs; their sum is the limit, or the sum of the backlogs where that is less.
+        One number for each backlog; their sum is the limit, or the sum of the backlogs if that is less.
     """
     if sum(backlogs) <= limit:
         return list(backlogs)

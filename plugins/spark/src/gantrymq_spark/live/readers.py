@@ -1,7 +1,7 @@
-"""What Spark calls of the source ``gantrymq``: the classes of a batch and of a stream.
+"""The classes of the source ``gantrymq`` that Spark calls, for batches and streams.
 
-Every filter that is looked at goes back to Spark, which applies it again. A reader lives in a process of the driver,
-where it keeps its clients between calls; tasks get it without them and open a consumer of their own.
+Every pushed filter is returned to Spark, which applies it again. A reader lives in a process of the driver, where it
+keeps its clients between calls; tasks receive it without them and open their own consumer.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class QueuePartition(InputPartition):
-    """What one task reads."""
+    """The range of one task."""
 
     def __init__(self, task: QueueRange) -> None:
         self.topic, self.broker_name, self.queue_id = task.queue
         self.first, self.end = task.first, task.end
 
     def range(self) -> QueueRange:
-        """The same."""
+        """Return the range."""
         return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.first, self.end)
 
 
@@ -69,7 +69,7 @@ async def _following(batches: Any) -> pa.RecordBatch | None:
 
 
 class BatchReader(DataSourceReader):
-    """Of one batch query."""
+    """The reader of one batch query."""
 
     def __init__(self, options: LiveOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -77,7 +77,7 @@ class BatchReader(DataSourceReader):
         self._pushed = PushedFilters()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Ranges for tasks."""
+        """Return the ranges of tasks."""
 
         async def plan() -> list[QueueRange]:
             async with LiveSession(self._options, real_world()) as session:
@@ -86,21 +86,21 @@ class BatchReader(DataSourceReader):
         return [QueuePartition(task) for task in asyncio.run(plan())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches of one task."""
-        if not isinstance(partition, QueuePartition):  # Spark's own, where there is nothing to read
+        """Return the batches of one task."""
+        if not isinstance(partition, QueuePartition):  # Spark's own partition for an empty list
             return iter(())
         return _batches(self._options, partition.range(), range_read_options(self._options, self._columns))
 
 
 class FilteringReader(BatchReader):
-    """Of one batch query, with option filterPushdown.
+    """The reader of one batch query with option filterPushdown.
 
-    Spark 4.3 keeps the reader that got the filters of one query for later queries of the same DataFrame that have none,
-    so that these miss rows; that is why it is no default.
+    It is not the default because Spark 4.3 reuses the reader that received the filters of one query for later queries
+    of the same DataFrame without filters, which then miss rows.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Narrow what is read; Spark applies all of them all the same."""
+        """Reduce what is read; Spark still applies all filters."""
         self._pushed = push_filters(filters)
         if self._options.expression == ALL and self._pushed.expression != ALL:
             self._options = attrs.evolve(self._options, expression=self._pushed.expression)
@@ -108,7 +108,7 @@ class FilteringReader(BatchReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Of one stream. Offsets are members as `Offsets` has them."""
+    """The reader of one stream. Offsets are JSON of `Offsets`."""
 
     def __init__(self, options: LiveOptions, columns: Sequence[str]) -> None:
         self._options = options
@@ -118,18 +118,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._committed: dict[str, Any] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What goes to tasks: no clients."""
+        """Return the state for tasks, without clients."""
         return {**self.__dict__, "_runner": None, "_session": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where a new stream begins."""
+        """Return the start of a new stream."""
         found: Offsets = self._run(self._opened().initial())
-        self._committed = found.to_json()  # nothing is read yet, and the group may not be there
+        self._committed = found.to_json()  # nothing is read yet, and the group may not exist
         return self._committed
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the next micro-batch ends."""
-        self.commit(start)  # Spark itself tells of a micro-batch when the next one begins, and so of the last one never
+        """Return the end of the next micro-batch."""
+        self.commit(start)  # Spark calls commit when the next micro-batch begins, so never for the last one
         read = Offsets.from_json(start)
         limited = not isinstance(limit, ReadAllAvailable)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else self._options.max_offsets
@@ -137,7 +137,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if found is read else found.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """The limit of the options, of which Spark knows one kind at a time; `LiveSession.latest` knows both."""
+        """Return the limit of the options; Spark supports one kind at a time, `LiveSession.latest` applies both."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.min_offsets is not None:
@@ -145,27 +145,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Read what is there now, and then end."""
+        """Limit the stream to the messages that exist now."""
         self._run(self._opened().aim())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Ranges for tasks."""
+        """Return the ranges of tasks."""
         tasks = self._run(self._opened().tasks(Offsets.from_json(start), Offsets.from_json(end)))
         return [QueuePartition(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches of one task."""
-        if not isinstance(partition, QueuePartition):  # Spark's own, where there is nothing to read
+        """Return the batches of one task."""
+        if not isinstance(partition, QueuePartition):  # Spark's own partition for an empty list
             return iter(())
         return _batches(self._options, partition.range(), range_read_options(self._options, self._columns))
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Store progress at the brokers, if the user named a group; everything before *end* is done."""
+        """Commit offsets to the brokers if the user named a group; everything before *end* is processed."""
         if self._options.commits and end != self._committed:
             try:
                 self._run(self._opened().commit(Offsets.from_json(end)))
-            except ClientError as problem:  # lag looks longer for a while; the checkpoint is what counts
-                _LOG.warning("progress of group %s is not stored: %s", self._options.group, problem)
+            except ClientError as problem:  # lag looks longer for a while; only the checkpoint matters
+                _LOG.warning("offsets of group %s were not committed: %s", self._options.group, problem)
                 return
             self._committed = end
 

@@ -1,4 +1,4 @@
-"""A query's side of the source: what it begins with, plans and commits. Spark's classes call it; so do tests."""
+"""The driver's side of one query: start offsets, planning and commits. Called by Spark's classes and by tests."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["LiveSession", "new_consumer", "range_read_options"]
 
 
 def new_consumer(options: LiveOptions, world: World | None = None) -> Reader:
-    """A consumer of the query's group, not started."""
+    """Return a consumer of the query's group, not started."""
     return Reader(namesrv=options.namesrv, group=options.group, world=world, tls=options.tls)
 
 
 def range_read_options(options: LiveOptions, columns: Sequence[str]) -> RangeReadOptions:
-    """What tasks need to know."""
+    """Return the options that tasks need."""
     return RangeReadOptions(
         columns=tuple(columns),
         expression=options.expression,
@@ -41,7 +41,7 @@ def range_read_options(options: LiveOptions, columns: Sequence[str]) -> RangeRea
 
 
 class LiveSession:
-    """Of one query, in the driver; used as ``async with``."""
+    """The session of one query in the driver; an async context manager."""
 
     def __init__(self, options: LiveOptions, world: World) -> None:
         """Nothing is opened yet."""
@@ -51,7 +51,7 @@ class LiveSession:
         self._consumer = new_consumer(options, world)
         self._view = QueueView(self._admin, self._consumer, options.wanted)
         self._planner = Planner(options.max_delay_ms)
-        self._told: set[Loss] = set()
+        self._reported: set[Loss] = set()
 
     async def __aenter__(self) -> LiveSession:
         await self._admin.start()
@@ -65,10 +65,10 @@ class LiveSession:
     # --- batch ------------------------------------------------------------------------------------------------------
 
     async def batch_tasks(self, pushed: PushedFilters) -> list[QueueRange]:
-        """What the tasks of a batch query read.
+        """Return the ranges of the tasks of a batch query.
 
         Raises:
-            DataLost, ConfigError, ClientError: as `QueueView` has it.
+            DataLost, ConfigError, ClientError: as in `QueueView`.
         """
         snapshot = await self._view.first_snapshot()
         now_ms = self._clock.now_ms()
@@ -91,34 +91,34 @@ class LiveSession:
         return await self._split(ranges)
 
     async def bounds(self) -> dict[MessageQueue, tuple[int, int]]:
-        """Of every queue, the first queue offset that is there and the one behind the last. Raises as `batch_tasks`."""
+        """Return the first queue offset and the end of every queue. Raises as `batch_tasks`."""
         snapshot = await self._view.first_snapshot()
         return {queue: (there.first, there.end) for queue, there in snapshot.queues.items()}
 
     # --- streaming --------------------------------------------------------------------------------------------------
 
     async def initial(self) -> Offsets:
-        """Where a stream begins. Raises as `batch_tasks`."""
+        """Return the start of a stream. Raises as `batch_tasks`."""
         snapshot = await self._view.first_snapshot()
         starts, losses = await self._view.resolve(self._options.starting, snapshot, self._clock.now_ms())
         self._settle(losses)
         return Offsets({queue: QueuePosition(at, snapshot.queues[queue].stored_ms) for queue, at in starts.items()})
 
     async def aim(self) -> None:
-        """Read up to what is there now, and no further."""
+        """Limit the stream to the messages that exist now."""
         self._planner.aim(await self._look(Offsets()))
 
     async def latest(self, read: Offsets, *, limited: bool, max_offsets: int | None) -> Offsets:
-        """Where the next micro-batch ends; *read* itself where there is nothing to do.
+        """Return the end of the next micro-batch; *read* itself if there is nothing to do.
 
         Args:
-            read: where the last one ended.
-            limited: whether the limits of the options hold.
-            max_offsets: of this micro-batch, None for no limit.
+            read: the end of the last micro-batch.
+            limited: whether the limits of the options apply.
+            max_offsets: maximum of this micro-batch, None for no limit.
 
         Raises:
-            DataLost: messages are gone, and that is to fail.
-            ClientError: no name server has answered for as long as is waited, or a broker refuses.
+            DataLost: messages are gone and fail_on_data_loss is true.
+            ClientError: no name server responded within wait_ms, or a broker refuses.
         """
         now = await self._look(read)
         planned = self._planner.step(
@@ -132,17 +132,17 @@ class LiveSession:
         return planned.offsets
 
     async def tasks(self, start: Offsets, end: Offsets) -> list[QueueRange]:
-        """What the tasks of the micro-batch from *start* to *end* read."""
+        """Return the ranges of the tasks of the micro-batch from *start* to *end*."""
         return await self._split(ranges_between(start, end))
 
     async def commit(self, end: Offsets) -> None:
-        """Store progress at the brokers, if the user named a group. Raises as `Reader.commit`."""
+        """Commit offsets to the brokers if the user named a group. Raises as `Reader.commit`."""
         if self._options.commits:
             for queue, reached in end.queues.items():
                 await self._consumer.commit(queue, reached.next)
 
     async def _look(self, read: Offsets) -> Snapshot:
-        """As `QueueView.look`; a stream that runs waits for name servers as its tasks do for brokers."""
+        """Like `QueueView.look`, but wait for name servers as tasks wait for brokers."""
         begun = self._clock.monotonic()
         while True:
             try:
@@ -167,7 +167,7 @@ class LiveSession:
         )
 
     async def _record_bytes(self, each: QueueRange) -> float:
-        """The mean of the records at the range's begin and in its middle."""
+        """Return the mean record size at the range's start and middle."""
         total = count = 0
         for at in sorted({each.first, (each.first + each.end) // 2}):
             found = await self._consumer.pull_records(each.queue, at)
@@ -177,6 +177,6 @@ class LiveSession:
         return total / count if count else DEFAULT_RECORD_BYTES
 
     def _settle(self, losses: Sequence[Loss]) -> None:
-        """Each loss is told once."""
-        report_losses([loss for loss in losses if loss not in self._told], fail=self._options.fail_on_data_loss)
-        self._told.update(losses)
+        """Report each loss once."""
+        report_losses([loss for loss in losses if loss not in self._reported], fail=self._options.fail_on_data_loss)
+        self._reported.update(losses)

@@ -1,4 +1,4 @@
-"""Which queues there are now, and which messages they have. No I/O; `queue_view` asks brokers for it."""
+"""The current queues and their offsets. No I/O; `queue_view` queries brokers."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["QueueState", "Snapshot"]
 
 @attrs.frozen
 class QueueState:
-    """One queue: queue offsets from *first* to *end*, *end* being what the next message will get."""
+    """One queue with queue offsets from *first* to *end*, the offset of the next message."""
 
     first: int
     end: int
     stored_ms: int = 0  # store time of the last message by the broker's clock; 0 without one
-    first_stored_ms: int | None = None  # of the first message; None where nobody asked
+    first_stored_ms: int | None = None  # of the first message; None if it was not requested
 
 
 @attrs.frozen
 class Snapshot:
     """All queues that can be read.
 
-    Queues of a broker that is away are not among *queues*; nothing is known of them, so that they are not lost either.
+    Queues of brokers that do not respond are not included; nothing is known about them, so they do not count as lost.
     """
 
     queues: Mapping[MessageQueue, QueueState]
-    away: frozenset[str] = frozenset()  # names of brokers that do not answer or are not registered
+    away: frozenset[str] = frozenset()  # names of brokers that do not respond or are not registered

@@ -1,4 +1,4 @@
-"""The source and the sink ``gantrymq`` as Spark sees them. This, `readers` and `sink.writers` import pyspark."""
+"""The source and the sink ``gantrymq`` for Spark. Imports pyspark, as do `readers`, `sink.writers`, `sink.dedup`."""
 
 from __future__ import annotations
 
@@ -25,47 +25,47 @@ class LiveSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format."""
+        """Return the name of the format."""
         return "gantrymq"
 
     def schema(self) -> StructType:
-        """The columns that the option ``columns`` names, all of them without it."""
+        """Return the columns that option ``columns`` names, all columns without it."""
         return spark_schema(read_columns(self.options))
 
     def reader(self, schema: StructType) -> BatchReader:
-        """For a batch query."""
+        """Return the reader of a batch query."""
         options = read_options(self.options, streaming=False, environ=os.environ)
         kind = FilteringReader if options.filter_pushdown else BatchReader
         return kind(options, _checked(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 - Spark's name
-        """For a stream."""
+        """Return the reader of a stream."""
         options = read_options(self.options, streaming=True, environ=os.environ)
         return StreamReader(options, _checked(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
-        """``df.write``."""
+        """Return the writer of a batch query."""
         options = sink_options.read_options(self.options, streaming=False, environ=os.environ)
         return batch_writer(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802 - Spark's name
-        """``df.writeStream``; of a query in complete mode, every result as new messages."""
+        """Return the writer of a stream; in complete mode every result is sent as new messages."""
         options = sink_options.read_options(self.options, streaming=True, environ=os.environ)
         return stream_writer(options, schema)
 
 
 def _checked(schema: StructType) -> tuple[str, ...]:
-    """Names of the columns of *schema*, which a user may have given.
+    """Return the names of the columns of *schema*, which the user may have given.
 
     Raises:
-        InvalidParameter: one is no column of a message.
-        ConfigError: one has another type.
+        InvalidParameter: a column does not exist.
+        ConfigError: a column has another type.
     """
     names = selected(schema.names)
     for given, known in zip(schema.fields, spark_schema(names).fields, strict=True):
         if given.dataType != known.dataType:
             raise ConfigError(
-                f"schema: column {given.name} has type {given.dataType.simpleString()}, of a message it is "
+                f"schema: column {given.name} has type {given.dataType.simpleString()}, but in messages it is "
                 f"{known.dataType.simpleString()}; cast it after reading"
             )
     return names

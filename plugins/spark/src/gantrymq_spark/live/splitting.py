@@ -1,8 +1,8 @@
-"""Ranges of queues shared out among tasks; no I/O.
+"""Divides ranges of queues among tasks; no I/O.
 
-One range is one task, unless a limit says otherwise: *max_records* and *max_bytes* of one task, at least *min_tasks* in
-all. Pieces of a range are of equal length, within one offset. Bytes are those of the stored records, by the mean size
-that the caller has for a queue.
+One range is one task unless a limit requires more: *max_records* and *max_bytes* of one task, at least *min_tasks* in
+all. Pieces of a range differ in length by at most one offset. Bytes are those of stored records, by the mean size that
+the caller determined for a queue.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gantrymq_spark.live.offsets import QueueRange
 
 __all__ = ["DEFAULT_RECORD_BYTES", "split"]
 
-DEFAULT_RECORD_BYTES = 1024.0  # of a queue of which nothing is known
+DEFAULT_RECORD_BYTES = 1024.0  # for a queue without a known mean
 
 
 def split(
@@ -26,13 +26,13 @@ def split(
     max_bytes: int | None = None,
     record_bytes: Mapping[MessageQueue, float] | None = None,
 ) -> list[QueueRange]:
-    """The ranges of tasks, in order; together they are *ranges*, and none is empty.
+    """Return the ranges of tasks, in order; together they cover *ranges*, and none is empty.
 
     Args:
-        ranges: what is to be read.
-        min_tasks: at least so many tasks, if there are so many offsets; the longest pieces are split.
-        max_records: offsets of one task, at most.
-        max_bytes: of one task, about; at least one offset each.
+        ranges: the ranges to read.
+        min_tasks: minimum number of tasks, if there are that many offsets; the longest pieces are split.
+        max_records: maximum number of offsets of one task.
+        max_bytes: approximate maximum bytes of one task; at least one offset each.
         record_bytes: mean size of a record by queue.
     """
     whole = [each for each in ranges if each.count > 0]
@@ -51,9 +51,9 @@ def split(
 
 
 def _add(ranges: Sequence[QueueRange], pieces: list[int], tasks: int) -> None:
-    """Split the ranges whose pieces are longest until there are *tasks*."""
+    """Split the ranges with the longest pieces until there are *tasks*."""
     total = sum(each.count for each in ranges)
-    if sum(pieces) < tasks:  # shares by length first, so that a few steps are left
+    if sum(pieces) < tasks:  # proportional shares first, so that few steps remain
         for number, each in enumerate(ranges):
             pieces[number] = max(pieces[number], each.count * (tasks - len(ranges)) // total)
     while sum(pieces) < tasks:

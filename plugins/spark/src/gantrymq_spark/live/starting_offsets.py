@@ -1,7 +1,7 @@
-"""StartingOffsets in queues as options give them: where to begin, and where a batch ends.
+"""Positions in queues as options give them, for starts and for ends of batches.
 
 earliest, latest, -10 minutes                                 for all queues
-{"TopicTest":{"broker-a":{"0":23,"1":-1}}}                    queue by queue: offsets, -1 latest, -2 earliest
+{"TopicTest":{"broker-a":{"0":23,"1":-1}}}                    by queue: offsets, -1 latest, -2 earliest
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ LATEST_NUMBER, EARLIEST_NUMBER = -1, -2
 
 
 class OffsetKind(enum.Enum):
-    """What the number of a place means."""
+    """The meaning of a position's number."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     OFFSET = "offset"  # queue offset
-    TIME = "time"  # ms since 1970, by store time: the first message at or after it
+    TIME = "time"  # ms since 1970: the first message stored at or after it
     AGO = "ago"  # ms before now
 
 
 @attrs.frozen
 class StartingOffset:
-    """One place in a queue."""
+    """One position in a queue."""
 
     kind: OffsetKind
     number: int = 0
@@ -56,25 +56,29 @@ EARLIEST, LATEST = StartingOffset(OffsetKind.EARLIEST), StartingOffset(OffsetKin
 
 @attrs.frozen
 class StartingOffsets:
-    """One place for all queues, or places queue by queue."""
+    """One position for all queues, or positions by queue."""
 
-    option: str  # that gave them, for errors
+    option: str  # name of the option, for messages
     everywhere: StartingOffset | None = None
     by_queue: Mapping[MessageQueue, StartingOffset] = attrs.Factory(dict)
 
     def of(self, queue: MessageQueue) -> StartingOffset:
-        """The place in *queue*. Raises ConfigError: queue by queue, and this one is not named."""
+        """Return the position in *queue*.
+
+        Raises:
+            ConfigError: positions are given by queue and this queue is not named.
+        """
         found = self.everywhere or self.by_queue.get(queue)
         if found is None:
             raise ConfigError(
-                f"option {self.option} names no place for {queue.topic}, {queue.broker_name}, queue {queue.queue_id}; "
-                "name every queue that is read, with -2 for earliest"
+                f"option {self.option} names no offset for {queue.topic}, {queue.broker_name}, queue {queue.queue_id}; "
+                "name every selected queue, with -2 for earliest"
             )
         return found
 
 
 def read_offsets(option: str, text: str) -> StartingOffsets:
-    """An option with offsets. Raises ConfigError: it cannot be read."""
+    """Parse an option with offsets. Raises ConfigError."""
     word = text.strip().lower()
     plain = {"earliest": EARLIEST, "-2": EARLIEST, "latest": LATEST, "-1": LATEST}.get(word)
     if plain is not None:
@@ -84,14 +88,14 @@ def read_offsets(option: str, text: str) -> StartingOffsets:
         return StartingOffsets(option, StartingOffset(OffsetKind.AGO, ago))
     if not word.startswith("{"):
         raise ConfigError(
-            f"option {option}: {text!r} is no place; write earliest, latest, -10 minutes or "
+            f"option {option}: {text!r} is not an offset; write earliest, latest, -10 minutes or "
             '{"TopicTest":{"broker-a":{"0":23,"1":-1}}}'
         )
     found = {}
     for queue, number in queue_tree(option, text).items():
         if type(number) is not int or number < EARLIEST_NUMBER:
             raise ConfigError(
-                f"option {option}: {json.dumps(number)} is no offset of {queue.topic}, {queue.broker_name}, queue "
+                f"option {option}: {json.dumps(number)} is not an offset of {queue.topic}, {queue.broker_name}, queue "
                 f"{queue.queue_id}; write a number from 0, -1 for latest or -2 for earliest"
             )
         named = {LATEST_NUMBER: LATEST, EARLIEST_NUMBER: EARLIEST}
@@ -100,7 +104,7 @@ def read_offsets(option: str, text: str) -> StartingOffsets:
 
 
 def read_time(option: str, text: str) -> StartingOffsets:
-    """An option with one time for all queues. Raises ConfigError: it cannot be read."""
+    """Parse an option with one time for all queues. Raises ConfigError."""
     ago = relative_ms(option, text)
     if ago is not None:
         return StartingOffsets(option, StartingOffset(OffsetKind.AGO, ago))
@@ -108,12 +112,12 @@ def read_time(option: str, text: str) -> StartingOffsets:
 
 
 def read_times(option: str, text: str) -> StartingOffsets:
-    """An option with times queue by queue, in ms. Raises ConfigError: it cannot be read."""
+    """Parse an option with times by queue, in ms. Raises ConfigError."""
     found = {}
     for queue, number in queue_tree(option, text).items():
         if type(number) is not int or number < 0:
             raise ConfigError(
-                f"option {option}: {json.dumps(number)} is no time of {queue.topic}, {queue.broker_name}, queue "
+                f"option {option}: {json.dumps(number)} is not a time of {queue.topic}, {queue.broker_name}, queue "
                 f"{queue.queue_id}; write milliseconds since 1970"
             )
         found[queue] = StartingOffset(OffsetKind.TIME, number)
@@ -121,16 +125,16 @@ def read_times(option: str, text: str) -> StartingOffsets:
 
 
 def queue_tree(option: str, text: str) -> dict[MessageQueue, Any]:
-    """``{"topic":{"broker":{"0":VALUE}}}`` by queue, sorted; of a list of ids (``[0,1]``), each with None.
+    """Parse ``{"topic":{"broker":{"0":VALUE}}}``; return values by queue, sorted; None for ids in a list (``[0,1]``).
 
     Raises:
-        ConfigError: no such JSON, or nothing in it.
+        ConfigError: the text is not such JSON, or empty.
     """
     shape = 'write {"TopicTest":{"broker-a":{"0":...}}}'
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise ConfigError(f"option {option} is no JSON ({problem}); {shape}") from None
+        raise ConfigError(f"option {option} is not JSON ({problem}); {shape}") from None
     found: dict[MessageQueue, Any] = {}
     for topic, brokers in _members(option, data, shape):
         for broker, queues in _members(option, brokers, shape):
@@ -138,7 +142,7 @@ def queue_tree(option: str, text: str) -> dict[MessageQueue, Any]:
                 queues = dict.fromkeys(map(str, queues))
             for queue_id, value in _members(option, queues, shape):
                 if not re.fullmatch(r"[0-9]{1,9}", queue_id, re.ASCII):
-                    raise ConfigError(f"option {option}: {queue_id!r} of {topic}, {broker} is no queue id; {shape}")
+                    raise ConfigError(f"option {option}: {queue_id!r} of {topic}, {broker} is not a queue id; {shape}")
                 found[MessageQueue(topic, broker, int(queue_id))] = value
     if not found:
         raise ConfigError(f"option {option} names no queue; {shape}")
@@ -147,5 +151,5 @@ def queue_tree(option: str, text: str) -> dict[MessageQueue, Any]:
 
 def _members(option: str, data: Any, shape: str) -> list[tuple[str, Any]]:
     if not isinstance(data, dict):
-        raise ConfigError(f"option {option} has {json.dumps(data)[:40]} where an object should be; {shape}")
+        raise ConfigError(f"option {option} has {json.dumps(data)[:40]} instead of an object; {shape}")
     return list(cast(dict[str, Any], data).items())

@@ -1,4 +1,4 @@
-"""Times and durations as options give them."""
+"""Parsers for times and durations in options."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _LAST_MS = 253_402_300_799_999  # end of year 9999
 
 
 def duration_ms(option: str, text: str) -> int:
-    """``15m``, ``10 minutes``, ``500 ms``: milliseconds.
+    """Parse ``15m``, ``10 minutes``, ``500 ms``; return milliseconds.
 
     Raises:
-        ConfigError: something else.
+        ConfigError: *text* is not a duration.
     """
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None or found[2] not in _UNITS_MS:
-        raise ConfigError(f"option {option}: {text!r} is no duration; write 30s, 15m, 2 hours or 1 day")
+        raise ConfigError(f"option {option}: {text!r} is not a duration; write 30s, 15m, 2 hours or 1 day")
     return int(found[1]) * _UNITS_MS[found[2]]
 
 
 def relative_ms(option: str, text: str) -> int | None:
-    """``-10 minutes``: milliseconds before now; None for a text that does not begin as one.
+    """Parse ``-10 minutes``; return milliseconds before now, None for text of another form.
 
     Raises:
-        ConfigError: a minus and a digit, and then no duration.
+        ConfigError: a minus and a digit without a valid duration.
     """
     stripped = text.strip()
     if not re.match(r"-\s*[0-9]+\s*[A-Za-z]", stripped):
@@ -45,10 +45,10 @@ def relative_ms(option: str, text: str) -> int | None:
 
 
 def time_ms(option: str, text: str) -> int:
-    """Milliseconds since 1970, or ``2026-01-31T12:00:00Z``: milliseconds since 1970.
+    """Parse milliseconds since 1970, or ``2026-01-31T12:00:00Z``; return milliseconds since 1970.
 
     Raises:
-        ConfigError: something else, a time without a zone, or one outside 1970 to 9999.
+        ConfigError: *text* is not a time, has no zone, or is outside 1970 to 9999.
     """
     stripped = text.strip()
     if re.fullmatch(r"[0-9]{1,15}", stripped, re.ASCII):
@@ -58,7 +58,7 @@ def time_ms(option: str, text: str) -> int:
             moment = datetime.fromisoformat(stripped)
         except ValueError:
             raise ConfigError(
-                f"option {option}: {text!r} is no time; write milliseconds since 1970, 2026-01-31T12:00:00Z or "
+                f"option {option}: {text!r} is not a time; write milliseconds since 1970, 2026-01-31T12:00:00Z or "
                 "-10 minutes"
             ) from None
         if moment.tzinfo is None:

@@ -1,10 +1,10 @@
-"""The sink of format ``gantrymq``: rows of a DataFrame as messages.
+"""The sink of format ``gantrymq``: sends rows of a DataFrame as messages.
 
-options     what a user asks
-columns     which columns there are, of which types, and which of a message's are passed over
-rows        one row: a message, its order, its id
-local_times times without a zone, by the session's
-sending     messages of one Arrow batch: in batches, in order where one is asked for, again where a broker is away
-writers     what Spark calls; only this and `dedup` import pyspark
-dedup       for consumers: each id once
+options     the user's options
+columns     accepted columns and types, and ignored columns of messages
+rows        converts one row to a message with its order and its id
+local_times converts times without a zone by the session's time zone
+sending     sends the messages of one Arrow batch: in batches, in order if requested, with retries
+writers     the classes that Spark calls; only this and `dedup` import pyspark
+dedup       for consumers: removes messages with repeated ids
 """

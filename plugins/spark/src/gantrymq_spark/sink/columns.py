@@ -1,14 +1,14 @@
-"""The columns that the sink takes, with their types.
+"""The columns that the sink accepts, with their types.
 
 - ``body`` (binary or string), ``topic``, ``keys`` (separated by blanks, or an array), ``tags``, ``flag``.
-- ``properties``: a map. What RocketMQ keeps for itself is left out of it (`RESERVED`), so that rows of a source can be
-  sent on; KEYS, TAGS and __SHARDINGKEY of it hold where there is no column for them, or null.
-- ``shardingKey``: messages that share one go to one queue, in the order of the rows of a task.
-- ``delayLevel`` (from 1; 0 for none), ``delayMs``, ``deliverTime`` (timestamp, or ms since 1970): one of them.
-  A ``timestamp_ntz`` is a time of the session's time zone.
-- ``bodyProblem``: a row in which it is not null is refused.
-- the other columns of `gantrymq_spark.columns`, which brokers set, are passed over, but for ``brokerName`` and
-  ``queueId`` with the option keepQueues.
+- ``properties``: a map. Properties reserved for RocketMQ are dropped (`RESERVED`), so that rows of a source can be
+  forwarded; its KEYS, TAGS and __SHARDINGKEY apply if their column is missing or null.
+- ``shardingKey``: messages with the same key go to one queue, in the order of the rows of a task.
+- ``delayLevel`` (from 1; 0 for none), ``delayMs``, ``deliverTime`` (timestamp, or ms since 1970): at most one of them.
+  A ``timestamp_ntz`` is a time in the session's time zone.
+- ``bodyProblem``: a row in which it is not null is rejected.
+- the other columns of `gantrymq_spark.columns`, which brokers set, are ignored, except ``brokerName`` and ``queueId``
+  with the option keepQueues.
 
 Source: apache/rocketmq common/.../message/Message.java.
 """
@@ -36,14 +36,14 @@ RESERVED = OF_ROCKETMQ | {SHARDING_KEY, SINK_ID}
 
 
 def check_columns(schema: pa.Schema, options: SinkOptions) -> None:
-    """Refuse a frame that cannot be sent.
+    """Reject a frame that cannot be sent.
 
     Args:
-        schema: of it, in Arrow's types.
-        options: which may name a topic, and a column with ids.
+        schema: of the frame, in Arrow's types.
+        options: may name a topic, and a column with ids.
 
     Raises:
-        ConfigError: a column that the sink does not know, that is missing or has another type.
+        ConfigError: a column is unknown, missing or of another type.
     """
     known = {**_KINDS, **dict.fromkeys(COLUMNS.keys() - _KINDS.keys(), ""), **_ids(options)}
     for field in schema:
@@ -56,17 +56,17 @@ def check_columns(schema: pa.Schema, options: SinkOptions) -> None:
         if kind and not any(_KIND[each](field.type) for each in kind.split(" or ")):
             raise ConfigError(f"column {field.name} has type {field.type}, it must be {kind}; cast it before")
         if schema.names.count(field.name) > 1:
-            raise ConfigError(f"column {field.name} is there {schema.names.count(field.name)} times; drop one")
+            raise ConfigError(f"column {field.name} occurs {schema.names.count(field.name)} times; drop one")
     if "body" not in schema.names:
-        raise ConfigError("there is no column body; make one, such as select(to_json(struct('*')).alias('body'))")
+        raise ConfigError("there is no column body; add one, such as select(to_json(struct('*')).alias('body'))")
     if "topic" not in schema.names and options.topic is None:
-        raise ConfigError('no topic is named; set option("topic", NAME) or make a column topic')
+        raise ConfigError('no topic is named; set option("topic", NAME) or add a column topic')
     if options.id_column is not None and options.id_column not in schema.names:
         raise ConfigError(f"option idColumn: there is no column {options.id_column}")
     if options.keep_queues and not {"brokerName", "queueId", "topic"} <= set(schema.names):
         raise ConfigError("option keepQueues needs the columns topic, brokerName and queueId of a source")
     if options.keep_queues and "shardingKey" in schema.names:
-        raise ConfigError("option keepQueues and a column shardingKey both say where messages go; take one away")
+        raise ConfigError("option keepQueues and a column shardingKey both determine the queue; remove one")
 
 
 def _ids(options: SinkOptions) -> Mapping[str, str]:

@@ -1,7 +1,7 @@
-"""For consumers: each message of the sink once.
+"""For consumers: removes repeated messages of the sink.
 
-A message that the sink sends twice has the same id both times, in the property `SINK_ID`. What is said here holds for
-ids that a micro-batch gives again when it is sent again; docs/spark-sink.md says when that is so.
+A message that the sink sends twice has the same id both times, in the property `SINK_ID`. This requires ids that do not
+change when a micro-batch is sent again; docs/spark-sink.md says when that is the case.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ __all__ = ["SINK_ID", "SeenIds", "once"]
 
 
 class SeenIds:
-    """Remembers the ids of the last messages, in the order in which they came.
+    """Remembers the ids of the last messages, in order of arrival.
 
-    A second copy is told from a first one as long as fewer than *most* other messages with ids came between them. A
-    sink that fails sends its micro-batch again, so *most* is to be more than one micro-batch has, times the attempts
-    at it. Messages without an id are always first ones. Iterate over it for what to keep over a restart, with the
-    consumer's own progress: both in one transaction, or a message may be passed over or taken twice.
+    A repeated message is recognized as long as fewer than *most* other messages with ids came between the copies. A
+    failed sink sends its micro-batch again, so *most* must exceed the messages of one micro-batch times the number of
+    attempts. Messages without an id always count as new. Iterate over the object to save its ids for a restart,
+    together with the consumer's progress: both in one transaction, otherwise a message may be skipped or processed
+    twice.
     """
 
     def __init__(self, most: int = 1_000_000, ids: Iterable[str] = ()) -> None:
-        """Remember *ids*, the oldest first, and up to *most* (some 150 bytes each).
+        """Start with *ids*, oldest first, and remember up to *most* (about 150 bytes each).
 
         Raises:
             InvalidParameter: *most* is below 1.
@@ -41,12 +42,12 @@ class SeenIds:
             self._note(each)
 
     def first(self, properties: Mapping[str, str]) -> bool:
-        """Whether a message with these properties is here for the first time; from now on it was here."""
+        """Return whether a message with these properties is new, and remember its id."""
         found = properties.get(SINK_ID)
         return found is None or self._note(found)
 
     def __iter__(self) -> Iterator[str]:
-        """The ids, the oldest first."""
+        """Iterate over the ids, oldest first."""
         return iter(self._seen)
 
     def _note(self, each: str) -> bool:
@@ -59,11 +60,12 @@ class SeenIds:
 
 
 def once(frame: DataFrame, delay: str | None = None) -> DataFrame:
-    """The rows of messages, each id once; rows without an id as they are.
+    """Return the rows with each id once; rows without an id are kept.
 
     Args:
-        frame: with the columns ``properties`` and, of a stream, ``storeTimestamp``.
-        delay: of a stream, how far store times of copies may lie apart, such as ``1 hour``; Spark keeps ids so long.
+        frame: with the columns ``properties`` and, for a stream, ``storeTimestamp``.
+        delay: for a stream, the maximum difference of store times of copies, such as ``1 hour``; Spark keeps ids for
+            that time.
 
     Raises:
         InvalidParameter: a stream without *delay*.
@@ -71,7 +73,7 @@ def once(frame: DataFrame, delay: str | None = None) -> DataFrame:
     from pyspark.sql import functions as sql
 
     if frame.isStreaming and delay is None:
-        raise InvalidParameter("of a stream, delay says how far copies may lie apart; give one, such as '1 hour'")
+        raise InvalidParameter("a stream needs delay, the maximum time between copies, such as '1 hour'")
     marked = frame.withColumn("sinkId", sql.coalesce(sql.col("properties")[SINK_ID], sql.expr("uuid()")))
     if delay is None or not frame.isStreaming:
         return marked.dropDuplicates(["sinkId"]).drop("sinkId")

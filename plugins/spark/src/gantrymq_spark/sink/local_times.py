@@ -1,6 +1,6 @@
-"""Local times (``timestamp_ntz``) as points in time, by Spark's rules for a cast to ``timestamp``.
+"""Converts local times (``timestamp_ntz``) to timestamps by the rules of Spark's cast to ``timestamp``.
 
-A local time that a clock change skips is moved on by what was skipped, one that comes twice is the first.
+A local time skipped by a clock change is moved forward by the gap; of a repeated local time the first is taken.
 
 Source: apache/spark sql/api/.../util/SparkDateTimeUtils.scala (getZoneId), java.time.ZoneId.of, LocalDateTime.atZone.
 """
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def session_zone(text: str | None) -> tzinfo:
-    """The time zone that a session's setting names.
+    """Return the time zone of a session's setting.
 
     Args:
         text: a zone (``Asia/Shanghai``) or an offset (``+08:00``, ``GMT+8``); None if the setting was never set.
@@ -29,10 +29,11 @@ def session_zone(text: str | None) -> tzinfo:
     Raises:
         ConfigError: it is not set, or this machine does not know the zone.
     """
-    mend = "cast the column to timestamp"
+    remedy = "cast the column to timestamp"
     if text is None:
         raise ConfigError(
-            f"deliverTime is a timestamp_ntz, which has no time zone, and {SESSION_ZONE} is not set; set it, or {mend}"
+            f"deliverTime is a timestamp_ntz, which has no time zone, and {SESSION_ZONE} is not set; "
+            f"set it, or {remedy}"
         )
     if text in ("Z", "UTC", "GMT", "UT"):
         return UTC
@@ -46,16 +47,16 @@ def session_zone(text: str | None) -> tzinfo:
     except (ValueError, OSError, LookupError):
         raise ConfigError(
             f"deliverTime is a timestamp_ntz, which has no time zone, and {SESSION_ZONE} is {text!r}, which this "
-            f"machine does not know; {mend}"
+            f"machine does not know; {remedy}"
         ) from None
 
 
 def epoch_ms(local_ms: int, zone: tzinfo) -> int:
-    """Milliseconds since 1970 of a local time.
+    """Convert a local time to milliseconds since 1970.
 
     Args:
         local_ms: ms from 1970-01-01T00:00 to it, without a zone.
-        zone: where the clock is.
+        zone: time zone of the local time.
 
     Raises:
         ConfigError: the time is outside the years 1 to 9999.

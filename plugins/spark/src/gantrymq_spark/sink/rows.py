@@ -1,7 +1,7 @@
-"""Rows of Arrow batches as messages, each with its id and with what says where it goes.
+"""Converts rows of Arrow batches to messages, each with its id and its order.
 
-An id says which row of which task of which micro-batch a message is, so that a micro-batch that is sent again has the
-same ids, as long as its tasks have the same rows in the same order; a user's own ids hold wherever rows move.
+An id names the row, task and micro-batch of a message, so a micro-batch that is sent again has the same ids as long as
+its tasks have the same rows in the same order. A user's own ids do not depend on that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gantrymq_spark.sink.options import SinkOptions
 __all__ = ["Outbound", "Rows", "Source"]
 
 _DELAY_PROPERTIES = dict(zip(DELAYS, (names.DELAY, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS), strict=True))
-_LAST_LEVEL = 1000  # brokers take their own last one for what is above it
+_MAX_LEVEL = 1000  # brokers use their highest level for greater numbers
 
 
 class Source(NamedTuple):
@@ -34,23 +34,23 @@ class Source(NamedTuple):
 
 
 class Outbound(NamedTuple):
-    """One message on its way."""
+    """One message to send."""
 
     message: Message
-    order: str | Source | None  # those that share it go to one queue, in this order
-    alone: bool  # not in a batch with others
+    order: str | Source | None  # messages with the same order go to one queue, in sequence
+    alone: bool  # not batched with others
 
 
 class Rows:
-    """The rows of one task, in their order."""
+    """Converts the rows of one task, in order."""
 
     def __init__(self, options: SinkOptions, task: str, prefix: str, zone: str | None = None) -> None:
-        """Begin with row 0.
+        """Start with row 0.
 
         Args:
             options: of the query.
-            task: what sentences call it, such as ``partition 3``.
-            prefix: of the ids; ``/`` and the number of the row come behind it.
+            task: name of the task for messages, such as ``partition 3``.
+            prefix: of the ids; followed by ``/`` and the number of the row.
             zone: the session's time zone, for times without one; None if it was never set.
         """
         self._options = options
@@ -60,11 +60,11 @@ class Rows:
         self._next = 0
 
     def messages(self, batch: pa.RecordBatch) -> Iterator[Outbound]:
-        """What is to be sent for the rows of *batch*.
+        """Yield the messages of the rows of *batch*.
 
         Raises:
-            ConfigError: a row that no message can be made of; says which. A column of times without a zone, and the
-                session's zone is not known.
+            ConfigError: a row cannot be converted; names the row. Also raised for a column of times without a zone if
+                the session's zone is not known.
         """
         wanted = {*_USED, self._options.id_column}
         columns = {
@@ -79,14 +79,14 @@ class Rows:
             yield self.message(row, None if ids is None else ids[index])
 
     def message(self, row: dict[str, Any], given_id: object = None) -> Outbound:
-        """What is to be sent for one row.
+        """Return the message of one row.
 
         Args:
             row: values by column; properties as pairs.
-            given_id: of the option idColumn.
+            given_id: value of the column named by option idColumn.
 
         Raises:
-            ConfigError: no message can be made of it; says which row it is.
+            ConfigError: the row cannot be converted; names the row.
         """
         try:
             found = self._outbound(row, given_id)
@@ -103,11 +103,9 @@ class Rows:
         if topic is None:
             raise ConfigError("topic is null; fill it, or set the option topic for such rows")
         if row.get("bodyProblem") is not None:
-            raise ConfigError(
-                f"the body could not be read: {row['bodyProblem']}; leave rows out whose bodyProblem is not null"
-            )
+            raise ConfigError(f"the body could not be read: {row['bodyProblem']}; drop rows with a bodyProblem")
         if body is None:
-            raise ConfigError("body is null; leave such rows out, or fill it")
+            raise ConfigError("body is null; drop such rows, or fill it")
         given: dict[str, str] = {name: text for name, text in row.get("properties") or () if text is not None}
         properties = {name: text for name, text in given.items() if name not in RESERVED}
         keys, tags = row.get("keys"), row.get("tags")
@@ -161,7 +159,7 @@ _USED = (
 
 
 def _values(column: pa.Array, zone: str | None) -> list[Any]:
-    """Python's values; times as ms since 1970, those without a zone as clocks in *zone* have them."""
+    """Return Python values; times as ms since 1970, those without a zone interpreted in *zone*."""
     if pa.types.is_timestamp(column.type):
         per_ms = {"s": 1000, "ms": 1, "us": -1000, "ns": -1_000_000}[column.type.unit]
         counts: list[int | None] = column.cast(pa.int64()).to_pylist()
@@ -175,12 +173,12 @@ def _values(column: pa.Array, zone: str | None) -> list[Any]:
 
 
 def _put_delay(properties: dict[str, str], row: dict[str, Any]) -> bool:
-    """Write the delay that a row has; whether it has one."""
+    """Set the delay property of a row; return whether it has a delay."""
     given = {name: row[name] for name in DELAYS if row.get(name) is not None and row.get(name) != 0}
     if len(given) > 1:
         raise ConfigError(f"{' and '.join(given)} are both set; a message has one delay")
     for name, value in given.items():
-        if value < 0 or (name == "delayLevel" and value > _LAST_LEVEL):
+        if value < 0 or (name == "delayLevel" and value > _MAX_LEVEL):
             levels = "a level from 1, 0 or null for none" if name == "delayLevel" else "a number of ms from 1"
             raise ConfigError(f"{name} is {value}, it must be {levels}")
         properties[_DELAY_PROPERTIES[name]] = str(value)

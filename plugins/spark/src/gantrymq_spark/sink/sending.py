@@ -1,9 +1,9 @@
-"""Sends the messages of one Arrow batch and waits until each of them is stored.
+"""Sends the messages of one Arrow batch and waits until all of them are stored.
 
-Messages without an order go in batches to all queues in turn, many requests under way at once. Those with one go to the
-queue that it says, and of each queue one request is under way at a time: brokers may work on two at once, and in any
-order. What a broker does not answer is sent again before what is behind it, so a message may be stored twice, and the
-first copies of all messages of one order are in that order.
+Messages without an order are sent in batches to all queues in turn, with many concurrent requests. Messages with an
+order go to the queue that it selects, one request at a time for each queue, because brokers process concurrent requests
+in any order. A request that fails is sent again before later ones, so a message may be stored twice, and the first
+copies of all messages of one order are in that order.
 
 Source: apache/rocketmq client/.../producer/selector/SelectMessageQueueByHash.java.
 """
@@ -27,26 +27,27 @@ from gantrymq_spark.sink.rows import Outbound, Source
 __all__ = ["Sender", "choose_queue", "requests"]
 
 FIRST_PAUSE_S: Final = 0.2
-LONGEST_PAUSE_S: Final = 5.0
-RECORD_BYTES: Final = 100  # of a message in a batch, beside its body and properties, at most
-MOST_REQUESTS: Final = 32  # under way at once of those without an order
+MAX_PAUSE_S: Final = 5.0
+RECORD_BYTES: Final = 100  # maximum overhead of a message in a batch besides body and properties
+MAX_REQUESTS: Final = 32  # concurrent requests without an order
 _AWAY = (ConnectFailed, ConnectionLost, CallTimeout)
 
 
 class Sender:
-    """Sends with a producer that was started."""
+    """Sends messages with a started producer."""
 
     def __init__(self, producer: Producer, clock: Clock, options: SinkOptions) -> None:
         self._producer = producer
         self._clock = clock
         self._options = options
-        self._free = asyncio.Semaphore(MOST_REQUESTS)
+        self._free = asyncio.Semaphore(MAX_REQUESTS)
 
     async def send(self, messages: Iterable[Outbound]) -> int:
-        """Send; how many were stored.
+        """Send messages and return how many were stored.
 
         Raises:
-            ClientError: there is no route, a broker refused, or it was away for longer than the option brokerWait.
+            ClientError: there is no route, a broker refused, or it did not respond for longer than the option
+                brokerWait.
         """
         free: dict[str, list[Outbound]] = {}
         ordered: dict[MessageQueue, list[Outbound]] = {}
@@ -74,14 +75,14 @@ class Sender:
 
     async def _line(self, queue: MessageQueue, line: Sequence[Outbound]) -> None:
         for request in requests(line, self._options):
-            await self._patiently(request, queue)
+            await self._send_with_retries(request, queue)
 
     async def _one(self, request: list[Message]) -> None:
         async with self._free:
-            await self._patiently(request, None)
+            await self._send_with_retries(request, None)
 
-    async def _patiently(self, request: list[Message], queue: MessageQueue | None) -> None:
-        """Again and again while nobody answers, for as long as the option brokerWait says."""
+    async def _send_with_retries(self, request: list[Message], queue: MessageQueue | None) -> None:
+        """Send *request*, with retries while no broker responds, for at most the time of option brokerWait."""
         deadline_s = self._clock.monotonic() + self._options.wait_ms / 1000
         pause_s = FIRST_PAUSE_S
         while True:
@@ -95,21 +96,23 @@ class Sender:
                 if not _away(problem) or self._clock.monotonic() + pause_s > deadline_s:
                     raise
             await self._clock.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
 
 def _away(problem: Exception) -> bool:
-    """Whether another attempt may help: nobody answered, or a broker starts or stops."""
+    """Return whether a retry may help: no answer, or a broker is starting or stopping."""
     cause = problem.__cause__ if isinstance(problem, SendFailed) else problem
     return isinstance(cause, _AWAY) or (isinstance(cause, BrokerRefused) and cause.response_code in NOT_READY)
 
 
 def choose_queue(order: str | Source, queues: Sequence[MessageQueue]) -> MessageQueue:
-    """The queue of a sharding key, as Java's SelectMessageQueueByHash has it; of a source queue the one of its broker
-    and number, else one of its number, else one by the hash of its name.
+    """Return the queue for an order.
+
+    For a sharding key it is the queue that Java's SelectMessageQueueByHash selects; for a source queue, the queue with
+    its broker and number, else one with its number, else one by the hash of its name.
 
     Args:
-        order: what the message has.
+        order: of the message.
         queues: of its topic, in the order of routes; at least one.
     """
     if isinstance(order, Source):
@@ -121,11 +124,11 @@ def choose_queue(order: str | Source, queues: Sequence[MessageQueue]) -> Message
 
 
 def requests(line: Sequence[Outbound], options: SinkOptions) -> Iterator[list[Message]]:
-    """Cut messages of one topic into requests, in their order.
+    """Divide messages of one topic into requests, in order.
 
     Args:
         line: the messages.
-        options: how many messages and bytes one may have. One alone may have more.
+        options: limits of messages and bytes of one request. A single message may exceed them.
     """
     found: list[Message] = []
     size = 0
@@ -144,6 +147,6 @@ def requests(line: Sequence[Outbound], options: SinkOptions) -> Iterator[list[Me
 
 
 def _properties_bytes(message: Message) -> int:
-    """At most, without what the client adds."""
+    """Return the maximum size of the properties, without those that the client adds."""
     texts = [*message.properties, *message.properties.values(), message.tags or "", message.keys or ""]
     return sum(2 + (len(text) if text.isascii() else 3 * len(text)) for text in map(str, texts))

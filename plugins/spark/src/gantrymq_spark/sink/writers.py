@@ -1,7 +1,7 @@
-"""What Spark calls of the sink ``gantrymq``: the classes of a batch query and of a stream.
+"""The classes of the sink ``gantrymq`` that Spark calls, for batch queries and streams.
 
-A writer is made in the driver and goes to the tasks. The ids of a stream are made of what Spark tells each task about
-its micro-batch; those of a batch query of an id of the writer, which all attempts of a task share.
+A writer is created in the driver and sent to the tasks. The ids of a stream are built from the task's micro-batch
+properties; those of a batch query from an id of the writer, which all attempts of a task share.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from gantrymq_spark.sink.sending import Sender
 
 __all__ = ["BatchWriter", "StreamWriter", "Written", "batch_writer", "stream_writer"]
 
-_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # what Spark calls them, local properties of a task
+_QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names of local properties of a task
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The result that a task returns to the driver."""
 
     messages: int
 
 
 def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -> BatchWriter:
-    """The writer of a batch query. Raises ConfigError: a frame that cannot be sent."""
+    """Return the writer of a batch query. Raises ConfigError if the frame cannot be sent."""
     if overwrite:
         raise ConfigError('messages of a topic cannot be overwritten; write with mode("append")')
     check_columns(to_arrow_schema(schema, timezone="UTC"), options)
@@ -47,13 +47,13 @@ def batch_writer(options: SinkOptions, schema: StructType, *, overwrite: bool) -
 
 
 def stream_writer(options: SinkOptions, schema: StructType) -> StreamWriter:
-    """The writer of a stream. Raises ConfigError: a frame that cannot be sent."""
+    """Return the writer of a stream. Raises ConfigError if the frame cannot be sent."""
     check_columns(to_arrow_schema(schema, timezone="UTC"), options)
     return StreamWriter(options)
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Of one batch query."""
+    """The writer of one batch query."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -66,7 +66,7 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Of one stream."""
+    """The writer of one stream."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -78,8 +78,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
         if (query is None or batch is None) and self._options.ids and self._options.id_column is None:
             raise ConfigError(
-                "this Spark does not tell tasks which micro-batch they write, and ids are made of that; set the option "
-                "idColumn to a column with ids of your own, or sinkIds to false"
+                "this Spark does not pass the micro-batch's id to tasks, and ids are built from it; set the option "
+                "idColumn to a column with your own ids, or sinkIds to false"
             )
         return _written(iterator, self._options, partition, f"{query}/{batch}/{partition}")
 
@@ -93,7 +93,7 @@ def _context() -> TaskContext:
 def _written(
     batches: Iterator[pa.RecordBatch], options: SinkOptions, partition: int, prefix: str
 ) -> WriterCommitMessage:
-    """Send batch after batch. While Spark makes the next one, nothing is under way."""
+    """Send all batches. No request is in flight while Spark produces the next batch."""
     world = real_world()
     rows = Rows(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
     count = 0
