@@ -1,1 +1,1 @@
-"""Reading: pulls, filters, offsets, locks, and who waits for messages."""
+"""Pulls, filters, committed offsets, heartbeats, and waiting for messages."""

@@ -1,7 +1,7 @@
-"""Compiled subscription filters, one per distinct expression.
+"""Cache of compiled subscription filters, one per distinct expression.
 
-Compiling may be slow and clients repeat the same text, so results are kept, also refusals, least recently used going
-first. A filter that raises while it runs rejects its subscription from then on, with the reason; the broker goes on.
+Compiling may be slow and clients repeat the same text, so results and errors are cached in an LRU cache. If a filter
+raises an exception while running, its subscription is rejected from then on, with the reason; the broker continues.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from gantrymq.model.subscription import TAG, Subscription
 from gantrymq.settings_load import nearest
 
 Guard = Callable[[Subscription, FilterType], MessageFilter | None]
-_KEPT_CHARACTERS = 1 << 20  # of expressions; compiled, one takes some hundred bytes a character
-_EACH = 64  # what an expression counts besides its characters
+_KEPT_CHARACTERS = 1 << 20  # total length of expressions; compiled ones take some hundred bytes per character
+_EACH = 64  # overhead of one expression, in characters
 
 T = TypeVar("T")
 
 
 class _Everything:
-    """What a tag subscription to ``*`` compiles to, and by, when no plugin serves TAG: the store is asked for all."""
+    """Filter and filter type for tag subscriptions to ``*``, for use without a TAG plugin. It accepts every message."""
 
     name = TAG
     accepts_all = True
@@ -42,7 +42,7 @@ class _Everything:
 
 
 class _Guarded:
-    """Turns whatever a filter raises into `FilterFailed`, so that the store and the broker go on."""
+    """Wrapper that converts all exceptions of a filter to `FilterFailed`, so that store and broker continue."""
 
     accepts_all = False
 
@@ -53,7 +53,7 @@ class _Guarded:
 
 
 class _GuardedProperties(_Guarded):
-    """The same of a `PropertiesFilter`."""
+    """The same wrapper for a `PropertiesFilter`."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__(inner)
@@ -74,7 +74,7 @@ def _guarded(call: Callable[..., T]) -> Callable[..., T]:
 
 
 class Filters:
-    """Filter types by name, and the expressions compiled so far."""
+    """Filter types by name, and the cache of compiled expressions."""
 
     def __init__(
         self,
@@ -82,31 +82,31 @@ class Filters:
         types: Mapping[str, FilterType],
         failed: Callable[[str], None] = lambda type_name: None,
     ) -> None:
-        """*failed* is called with the type of each filter that raised."""
+        """*failed* is called with the type of each filter that raises."""
         self._settings = settings
         self._types = types
         self._failed = failed
         self._guard: Guard = lambda subscription, kind: None
-        self._kept: OrderedDict[tuple[str, str, str, str], MessageFilter | str] = OrderedDict()  # or why it is refused
+        self._kept: OrderedDict[tuple[str, str, str, str], MessageFilter | str] = OrderedDict()  # filter or error
         self._characters = 0
 
     def guard_with(self, guard: Guard) -> None:
-        """Have *guard* compile from now on, see `gantrymq.interfaces.Broker.guard_filters`."""
+        """Let *guard* compile new subscriptions, see `gantrymq.interfaces.Broker.guard_filters`."""
         self._guard = guard
         self._kept.clear()
         self._characters = 0
 
     def forget(self, name: str) -> None:
-        """Compile the subscriptions of a group, or to a topic, anew: what its filters depend on has changed."""
+        """Drop the compiled filters of a group or topic, because something that they depend on has changed."""
         for key in [key for key in self._kept if name in key[1:3]]:
             self._drop(key)
 
     def compiled(self, subscription: Subscription) -> MessageFilter:
-        """The filter of a subscription.
+        """Return the filter of a subscription.
 
         Raises:
-            SubscriptionParseFailed: the expression does not compile, or failed while running.
-            RequestRefused: no plugin serves its type, or the operator switched it off (code 1, as RocketMQ answers).
+            SubscriptionParseFailed: the expression does not compile, or raised an error while running.
+            RefusedWith: no plugin serves its type, or the operator disabled it (code 1, like RocketMQ).
         """
         if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
             raise RequestRefused(
@@ -148,7 +148,7 @@ class Filters:
         return compiled
 
     def reject(self, subscription: Subscription, error: FilterFailed) -> str:
-        """Refuse a subscription whose filter raised while it ran, for good or this once; returns the sentence."""
+        """Reject a subscription after its filter raised *error*, permanently or only this time. Return the reason."""
         if isinstance(error, FilterSuspended):
             return str(error)
         key = (subscription.type, subscription.group, subscription.topic, subscription.expression)

@@ -1,4 +1,4 @@
-"""Who takes part: heartbeats of clients, and what becomes of the groups they name.
+"""Heartbeats of clients and the registration of group members.
 
 Source: apache/rocketmq broker/.../processor/ClientManageProcessor.java (heartBeat), client/ConsumerManager.java.
 """
@@ -17,26 +17,26 @@ from gantrymq.world import Clock
 
 __all__ = ["MAX_GROUPS", "MAX_GROUP_LENGTH", "Heartbeats"]
 
-MAX_GROUPS: Final = 1000  # of a connection, of each kind; a client has a few, and RocketMQ has no bound
-MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no bound
+MAX_GROUPS: Final = 1000  # per connection and kind; clients have a few, and RocketMQ has no limit
+MAX_GROUP_LENGTH: Final = 10_000  # characters; RocketMQ's clients allow 255, its broker has no limit
 
 
 class Heartbeats:
-    """Takes heartbeats."""
+    """Processor of heartbeats."""
 
     def __init__(self, clock: Clock, tables: Tables) -> None:
         self._clock = clock
         self._topics = tables.topics
         self._groups = tables.groups
         self._clients = tables.clients
-        self.checks: list[Callable[[Heartbeat, Connection], object]] = []  # of plugins
+        self.checks: list[Callable[[Heartbeat, Connection], object]] = []  # by plugins, see `Broker.on_heartbeat`
 
     def heartbeat(self, heartbeat: Heartbeat, connection: Connection) -> bool:
-        """Note who is there; whether the client must send its subscriptions in full the next time.
+        """Register a client in its groups. Return whether its next heartbeat must have the full subscriptions.
 
         Raises:
-            RequestRefused: code 1, it would be in more groups than any client is; it joins none of them.
-            GantryError: a plugin refuses it, likewise.
+            RefusedWith: code 1, the connection would be in too many groups; the client joins none of them.
+            GantryError: a plugin refuses the heartbeat; the client joins no group.
         """
         self._check_count(heartbeat, connection)
         for check in self.checks:

@@ -1,9 +1,9 @@
-"""Held pulls: requests that found nothing and wait for an arrival or their deadline.
+"""Held pulls: requests that found no message and wait for an arrival or their deadline.
 
-Unlike RocketMQ's scan every five seconds, each hold has a timer of its own, so a deadline is kept to the millisecond;
-an arrival that matches the hold's filter wakes it at once. A hold takes some 3 KB, so there is a bound for how many
-there are of one connection and in all, and for how long one lasts: a pull beyond them is answered at once, as without
-long polling. A client holds one pull for each of its queues, for 15 to 30 s.
+RocketMQ scans waiting pulls every five seconds. Here each hold has its own timer, so deadlines are exact to the
+millisecond, and an arrival that matches the hold's filter wakes it immediately. A hold takes about 3 KB, so the number
+of holds per connection and in total and their duration are limited; a pull beyond the limits gets a response at once,
+as without long polling. A client holds one pull for each of its queues, for 15 to 30 s.
 
 Source: apache/rocketmq broker/.../longpolling/PullRequestHoldService.java.
 """
@@ -20,9 +20,9 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock, Timer
 
-MAX_HOLDS: Final = 100_000  # as many as RocketMQ holds pops by default (maxPopPollingSize); it bounds no pulls
+MAX_HOLDS: Final = 100_000  # RocketMQ's default limit of held pops (maxPopPollingSize); it has none for pulls
 MAX_HOLDS_OF_CONNECTION: Final = 10_000
-MAX_HOLD_S: Final = 600.0  # RocketMQ holds for as long as it is asked to, up to 292 million years
+MAX_HOLD_S: Final = 600.0  # RocketMQ has no limit except for that of a 64-bit number of milliseconds
 
 
 class Hold:
@@ -43,22 +43,22 @@ class Hold:
         self.queue = queue
         self.wanted = wanted  # queue offset
         self.match = match
-        self.connection = connection  # whose loss ends the hold
+        self.connection = connection  # the hold ends when it closes
         self.wake = wake
         self.lost = lost
-        self.group = group  # empty for a plugin's
+        self.group = group  # empty for a hold of a plugin
         self.timer: Timer | None = None
 
 
 class HeldPulls:
-    """Holds by topic and queue, so that a topic that changes costs nothing while only others are waited for."""
+    """Holds by topic and queue, so that arrivals and changes of other topics cost nothing."""
 
     def __init__(self, store: MessageStore, clock: Clock, *, light: bool = False) -> None:
-        """*light*: messages may arrive in light queues besides their own."""
+        """*light*: messages may also arrive in light queues."""
         self._light = light
         self._store = store
         self._clock = clock
-        self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no table is empty
+        self._by_topic: dict[str, dict[int, dict[Hold, None]]] = {}  # topic to queue id to holds; no empty tables
         self._by_connection: dict[Connection | None, set[Hold]] = {}
         self.count = 0
         self._closed = False
@@ -76,10 +76,10 @@ class HeldPulls:
     ) -> bool:
         """Call *wake* once: when a matching message with queue offset *wanted* or later arrives, or at the timeout.
 
-        Where the connection closes before, *lost* is called in its place.
+        If the connection closes first, *lost* is called instead.
 
-        Returns False, and will call nothing, when the connection or the broker holds as many as it may, the connection
-        is closed, or the broker stops.
+        Return False, and call neither, if the connection or the broker is at its limit of holds, the connection is
+        closed, or the broker is stopping.
         """
         if self._closed or (connection is not None and connection.closed):
             return False
@@ -94,12 +94,12 @@ class HeldPulls:
         return True
 
     def of(self, group: str, queue: Queue) -> list[Connection | None]:
-        """Whose pulls of a queue wait for *group*."""
+        """Return the connections of the waiting pulls of *group* from a queue."""
         holds = self._by_topic.get(queue.topic, {}).get(queue.queue_id, ())
         return [hold.connection for hold in holds if hold.group == group]
 
     def arrived(self, entries: Sequence[DispatchEntry]) -> None:
-        """Wake what *entries* satisfy."""
+        """Wake the holds that match *entries*."""
         if not self.count:
             return
         by_topic = self._by_topic
@@ -120,19 +120,19 @@ class HeldPulls:
                     self._release(hold)
 
     def topic_changed(self, topic: str) -> None:
-        """Wake every hold on *topic*: it was deleted, or its permissions changed."""
+        """Wake all holds on *topic*, after it was deleted or its permissions changed."""
         for holds in list(self._by_topic.get(topic, {}).values()):
             for hold in list(holds):
                 self._release(hold)
 
     def connection_lost(self, connection: Connection) -> None:
-        """Forget the holds of a closed connection; nobody is there to be answered."""
+        """Remove the holds of a closed connection without a response."""
         for hold in self._by_connection.pop(connection, set()):
             if self._remove(hold):
                 hold.lost()
 
     def close(self) -> None:
-        """Wake everything, and hold no more: the broker stops."""
+        """Wake all holds and refuse new ones, because the broker is stopping."""
         self._closed = True
         for topic in list(self._by_topic):
             self.topic_changed(topic)
@@ -144,7 +144,7 @@ class HeldPulls:
         if match.accepts_all:
             return True
         try:
-            unsure = entry.sys_flag & INNER_BATCH and not entry.tags_code  # its messages may have tags
+            unsure = entry.sys_flag & INNER_BATCH and not entry.tags_code  # messages of the batch may have tags
             if not unsure and not match.match_entry(entry.tags_code, None):
                 return False
             if not match.needs_message:
@@ -152,7 +152,7 @@ class HeldPulls:
             record = self._store.read(entry.log_offset)
             return record is None or match.match_message(record)
         except FilterFailed:
-            return True  # the pull meets the failure again, and is told
+            return True  # the repeated pull gets the error and reports it
 
     def _release(self, hold: Hold) -> None:
         if hold.connection is not None:

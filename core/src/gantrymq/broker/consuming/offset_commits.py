@@ -1,10 +1,8 @@
-"""Committed offsets: what a group is told of its own, and commits, checked against the queue.
+"""Committed offsets: queries, and commits, which are checked against the offset range of the queue.
 
-Nobody can have read what was never there.
-
-An offset below zero, or behind the end of a queue that this store keeps, comes from a client's mistake or from another
-life of the topic. RocketMQ stores it: the group then counts as a negative number of messages behind, and passes over
-new ones until the queue has grown so far. Here it is refused.
+A negative offset, or one greater than the maximum offset of a queue in this store, comes from a client bug or from a
+deleted topic of the same name. RocketMQ stores it: the group then has a negative lag and skips new messages until the
+queue has grown to that offset. Here such a commit is refused.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ __all__ = ["OffsetCommits"]
 
 
 class OffsetCommits:
-    """Takes the commits of clients and plugins."""
+    """Checked access to committed offsets, for clients and plugins."""
 
     def __init__(self, store: MessageStore, tables: Tables, refusal: Callable[[], str | None]) -> None:
-        """*refusal*: why no commit is taken now, None while they are."""
+        """*refusal*: returns the reason why commits are currently refused, or None."""
         self._store = store
         self._topics = tables.topics
         self._groups = tables.groups
@@ -32,7 +30,7 @@ class OffsetCommits:
         self._refusal = refusal
 
     def end(self, queue: Queue) -> int | None:
-        """Where a queue ends; None for one that this store may keep elsewhere or not know at all."""
+        """Return the maximum offset of a queue; None if it is unknown or its messages may be kept elsewhere."""
         end = self._store.bounds(queue).max_offset
         topic = self._topics.get(queue.topic)
         if end == 0 and (topic is None or topic.attributes or queue.topic.startswith(LMQ_PREFIX)):
@@ -40,12 +38,13 @@ class OffsetCommits:
         return end
 
     def begin(self, group: str, queue: Queue, *, zero_if_new: bool) -> int:
-        """Where a group reads on: what it committed, or 0 for a new group on a queue that still has its first message.
+        """Return the committed offset, or 0 for a new group if the queue still has its first message.
 
-        5.3.3 looks whether that message is in memory (on Java 17 each is), so an empty queue has no offset to tell.
+        RocketMQ 5.3.3 checks whether that message is in memory (always true on Java 17), so an empty queue has no
+        offset.
 
         Raises:
-            QueryNotFound: there is no offset; never 0 without *zero_if_new*.
+            QueryNotFound: there is no offset, or it would be 0 without *zero_if_new*.
         """
         committed = self._offsets.committed(group, queue)
         if committed is not None:
@@ -61,14 +60,14 @@ class OffsetCommits:
         return 0
 
     def commit_of_client(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Store an offset that a client commits by itself.
+        """Store an offset that a client commits with a request of its own.
 
-        RocketMQ stores an offset for any queue id; here the table does not grow by such.
+        RocketMQ stores an offset for any queue id; here unknown queue ids are refused so that the table cannot grow.
 
         Raises:
-            GroupNotExist, TopicNotExist: this broker does not know them.
+            GroupNotExist, TopicNotExist: group or topic do not exist on this broker.
             InvalidParameter: the topic has no such queue.
-            RequestError: as `commit`.
+            RequestError: same as `commit`.
         """
         if self._groups.known(group) is None:
             raise GroupNotExist(f"Group {group} not exist!")
@@ -86,8 +85,8 @@ class OffsetCommits:
         """Store an offset.
 
         Raises:
-            InvalidParameter: it is outside of ``[0, end]`` of the queue; the one before stays.
-            ServiceNotAvailable: the file of the offsets could not be written for too long; the one before stays.
+            InvalidParameter: it is outside of ``[0, end]`` of the queue; the old offset is kept.
+            ServiceNotAvailable: the offset file could not be written for too long; the old offset is kept.
         """
         end = self.end(queue)
         if queue_offset < 0 or (end is not None and queue_offset > end):

@@ -1,7 +1,7 @@
-"""Pulling: checks, the store's answer, and waiting when there is nothing yet.
+"""Pull requests: checks, reads from the store, and waiting for messages.
 
-Order of the checks and their codes are RocketMQ's. A pull that finds nothing at the end of its queue is held for as
-long as it allows and answered by the next matching arrival.
+Order and codes of the checks are RocketMQ's. A pull that finds no message at the end of its queue is held as long as
+it allows, and gets its response when a matching message arrives.
 
 Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java, DefaultPullMessageResultHandler.java.
 """
@@ -57,7 +57,7 @@ FOUND = 0
 PULL_NOT_FOUND = 19
 PULL_RETRY_IMMEDIATELY = 20
 PULL_OFFSET_MOVED = 21
-OFFSET_RESET = "OFFSET_RESET"  # the remark that says why
+OFFSET_RESET = "OFFSET_RESET"  # the remark for a reset
 
 _CODES = {
     GetStatus.FOUND: FOUND,
@@ -73,7 +73,7 @@ log = logging.getLogger(__name__)
 
 
 class PullForbidden(NoPermission):
-    """Code 16 with RocketMQ's forbiddenType: 1 broker, 2 group, 3 topic, 4 broadcasting, 5 subscription."""
+    """NO_PERMISSION (16) with RocketMQ's forbiddenType: 1 broker, 2 group, 3 topic, 4 broadcasting, 5 subscription."""
 
     def __init__(self, forbidden_type: int, message: str) -> None:
         super().__init__(message)
@@ -84,15 +84,15 @@ Respond = Callable[[PullAnswer | GantryError], None]
 
 
 class Requester(NamedTuple):
-    """Who pulls, and how he is answered."""
+    """The origin of a pull and the callbacks for its response."""
 
     connection: Connection | None
     respond: Respond
-    lost: Callable[[], object] = lambda: None  # called in place of *respond* when the connection closes
+    lost: Callable[[], object] = lambda: None  # called instead of *respond* when the connection closes
 
 
 class Pulls:
-    """Serves pulls from the store."""
+    """Service for pulls from the store."""
 
     def __init__(
         self,
@@ -118,10 +118,10 @@ class Pulls:
         self._tasks: set[asyncio.Future[Any]] = set()
 
     async def pull(self, request: PullRequest, connection: Connection | None = None) -> PullAnswer:
-        """Serve one pull, waiting as long as it allows.
+        """Serve one pull, waiting for messages as long as it allows.
 
         Raises:
-            GantryError: what ``serve`` raises or responds; ConnectionLost when *connection* closes meanwhile.
+            GantryError: an error of ``serve`` or in its response; ConnectionLost if *connection* closes meanwhile.
         """
         future: asyncio.Future[PullAnswer] = asyncio.get_running_loop().create_future()
         respond = outcome_into(future)
@@ -130,10 +130,10 @@ class Pulls:
         return await future
 
     def serve(self, request: PullRequest, connection: Connection | None, respond: Respond) -> None:
-        """Check a pull and call *respond* once, now or later; never after *connection* has closed.
+        """Check a pull and call *respond* once, now or later, but never after *connection* is closed.
 
         Raises:
-            RequestError: with RocketMQ's code for the first check that fails.
+            RequestError: a check failed, with RocketMQ's code.
         """
         self._serve(request, Requester(connection, respond))
 
@@ -151,7 +151,7 @@ class Pulls:
         if may_hold and request.sys_flag & PULL_COMMIT_OFFSET:
             try:
                 self._offset_commits.commit(request.group, queue, request.commit_offset)
-            except RequestError as problem:  # the pull is served all the same: it says where it reads on
+            except RequestError as problem:  # serve the pull anyway: it has its own offset
                 log.debug("a pull's commit is left out: %s", problem)
         reset = self._offsets.take_reset(request.group, queue, request.queue_offset)
         if reset is not None:
@@ -205,7 +205,7 @@ class Pulls:
         may_hold: bool,
     ) -> None:
         code = _CODES.get(found.status)
-        if code is None:  # no such queue, or an empty one
+        if code is None:  # the queue does not exist or is empty
             code = PULL_OFFSET_MOVED if request.queue_offset != 0 else PULL_NOT_FOUND
         queue, by = Queue(request.topic, request.queue_id), requester.connection.peer if requester.connection else None
         last = self._offsets.pulled(request.group, queue, found.next_offset, began, by)
@@ -216,7 +216,7 @@ class Pulls:
         if held and self._hold(request, requester, match):
             return
         if found.status is GetStatus.NO_MATCHED_MESSAGE and found.next_offset == request.queue_offset:
-            asyncio.get_running_loop().call_soon(self._again, request, requester)  # its filter's turn was over
+            asyncio.get_running_loop().call_soon(self._again, request, requester)  # the filter used up its time slice
             return
         self._stats.pulled(found.count, request.topic, request.group, found.size)
         requester.respond(
@@ -241,14 +241,14 @@ class Pulls:
             return False
         wake = partial(self._again, request, requester)
         queue, at = Queue(request.topic, request.queue_id), request.queue_offset
-        if self._store.bounds(queue).max_offset > at:  # it came while a cold read was under way
+        if self._store.bounds(queue).max_offset > at:  # a message arrived during a cold read
             wake()
             return True
         timeout_s = timeout_ms / 1000
         return self._held.hold(queue, at, match, timeout_s, requester.connection, wake, requester.lost, request.group)
 
     def _in_turn(self, request: PullRequest, requester: Requester, *, may_hold: bool) -> None:
-        """Attempt it once the peer has read what was answered before."""
+        """Attempt the pull after the peer has read the previous responses."""
         connection = requester.connection
         assert connection is not None
 

@@ -1,6 +1,6 @@
-"""Looking messages up: by key, by unique key, and by the place in the log that an offset id names.
+"""Looking up a message by the log offset of its offset id.
 
-Nothing but the store is asked: a message whose topic was deleted is still found, as long as the log holds it.
+Only the store is used, so messages of deleted topics can be found while they are in the log.
 
 Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 """
@@ -15,7 +15,7 @@ __all__ = ["view_message"]
 
 
 async def view_message(store: MessageStore, log_offset: int) -> RecordView:
-    """The message at *log_offset*.
+    """Return the message at *log_offset*.
 
     Raises:
         RequestRefused: code 1, no message starts there.

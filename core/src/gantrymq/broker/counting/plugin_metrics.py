@@ -1,4 +1,4 @@
-"""What plugins show of themselves (`Broker.register_metrics`), read one by one."""
+"""Reading the metrics of plugins (`Broker.register_metrics`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 def read_metrics(them: Iterable[Callable[[], MetricFamily]]) -> Iterator[MetricFamily]:
-    """What plugins show; what raises is logged and left out."""
+    """Read metrics one by one; those that raise are logged and omitted."""
     for what in them:
         try:
             yield what()

@@ -1,11 +1,11 @@
-"""How long puts take, as RocketMQ's runtime figures tell it: the longest so far, and how those of a minute spread.
+"""Latency of puts for RocketMQ's runtime information: the maximum, and the distribution over the last minute.
 
-A whole batch is counted at once: its messages share the time from the append to the acknowledgement. Times are whole
-milliseconds. The spread is that of the last whole minute; before one is over there is none, and every count is 0.
+All messages of a batch count with the batch's time from append to acknowledgement, in whole milliseconds. The
+distribution is that of the last whole minute; all counts are 0 during the first minute.
 
-    spread      <=0, -10, -50, -100, -200, -500 ms, -1, -2, -3, -4, -5, -10 s, more
-    percentile  steps of 1 ms up to 20, of 2 up to 50, 5 (100), 10 (200), 50 (500), 100 (1000), 1000 (10,000); straight
-                lines within a step
+    ranges      <=0, -10, -50, -100, -200, -500 ms, -1, -2, -3, -4, -5, -10 s, more
+    percentile  steps of 1 ms up to 20, of 2 up to 50, 5 (100), 10 (200), 50 (500), 100 (1000), 1000 (10,000); linear
+                interpolation within a step
 
 Source: apache/rocketmq store/.../StoreStatsService.java (setPutMessageEntireTimeMax, findPutMessageEntireTimePX).
 """
@@ -32,12 +32,12 @@ MINUTE_S = 60.0
 
 
 class PutTimes:
-    """Collects batches; `tick` ends the minutes."""
+    """Latencies of batches; `tick` advances the time."""
 
     def __init__(self) -> None:
         self.max_ms = 0  # since the start
-        self._open: dict[int, int] = {}  # messages by ms, of the minute under way
-        self._last: dict[int, int] = {}  # of the last whole one
+        self._open: dict[int, int] = {}  # messages by ms, current minute
+        self._last: dict[int, int] = {}  # messages by ms, last whole minute
         self._began: float | None = None
 
     def acknowledged(self, messages: int, seconds: float) -> None:
@@ -48,26 +48,26 @@ class PutTimes:
             self.max_ms = ms
 
     def tick(self, now: float) -> None:
-        """End the minute when it is over; called every second with the monotonic time in seconds."""
+        """End the current minute if it is over; called every second with the monotonic time, s."""
         if self._began is None:
             self._began = now
         elif now - self._began >= MINUTE_S:
             self._began, self._last, self._open = now, self._open, {}
 
     def spread(self) -> str:
-        """putMessageDistributeTime: each range with its count and a blank."""
+        """Format putMessageDistributeTime: each range with its count and a blank."""
         counts = [0] * len(_SPREAD)
         for ms, messages in self._last.items():
             counts[bisect_right(_SPREAD_FROM_MS, ms)] += messages
         return "".join(f"{name}:{count} " for name, count in zip(_SPREAD, counts, strict=True))
 
     def percentile(self, share: float) -> float:
-        """Milliseconds that *share* (0 to 1) of the puts stayed within; 0 without puts."""
+        """Return the latency in ms that *share* (0 to 1) of the puts did not exceed; 0 without puts."""
         counts = [0] * (len(_STEPS_MS) + 1)
         for ms, messages in self._last.items():
             counts[bisect_left(_STEPS_MS, ms)] += messages
         wanted, below = int(sum(counts) * share), 0
-        bounds = (*_STEPS_MS, max(_STEPS_MS[-1], *self._last, 0))  # Java's last step has no end
+        bounds = (*_STEPS_MS, max(_STEPS_MS[-1], *self._last, 0))  # Java's last step is unbounded
         for index, count in enumerate(counts):
             if wanted <= below + count:
                 start = bounds[index - 1] if index else 0

@@ -1,11 +1,11 @@
-"""Sums by key over the last minute, hour and day, as RocketMQ's tools ask for them.
+"""Sums by key over the last minute, hour and day, for RocketMQ's tools.
 
     minute   6 parts of 10 s        hour   6 parts of 10 min        day   24 parts of 1 h
 
-Only whole parts count, so a sum is up to one part late. A part holds the keys that changed in it and no others: ten
-thousand idle topics cost nothing. A key may be ``topic@group``: those of one topic are forgotten together.
+Only complete parts count, so a sum lags by up to one part. A part contains only the keys that changed in it, so ten
+thousand idle topics cost nothing. A key may be ``topic@group``; those of one topic can be removed together.
 
-Source of windows and figures: apache/rocketmq common/.../stats/StatsItem.java (samplingInSeconds .. computeStatsData).
+Source: apache/rocketmq common/.../stats/StatsItem.java (samplingInSeconds .. computeStatsData).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ MESSAGES, BYTES = 0, 1
 _TIMES = 2
 
 MINUTE, HOUR, DAY = 0, 1, 2
-_PARTS = ((10.0, 6), (600.0, 6), (3600.0, 24))  # seconds of a part, parts of a window
+_PARTS = ((10.0, 6), (600.0, 6), (3600.0, 24))  # length of a part in s, parts per window
 
 Cell = list[int]  # messages, bytes, times
 
 
 class WindowSum(NamedTuple):
-    """One window of one key."""
+    """The sum of one key over one window."""
 
     sum: int
-    tps: float  # a second
-    per_time: float  # on average each time something was added
+    tps: float  # rate per second
+    per_time: float  # average per call of `SlidingSums.add`
 
 
 NOTHING = WindowSum(0, 0.0, 0.0)
@@ -38,24 +38,24 @@ _NONE: Cell = [0, 0, 0]
 class _Window:
     def __init__(self, part_s: float, parts: int) -> None:
         self.part_s = part_s
-        self.parts: deque[tuple[float, dict[str, Cell]]] = deque(maxlen=parts)  # begin, sums
+        self.parts: deque[tuple[float, dict[str, Cell]]] = deque(maxlen=parts)  # start time, sums
         self.open: dict[str, Cell] = {}
         self.began: float | None = None
-        self.ended = 0.0  # of the last whole part
+        self.ended = 0.0  # end of the last complete part
 
 
 class SlidingSums:
-    """Counts messages and bytes by key."""
+    """Sums of messages and bytes by key."""
 
     def __init__(self) -> None:
         self._windows = [_Window(*each) for each in _PARTS]
-        self._since: dict[str, float] = {}  # key to the begin of the part it was first seen in
-        self._ended: dict[str, Cell] = {}  # sums of all parts that are over, the widest too
+        self._since: dict[str, float] = {}  # key to the start time of its first part
+        self._ended: dict[str, Cell] = {}  # sums of all parts that have left the open ones
         self.now: dict[str, Cell] = self._windows[MINUTE].open
-        self._keys_of: dict[str, set[str]] = {}  # topic to its keys, where those name a group too
+        self._keys_of: dict[str, set[str]] = {}  # topic to its topic@group keys
 
     def add(self, key: str, messages: int, size: int, times: int = 1) -> None:
-        """Count."""
+        """Add to the sums of *key*."""
         cell = self.now.get(key)
         if cell is None:
             self.now[key] = [messages, size, times]
@@ -68,7 +68,7 @@ class SlidingSums:
             cell[2] += times
 
     def tick(self, now: float) -> None:
-        """Close the parts that are over, and those within them; called every second with the monotonic time, s."""
+        """Close the parts that are over, including the shorter ones; called every second with the monotonic time, s."""
         over = -1
         for index, window in enumerate(self._windows):
             if window.began is None:
@@ -80,13 +80,13 @@ class SlidingSums:
             self._close(index, window.began, now)
 
     def knows(self, key: str) -> bool:
-        """Whether anything was ever counted for *key*."""
+        """Return whether *key* has ever been counted."""
         return key in self._since or key in self.now
 
     def over(self, key: str, window: int, what: int = MESSAGES) -> WindowSum:
-        """The sum over MINUTE, HOUR or DAY of MESSAGES or BYTES.
+        """Return the sum of MESSAGES or BYTES over MINUTE, HOUR or DAY.
 
-        The rate is over the time since *key* was first seen, where that is shorter than the window.
+        If *key* is newer than the window, the rate is over the time since its first part.
         """
         spans = self._windows[window]
         if not spans.parts or key not in self._since:
@@ -101,17 +101,17 @@ class SlidingSums:
         return WindowSum(total, total / seconds if seconds > 0 else 0.0, total / times if times else 0.0)
 
     def total(self, key: str) -> tuple[int, int]:
-        """Messages and bytes since the start, up to this moment."""
+        """Return messages and bytes since the start."""
         cells = [sums.get(key, _NONE) for sums in (self._ended, *(window.open for window in self._windows))]
         messages, size, _ = (sum(each) for each in zip(*cells, strict=True))
         return messages, size
 
     def forget(self, topic: str) -> None:
-        """Drop the key *topic*, and all that name a group of it."""
+        """Remove the key *topic* and all of its topic@group keys."""
         self._drop((topic, *self._keys_of.pop(topic, ())))
 
     def forget_group(self, group: str) -> None:
-        """Drop all keys that name *group*."""
+        """Remove all topic@group keys of *group*."""
         gone = [key for key in self.known() if key.partition("@")[2] == group]
         self._drop(gone)
         for key in gone:
@@ -129,11 +129,11 @@ class SlidingSums:
                 sums.pop(key, None)
 
     def known(self) -> list[str]:
-        """Every key that something was counted for."""
+        """Return all keys."""
         return list(dict.fromkeys([*self._since, *self.now]))
 
     def _close(self, index: int, began: float, now: float) -> None:
-        """End a part, whose sums belong to the next wider one from then on: a key is in one open part, or has ended."""
+        """End a part and add its sums to the open part of the next wider window."""
         window = self._windows[index]
         closed = window.open
         window.parts.append((began, closed))

@@ -1,1 +1,1 @@
-"""Telling name servers of the broker and its topics."""
+"""Registration of the broker and its topics with name servers."""

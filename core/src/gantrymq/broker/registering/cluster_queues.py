@@ -1,4 +1,4 @@
-"""The queues of a topic on all brokers of the cluster, as the name servers tell them.
+"""The queues of a topic on all brokers of the cluster, from the route of a name server.
 
 Source: apache/rocketmq broker/.../topic/TopicRouteInfoManager.java (getTopicSubscribeInfo).
 """
@@ -23,22 +23,22 @@ ASK_TIMEOUT_S = 3.0
 
 
 class ClusterQueues:
-    """Asks the name servers this broker registers with; without one, the cluster is this broker."""
+    """Queries the name servers of this broker; without one, the cluster consists of this broker."""
 
     def __init__(
         self, identity: Identity, topics: TopicTable, client: RemotingClient, name_servers: Sequence[str]
     ) -> None:
-        """*name_servers* are asked one after the other until one answers."""
+        """*name_servers* are tried in order until one responds."""
         self._identity = identity
         self._topics = topics
         self._client = client
         self._name_servers = name_servers
 
     async def readable(self, topic: str) -> list[MessageQueue]:
-        """Queues that consumers may read, in no promised order; empty for an unknown topic.
+        """Return the readable queues of a topic, in no particular order; empty for an unknown topic.
 
         Raises:
-            ClientError: no name server answers.
+            ClientError: no name server responds.
         """
         problem: ClientError | None = None
         for address in self._name_servers:

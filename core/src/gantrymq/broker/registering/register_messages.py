@@ -1,9 +1,9 @@
-"""What a broker tells name servers of its topics: all of them (103), or one (217).
+"""Registration requests for name servers: all topics (103), or one topic (217).
 
-A name server reads frames up to 16 MiB, which some 50,000 topics fill. More are told in parts, as a RocketMQ broker
-with ``enableSplitRegistration`` does: each part is a registration of its own under a version of its own, since a name
-server passes over a version that it knows. A name server with ``deleteTopicWithBrokerRegistration`` takes each part
-for the whole and keeps the last one only.
+A name server reads frames up to 16 MiB, which hold about 50,000 topics. More topics are split, like by a RocketMQ
+broker with ``enableSplitRegistration``: each part is a registration with its own version, since a name server ignores
+a version that it knows. A name server with ``deleteTopicWithBrokerRegistration`` treats each part as complete and
+keeps only the last one.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll).
 """
@@ -28,26 +28,26 @@ from gantrymq.world import World
 
 __all__ = ["PART_BYTES", "RegisterMessages"]
 
-PART_BYTES: Final = 8 << 20  # of the text of topics in one registration, about; half of a frame
-FEW: Final = 4000  # topics that are one part, whatever their names
-TOPIC_BYTES: Final = 200  # of one topic's text besides its name, which is there twice, and its attributes
+PART_BYTES: Final = 8 << 20  # approximate size of the topics in one registration; half of a frame
+FEW: Final = 4000  # never split this number of topics
+TOPIC_BYTES: Final = 200  # size of one topic without its name, which occurs twice, and its attributes
 
 
 class RegisterMessages:
-    """The requests that tell name servers of one broker's topics as they are now."""
+    """Creates registration requests from the current topics."""
 
     def __init__(self, world: World, identity: Identity, topics: TopicTable) -> None:
         self._clock, self._workers = world.clock, world.workers
         self._identity = identity
         self._topics = topics
-        self._mappings = DataVersion(timestamp=world.clock.now_ms())  # of the queue mappings we never have
+        self._mappings = DataVersion(timestamp=world.clock.now_ms())  # of queue mappings, which do not exist here
 
     async def whole(self, known: DataVersion | None) -> AsyncIterator[tuple[Command, DataVersion]]:
-        """All topics in one request (103), or in as many as they need, each with its version; made in threads.
+        """Iterate over the requests (103) that register all topics, with their versions. They are encoded in threads.
 
         Args:
-            known: the version that the name server has, if it was told of everything that changed since: under that it
-                takes only the topics it lacks, and what an operator changed there (205) stays. None: the table's.
+            known: the version that the name server has, if it knows all later changes. With the same version it adds
+                only missing topics and keeps changes of operators (205). None: use the table's version.
         """
         topics = self._topics.registered()
         parts = [topics] if len(topics) <= FEW else await self._workers.run(_parts, topics)
@@ -73,7 +73,7 @@ class RegisterMessages:
         return request(RequestCode.REGISTER_BROKER, header.to_ext(), body)
 
     def one(self, name: str) -> Command | None:
-        """One topic (217); None for one that is gone, which only a whole registration tells."""
+        """Return the request for one topic (217), or None if it was deleted, which needs a full registration."""
         topic = self._topics.registered_one(name)
         if topic is None:
             return None
@@ -89,7 +89,7 @@ class RegisterMessages:
 
 
 def _parts(topics: Mapping[str, TopicConfig]) -> list[dict[str, TopicConfig]]:
-    """*topics* in parts of some `PART_BYTES`; one part, which may be empty, at least."""
+    """Split *topics* into parts of about `PART_BYTES`; there is at least one part, which may be empty."""
     part, size = dict[str, TopicConfig](), 0
     parts = [part]
     for name, topic in topics.items():

@@ -1,19 +1,19 @@
-"""Registration with the name servers: at start, every period, and at once when a topic changes.
+"""Registration with the name servers: at startup, periodically, and immediately when a topic changes.
 
-A topic that came or changed is told by itself (217), since a whole registration (103) names every topic: with thousands
-of them each new one would cost what all cost. A whole one follows, once for all that changed meanwhile: its answer says
-which topics are ordered, and a name server that was restarted, or took less than it was told, is not wrong for long. It
-follows after `WHOLE_TIMES` the time that the last one took: at once with few topics, and a twentieth of the time with
-many. So does one after a topic was deleted, which only a whole one tells. A name server that does not know 217
-(RocketMQ 4) gets whole registrations only; so does every one when many topics changed at once.
+A new or changed topic is first registered alone (217), because a full registration (103) contains every topic: with
+thousands of topics each change would cost as much as all of them. A full registration follows, one for all changes
+meanwhile: its response has the ordered topics, and it corrects a name server that was restarted or did not accept all
+changes. It is delayed by `WHOLE_TIMES` the duration of the last one, so it follows at once with few topics, and takes a
+twentieth of the time with many. A deleted topic also causes one, because only a full registration removes topics. Name
+servers that do not support 217 (RocketMQ 4) get only full registrations, as do all of them after many changes at once.
 
-A name server takes all topics of a whole registration anew if its version is another than the last one, and so undoes
-what an operator changed there, such as write permission (205). A registration after which all changes were told by
-themselves therefore keeps its version. RocketMQ tells one topic by 103 under the new version, to the same effect, but a
-name server with ``deleteTopicWithBrokerRegistration`` then deletes the others.
+A name server replaces all topics if the version of a full registration differs from the last one, which undoes changes
+of operators there, such as write permission (205). So a registration keeps its version if all changes since were
+registered alone. RocketMQ instead sends 103 with one topic under the new version, with the same effect, but a name
+server with ``deleteTopicWithBrokerRegistration`` then deletes the other topics.
 
-All name servers are told side by side; one that does not answer is tried again after 1 second and then every 2, and
-costs the others nothing. One whose connection closes is told again after a second, and so on until it is back.
+Name servers are independent of each other; one that does not respond is retried after 1 second and then every 2
+seconds. After a connection closes, the registration is repeated after a second until the name server is back.
 
 Source: apache/rocketmq broker/.../BrokerController.java (registerBrokerAll, registerSingleTopicAll),
 out/BrokerOuterAPI.java, namesrv/.../routeinfo/RouteInfoManager.java (registerBroker, isTopicConfigChanged).
@@ -45,16 +45,16 @@ MIN_PERIOD_S = 10.0
 MAX_PERIOD_S = 60.0
 UNREGISTER_TIMEOUT_S = 3.0
 WHOLE_TIMES: Final = 20
-WHOLE_AFTER_S: Final = 5.0  # at most so long after the first topic that was told by itself, or deleted
-MOST_SINGLE: Final = 256  # topics told by themselves in one go; more of them go into one whole registration
-LOST_S: Final = 1.0  # after a connection closed, and between registrations with one that closes each
-MOST_PAUSE_S: Final = 2.0  # between two tries: a name server that is back knows the broker so soon
-TOLD_S: Final = 3.0  # at most so long does the creation of a topic wait for name servers
-OTHERS_S = 1.0  # a broker is ready so long after the first name server knows it, whatever the others do
+WHOLE_AFTER_S: Final = 5.0  # maximum delay of a full registration after a change or deletion of a topic
+MOST_SINGLE: Final = 256  # topics to register alone at once; more of them cause a full registration
+LOST_S: Final = 1.0  # delay after a connection closes, also if each registration's connection closes
+MOST_PAUSE_S: Final = 2.0  # maximum time between attempts
+TOLD_S: Final = 3.0  # maximum time the creation of a topic waits for name servers
+OTHERS_S = 1.0  # maximum time a start waits for further name servers after the first one
 
 
 class Registration:
-    """Keeps the name servers informed of one broker."""
+    """Keeps the registrations of one broker up to date."""
 
     def __init__(
         self,
@@ -78,14 +78,14 @@ class Registration:
         client.on_close(self._lost)
 
     def start(self) -> None:
-        """Begin to register; returns at once."""
+        """Start to register; does not block."""
         for loop in self._loops.values():
             loop.start()
 
     async def registered(self) -> None:
-        """Wait until one name server has taken the registration, and the others have taken or refused it.
+        """Wait until one name server has accepted the registration and the others have accepted or refused it.
 
-        Those that do neither are not waited for longer than `OTHERS_S` after the first.
+        Wait for the others at most `OTHERS_S` after the first one.
         """
         if not self._loops:
             return
@@ -94,9 +94,9 @@ class Registration:
         await self._all_within([loop.tried.wait() for loop in loops], OTHERS_S)
 
     async def told(self) -> None:
-        """Wait until the name servers have taken or refused the topics that changed so far, `TOLD_S` at most.
+        """Wait until the name servers have accepted or refused the changes so far, at most `TOLD_S`.
 
-        Those that cannot be reached are not waited for.
+        Unreachable name servers are skipped.
         """
         await self._all_within([loop.told() for loop in self._loops.values() if loop.problem is None], TOLD_S)
 
@@ -111,32 +111,32 @@ class Registration:
             timer.cancel()
 
     def states(self) -> dict[str, str | None]:
-        """Each name server's address, with what went wrong there the last time; None when it has us registered."""
+        """Return the last error of each name server by address; None if this broker is registered there."""
         return {address: loop.problem for address, loop in self._loops.items()}
 
     def changed(self) -> None:
-        """All topics changed: register with all name servers now."""
+        """Start a full registration with all name servers, after a change of all topics."""
         for loop in self._loops.values():
             loop.wake()
 
     def topic_deleted(self) -> None:
-        """A topic was deleted: register with all name servers soon, once for all that are deleted meanwhile."""
+        """Schedule one full registration with all name servers for the topics deleted meanwhile."""
         for loop in self._loops.values():
             loop.wake_soon()
 
     def topic_changed(self, name: str) -> None:
-        """A topic came or changed: tell all name servers now."""
+        """Register a new or changed topic with all name servers now."""
         for loop in self._loops.values():
             loop.wake(name)
 
     def _lost(self, address: str, _: Connection) -> None:
-        """A connection closed: the name server may be another process when it is back, and know nothing of us."""
+        """Register again after a connection closed, because the name server may have been restarted."""
         loop = self._loops.get(address)
         if loop is not None:
             loop.lost()
 
     async def stop(self) -> None:
-        """Stop registering and unregister; a name server that does not answer is left to expire us."""
+        """Stop registering and unregister; name servers that do not respond will expire the registration."""
         for loop in self._loops.values():
             await loop.stop()
         identity = self._identity
@@ -158,14 +158,14 @@ class Registration:
                 log.warning("not unregistered: %s", outcome)
 
     async def register_with(self, address: str, known: DataVersion | None) -> DataVersion | None:
-        """Register once with one name server and return the version that it has then.
+        """Register once with one name server and return the version that it now has.
 
         Args:
-            known: as `RegisterMessages.whole`.
+            known: see `RegisterMessages.whole`.
         Raises:
-            ClientError: it cannot be reached, does not answer in time, or refuses.
+            ClientError: it cannot be reached, does not respond in time, or refuses.
         """
-        await self._client.connect(address)  # before thousands of topics are put into words for nobody
+        await self._client.connect(address)  # fail before encoding thousands of topics
         async for message, version in self._messages.whole(known):
             known = version
             answer = await self._client.call(address, message, timeout_s=self._timeout_s)
@@ -175,10 +175,10 @@ class Registration:
         return known
 
     async def tell_topics(self, address: str, names: Sequence[str]) -> bool:
-        """Tell one name server of single topics; False when it did not take them all.
+        """Register single topics with one name server. Return False if it did not accept all of them.
 
         Raises:
-            ClientError: it cannot be reached or does not answer in time.
+            ClientError: it cannot be reached or does not respond in time.
         """
         messages = [message for message in map(self._messages.one, names) if message is not None]
         calls = [self._client.call(address, message, timeout_s=self._timeout_s) for message in messages]
@@ -190,30 +190,30 @@ class Registration:
 
 
 class _Loop:
-    """Registers with one name server for as long as the broker runs."""
+    """The registration loop for one name server."""
 
     def __init__(self, registration: Registration, address: str) -> None:
         self._registration = registration
         self._address = address
         self._wanted = asyncio.Event()
-        self._topics: dict[str, None] = {}  # to be told by themselves
-        self._queued, self._telling = asyncio.Event(), asyncio.Event()  # set when those, or those before, were told
+        self._topics: dict[str, None] = {}  # topics to register alone
+        self._queued, self._telling = asyncio.Event(), asyncio.Event()  # set after those, and those of the current step
         self._telling.set()
-        self._known: DataVersion | None = None  # the version that it has
-        self._renew = True  # it may not have been told of every change since, so that it has to take all topics anew
-        self._takes_single = True  # until it does not answer 217 with 0
-        self._whole_s = 0.0  # what the last whole registration took
-        self._whole_at: float | None = 0.0  # when the next whole registration is due, monotonic; None: by the period
+        self._known: DataVersion | None = None  # the name server's version
+        self._renew = True  # the name server may have missed changes and must replace all topics
+        self._takes_single = True  # False after an error response to 217
+        self._whole_s = 0.0  # duration of the last full registration
+        self._whole_at: float | None = 0.0  # monotonic time of the next full registration; None: by the period
         self._task: asyncio.Task[None] | None = None
-        self.first = asyncio.Event()  # set by the first success
-        self.tried = asyncio.Event()  # set by the first success or failure
+        self.first = asyncio.Event()  # set after the first success
+        self.tried = asyncio.Event()  # set after the first success or failure
         self.problem: str | None = "not registered yet"
 
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def wake(self, topic: str | None = None) -> None:
-        """Tell of *topic*, or register as a whole, now."""
+        """Register *topic*, or all topics, now."""
         if topic is None:
             self._whole_at, self._renew = 0.0, True
         else:
@@ -221,23 +221,23 @@ class _Loop:
         self._wanted.set()
 
     def wake_soon(self) -> None:
-        """Register as a whole after a while, for what happens until then as well."""
+        """Schedule a full registration that includes changes until then."""
         if self._whole_at is None:
             self._plan_whole()
             self._wanted.set()
 
     def lost(self) -> None:
-        """Register as a whole in a moment, unless that is being tried anyway."""
+        """Schedule a full registration, unless one is already being attempted."""
         if self.problem is None:
             self._whole_at = self._registration._clock.monotonic() + LOST_S
             self._wanted.set()
 
     async def told(self) -> None:
-        """Wait until every topic of `wake` was told, or could not be."""
+        """Wait until every topic of `wake` has been registered or has failed."""
         await (self._queued if self._topics else self._telling).wait()
 
     def _plan_whole(self) -> None:
-        """At once where that takes no time, and a twentieth of the time where it does."""
+        """Schedule the next full registration in proportion to the duration of the last one."""
         self._whole_at = self._registration._clock.monotonic() + min(WHOLE_AFTER_S, WHOLE_TIMES * self._whole_s)
 
     async def stop(self) -> None:
@@ -259,9 +259,9 @@ class _Loop:
                 self.problem = None
                 self.first.set()
             except Exception as error:
-                self._whole_at, self._renew = 0.0, True  # it may be another process when it comes back
+                self._whole_at, self._renew = 0.0, True  # the name server may have been restarted
                 if not failures:
-                    fault = None if isinstance(error, GantryError) else error  # whose traceback somebody has to read
+                    fault = None if isinstance(error, GantryError) else error  # a bug: log the traceback
                     log.warning(
                         "not registered with name server %s, trying on: %s", self._address, error, exc_info=fault
                     )
@@ -272,10 +272,10 @@ class _Loop:
             await self._pause(failures)
 
     async def _tell(self) -> None:
-        """Tell of single topics where that is enough, or register as a whole.
+        """Register single topics if that is enough, else all topics.
 
         Raises:
-            ClientError: as `Registration.register_with`.
+            ClientError: same as `Registration.register_with`.
         """
         registration, names, now = self._registration, list(self._topics), self._registration._clock.monotonic()
         self._topics.clear()
@@ -286,7 +286,7 @@ class _Loop:
             self._takes_single = await registration.tell_topics(self._address, names)
             names = names if not self._takes_single else []
         if not names and self._whole_at is not None and self._whole_at > now:
-            return  # only told, or woken to wait for no longer than until then
+            return  # the full registration is due later
         known = None if names or self._renew else self._known
         self._whole_at, self._renew, began = None, False, registration._clock.monotonic()
         self._known = await registration.register_with(self._address, known)
@@ -305,7 +305,7 @@ class _Loop:
 
 
 async def _wait(for_each: Sequence[Coroutine[Any, Any, Any]], how: str) -> None:
-    """Wait for the first or for all; a start that is cancelled meanwhile leaves none of them behind."""
+    """Wait for the first or for all; cancel the others, also if this call is cancelled."""
     waits = [asyncio.ensure_future(each) for each in for_each]
     try:
         await asyncio.wait(waits, return_when=how)
@@ -315,7 +315,7 @@ async def _wait(for_each: Sequence[Coroutine[Any, Any, Any]], how: str) -> None:
 
 
 def order_topics(body: bytes) -> frozenset[str]:
-    """Topics of the KV table that a name server sends back; empty when it sends none."""
+    """Return the ordered topics in a name server's response; empty if it has none."""
     if not body:
         return frozenset()
     try:

@@ -1,10 +1,10 @@
-"""Batches that clients send: their entries, each a message, on their way into the store.
+"""Messages for the batches of clients.
 
-    ordinary queues     a record for each entry, all or none of them
-    batch queues        one record for all (an inner batch), where the client numbers its batches
+    ordinary queues     one record per entry, all or none are stored
+    batch queues        one record for all entries (an inner batch) if the batch has a UNIQ_KEY
 
-An interceptor sees each entry, unless it says otherwise. What it makes of one of an inner batch goes into that
-batch's body again.
+Interceptors are applied to each entry, unless they opt out. Changed entries of an inner batch are encoded again into
+the body of the batch.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage).
 """
@@ -30,7 +30,7 @@ __all__ = ["Batches"]
 
 
 class Batches:
-    """Makes messages of batches."""
+    """Creates the messages of batches."""
 
     def __init__(
         self, settings: Settings, target_selector: TargetSelector, interceptors: InterceptorChain, store_host: bytes
@@ -43,10 +43,10 @@ class Batches:
     def messages(
         self, request: SendRequest, topic: TopicConfig, queue_id: int, flags: int, envelope: dict[str, str]
     ) -> list[StoreMessage]:
-        """What to store of *request*, a batch whose own properties are *envelope*.
+        """Return the messages to store for *request*, a batch with the properties *envelope*.
 
         Raises:
-            RequestError: it cannot be stored, or an interceptor refuses an entry; nothing of it is.
+            RequestError: the batch cannot be stored, or an interceptor refuses an entry; nothing is stored.
         """
         entries = self._entries(request, topic, envelope)
         inner = topic.has_batch_queues and props.UNIQ_KEY in envelope
@@ -125,7 +125,7 @@ class Batches:
 
 
 def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
-    """Refuse messages if the properties of one leave no room for what is added later. Raises MessageIllegal."""
+    """Refuse messages if one has properties without space for later additions. Raises MessageIllegal."""
     for number, message in enumerate(messages, 1):
         if (size := len(message.properties)) > props.MAX_SENT_BYTES:
             which = f"message {number} of {len(messages)}, which are stored together or not at all: "
@@ -133,10 +133,10 @@ def _refuse_too_long(messages: Sequence[StoreMessage | BatchEntry]) -> None:
 
 
 def _joined(topic: TopicConfig, queue_id: int, messages: list[StoreMessage], before: list[BatchEntry]) -> bytes | None:
-    """The body of an inner batch of *messages*; None where they are what they were *before* interceptors saw them.
+    """Return the body of an inner batch of *messages*, or None if they equal the entries *before* interception.
 
     Raises:
-        MessageIllegal: one of them was moved elsewhere.
+        MessageIllegal: an interceptor moved one of them to another queue.
     """
     for number, message in enumerate(messages):
         if (message.topic, message.queue_id) != (topic.name, queue_id):

@@ -1,7 +1,8 @@
-"""Dispatchers: followers of the log that plugins bring.
+"""Running the dispatchers of plugins.
 
-Each is brought up to the log's end at start and then fed after every publication. One that raises is parked: it keeps
-its position, says so in the log, and is not fed again until the next start; the broker goes on.
+Each dispatcher is brought up to the log's end at startup and receives the entries of every publication after that. If
+it raises an exception, it is suspended until the next start: the error is logged, the position is kept, and the broker
+continues.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FLUSH_S = 5.0
 
 
 class SyncFlushGate:
-    """The gate of ``flushDiskType=SYNC_FLUSH``: an acknowledgement waits for the disk."""
+    """The gate of ``flushDiskType=SYNC_FLUSH``, which waits until the log is synced."""
 
     name = "sync flush"
 
@@ -29,16 +30,16 @@ class SyncFlushGate:
 
 
 class Dispatchers:
-    """Runs dispatchers side by side, each on its own feet."""
+    """The dispatchers, independent of each other."""
 
     def __init__(self, store: MessageStore, dispatchers: Sequence[Dispatcher], workers: Workers) -> None:
         self._store = store
         self._workers = workers
         self._running = list(dispatchers)
-        self.parked: dict[str, str] = {}  # name to reason
+        self.parked: dict[str, str] = {}  # suspended dispatchers: name to reason
 
     async def catch_up(self) -> None:
-        """Cut every dispatcher to the log's end and replay what it has not seen; the log is read in a thread."""
+        """Truncate each dispatcher at the log's end and replay missing entries; a thread reads the log."""
         state = self._store.state()
         for dispatcher in list(self._running):
             try:
@@ -48,17 +49,17 @@ class Dispatchers:
                 self._park(dispatcher, error)
 
     def published(self, entries: Sequence[DispatchEntry]) -> None:
-        """Feed what was just published."""
+        """Pass newly published entries to the dispatchers."""
         for dispatcher in list(self._running):
             self._guarded(dispatcher, lambda each: each.dispatch(entries))
 
     def flush(self) -> None:
-        """Make every position durable; called every FLUSH_S, so that a start after a kill replays little."""
+        """Make every position durable; called every FLUSH_S to keep the replay after a crash short."""
         for dispatcher in list(self._running):
             self._guarded(dispatcher, lambda each: each.flush())
 
     async def close(self) -> None:
-        """Make every position durable, for the last time."""
+        """Make every position durable at shutdown."""
         self.flush()
 
     async def _replay(self, dispatcher: Dispatcher, first: int, end: int) -> None:
@@ -79,5 +80,5 @@ class Dispatchers:
 
 
 def _next_of(entries: Iterator[DispatchEntry]) -> list[DispatchEntry]:
-    """Runs in a thread."""
+    """Read the next entries; runs in a thread."""
     return list(islice(entries, REPLAY_BATCH))

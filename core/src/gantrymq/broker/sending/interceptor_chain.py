@@ -1,6 +1,6 @@
-"""Which interceptors see which message.
+"""Applying interceptors to messages.
 
-One that names properties sees the messages that carry one of them, and costs the others nothing.
+An interceptor with ``properties`` is called only for messages that have one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["InterceptorChain"]
 
 
 class InterceptorChain:
-    """The interceptors of one broker, in their order."""
+    """The interceptors of one broker, in ascending order."""
 
     def __init__(self, interceptors: Sequence[Interceptor], stats: Stats) -> None:
         self._counted = tuple((each, CountedInterceptor(each, stats), _names(each)) for each in interceptors)
@@ -28,15 +28,15 @@ class InterceptorChain:
         self._stats = stats
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """Whether there is an interceptor."""
         return bool(self._counted)
 
     def for_batch_entries(self) -> InterceptorChain:
-        """Those that see the entries of client batches."""
+        """Return the interceptors to apply to entries of client batches."""
         return InterceptorChain([each for each, *_ in self._counted if getattr(each, "entries", True)], self._stats)
 
     def apply(self, message: StoreMessage, special: Mapping[str, str] | None) -> StoreMessage:
-        """What they make of *message*; *special*: its properties, None where it has none of `names`."""
+        """Apply the interceptors to *message*. *special*: its properties, None if it has none of `names`."""
         if special is None:
             for interceptor in self.of_all:
                 message = interceptor(message)
@@ -47,7 +47,7 @@ class InterceptorChain:
         return message
 
     def apply_undecoded(self, message: StoreMessage) -> StoreMessage:
-        """The same for a message whose properties were not read."""
+        """Apply the interceptors to a message with undecoded properties."""
         asks = self._asks is not None and self._asks(b"\x02" + message.properties) is not None
         return self.apply(message, props.decode(message.properties) if asks else None)
 

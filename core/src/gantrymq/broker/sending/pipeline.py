@@ -1,14 +1,14 @@
-"""From append to acknowledgement: one batch a turn of the event loop, gates, publication, answers.
+"""From append to acknowledgement: one batch per loop iteration, gates, publication, responses.
 
-    submit ... submit   all sends that arrived in this turn, or in one read while one client sends by itself
+    submit ... submit   all sends of this loop iteration, or of one read while only one client sends
       `- store.put      one append for all of them
-           `- gates     synchronous flush, later replication; one wait serves every waiter
-                `- store.publish   queue entries; visible to consumers from here on
-                     `- listeners (waiting pulls, dispatchers), then the senders' answers
+           `- gates     synchronous flush, later replication; one wait for all waiters
+                `- store.publish   queue entries; makes the messages visible to consumers
+                     `- listeners (waiting pulls, dispatchers), then the responses to the senders
 
-Nothing is visible before its gates have passed (RocketMQ's confirm offset): after a power cut no consumer has seen a
-message that is gone. A message whose producer does not wait (WAIT=false) is answered after the append, and becomes
-visible with the others.
+Messages become visible only after their gates have passed (RocketMQ's confirm offset), so that no consumer sees a
+message that a power failure then loses. A message with WAIT=false is acknowledged after the append, and becomes visible
+with the others.
 
 Source: apache/rocketmq store/.../CommitLog.java (handleDiskFlushAndHA), DefaultMessageStore.java (ReputMessageService).
 """
@@ -40,22 +40,22 @@ class FlushTimeout(StoreError):
 
 
 class _Waiter:
-    """One submission between its append and its answer."""
+    """A submission between append and response."""
 
     __slots__ = ("deadline", "done", "end", "results")
 
     def __init__(self, end: int, done: Done, results: Sequence[PutResult], deadline: float) -> None:
-        self.end = end  # log offset behind the last record
-        self.done: Done | None = done  # None once answered
+        self.end = end  # log offset after the last record
+        self.done: Done | None = done  # None after the response
         self.results = results
         self.deadline = deadline
 
 
 class Pipeline:
-    """Appends what is submitted and answers when it is acknowledged."""
+    """Appends submitted messages and acknowledges them."""
 
     def __init__(self, store: MessageStore, gates: Sequence[Gate], clock: Clock, gate_timeout_s: float) -> None:
-        """*gates* may be empty: then a message is acknowledged as soon as it is appended."""
+        """With empty *gates*, messages are acknowledged as soon as they are appended."""
         self._store = store
         self._gates = tuple(gates)
         self._clock = clock
@@ -64,41 +64,41 @@ class Pipeline:
         self._incoming: list[tuple[Sequence[StoreMessage], Done]] = []
         self._scheduled = False
         self._held = False
-        self._source = LastPeer()  # of what was released
+        self._source = LastPeer()  # source of the last release
         self._waiters: deque[_Waiter] = deque()
-        self._appended = 0  # log offset behind the newest record appended here
+        self._appended = 0  # log offset after the newest record
         self._published = 0
         self._pump: asyncio.Task[None] | None = None
         self._timer: Timer | None = None
         self._listeners: list[Published] = []
         self._answered: list[Callable[[], None]] = []
         self._timers: list[Acknowledged] = []
-        self._timed: deque[tuple[int, int, float]] = deque()  # of each batch: end, messages, when it was appended
+        self._timed: deque[tuple[int, int, float]] = deque()  # for each batch: end, messages, time of the append
         self._closed = False
 
     def on_published(self, listener: Published) -> None:
-        """Call *listener* with the new entries after each publication, before the senders are answered.
+        """Call *listener* with the new entries after each publication, before the responses to the senders.
 
-        What a listener raises is logged; the messages are stored, and their senders are told so.
+        Exceptions are logged; the messages are acknowledged anyway, because they are stored.
         """
         self._listeners.append(listener)
 
     def on_answered(self, listener: Callable[[], None]) -> None:
-        """Call *listener* each time the senders of a batch have been answered: their answers may leave together."""
+        """Call *listener* after the responses to the senders of a batch, so that these can be flushed together."""
         self._answered.append(listener)
 
     def on_acknowledged(self, listener: Acknowledged) -> None:
-        """Call *listener* with messages and seconds since the append, once for each batch that passed its gates.
+        """Call *listener* with number of messages and seconds since the append, for each batch that passed its gates.
 
-        Without a listener nothing is measured. What it raises is logged.
+        Without a listener no time is measured. Exceptions are logged.
         """
         self._timers.append(listener)
 
     def submit(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        """Store *messages*; ``done(results, error)`` is called once, later.
+        """Store *messages* and call ``done(results, error)`` once, later.
 
-        Each result says what became of its message. *error* is None, `FlushTimeout` (stored, not confirmed in time)
-        or another error that struck after the append.
+        There is one result per message. *error* is None, `FlushTimeout` (stored, but not confirmed in time) or another
+        error that occurred after the append.
 
         Raises:
             ServiceNotAvailable: the broker is stopping.
@@ -110,14 +110,14 @@ class Pipeline:
             self._schedule()
 
     def hold(self) -> None:
-        """What is submitted from now on is appended after `release`."""
+        """Defer appends until `release`."""
         self._held = True
 
     def release(self, source: object) -> None:
-        """Append what was submitted since `hold`, which came from *source*.
+        """Append the messages submitted since `hold` by *source*.
 
-        That is done at once if the messages before came from there too: a client that sends by itself need not wait
-        for others. Where many take turns, theirs are gathered until the end of the loop's turn.
+        If the previous messages came from the same source, append immediately: a single sending client must not wait
+        for others. With several clients, collect their messages until the end of the loop iteration.
         """
         self._held = False
         if not self._incoming:
@@ -128,7 +128,7 @@ class Pipeline:
             self._schedule()
 
     def append_now(self) -> None:
-        """Append what was submitted, before the caller changes what it is checked against."""
+        """Append submitted messages before the caller changes the tables that they were checked against."""
         self._append()
 
     def _schedule(self) -> None:
@@ -137,9 +137,9 @@ class Pipeline:
             self._loop.call_soon(self._append)
 
     async def close(self) -> None:
-        """Refuse further messages; wait until every waiting sender has its answer.
+        """Refuse further messages and wait for the responses to all waiting senders.
 
-        A gate is waited for as long as for any send (``syncFlushTimeout``), and no longer.
+        The time limit for gates is the same as for sends (``syncFlushTimeout``).
         """
         self._closed = True
         self._append()
@@ -194,7 +194,7 @@ class Pipeline:
             self._measure(self._appended)
 
     def _published_problem(self) -> GantryError | None:
-        """Publish what was appended; why that failed (a full disk under the queues), None where it did not."""
+        """Publish the appended messages. Return the error if that fails, for example on a full disk."""
         try:
             self._publish(self._appended)
         except GantryError as error:
@@ -244,7 +244,7 @@ class Pipeline:
                 self._answer(target, None)
                 self._measure(target)
         finally:
-            self._pump = None  # in this same step: an append before the task's own callback must start a new pump
+            self._pump = None  # not in the task's callback: an append before that must start a new task
 
     def _pump_ended(self, pump: asyncio.Task[None]) -> None:
         if not pump.cancelled() and (error := pump.exception()) is not None:
@@ -305,7 +305,7 @@ class Pipeline:
 
 
 def _answer(done: Done, results: Sequence[PutResult], error: GantryError | None) -> None:
-    """Call *done*; that one sender cannot be answered costs no other its answer."""
+    """Call *done* and log its exceptions, so that other senders still get their responses."""
     try:
         done(results, error)
     except Exception:

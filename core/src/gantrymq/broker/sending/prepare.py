@@ -1,10 +1,10 @@
-"""The checks of a send, and the messages to store for it.
+"""The checks of a send request and the creation of its messages.
 
-Order of the checks and their codes are RocketMQ's. What a record's properties become: the client's own, plus
-MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY; POP_CK goes; the order is that of Java's HashMap, so a record
-of ours equals Java's byte for byte. Entries of a client batch keep their own text, and the envelope's is appended; it
-gets no UNIQ_KEY, which would hide the entries' own (clients before 5.0 send none). Which queues list a message besides
-its own is `gantrymq.broker.sending.queue_targets`'s business.
+Order and codes of the checks are RocketMQ's. The stored properties are the client's plus MSG_REGION, TRACE_ON, CLUSTER
+and, if missing, UNIQ_KEY; POP_CK is removed. They are in the order of Java's HashMap, so that records equal Java's byte
+for byte. Entries of a client batch keep their own text, and the batch's properties are appended without a UNIQ_KEY,
+which would hide those of the entries (clients before 5.0 send none). `gantrymq.broker.sending.queue_targets` selects
+the queues.
 
 `gantrymq.broker.wire.send_templates` caches the result of the checks for sends that are alike. Their headers are too
 short for properties of a length that is refused.
@@ -42,36 +42,36 @@ from gantrymq.model.topic import PERM_WRITE, TopicConfig
 from gantrymq.world import World
 
 _RETRIED = re.compile(rb"(?:\A|\x02)%b\x01" % props.RETRY_TOPIC.encode())
-"""In the properties of a failed message that comes back, which takes the room kept for that."""
+"""Marks a retried message, which may use the space that is reserved for the properties of retries."""
 
-HONOURS_MAX_RECONSUME = 121  # client protocol version (3.4.9) from which its maxReconsumeTimes counts
+HONOURS_MAX_RECONSUME = 121  # first client protocol version (3.4.9) whose maxReconsumeTimes is used
 
 
 class PreparedSend(NamedTuple):
-    """Messages that passed the checks, and what the answer needs besides their results."""
+    """Messages that passed the checks, and values for the response."""
 
     messages: Sequence[StoreMessage]
     queue_id: int
-    unique_id: str | None  # None for a batch of an old client: its entries have ids of their own
-    batch_id: str | None = None  # of an inner batch: tells the client that its messages are one record
-    fields: Mapping[str, str] | None = None  # more for the answer's header
+    unique_id: str | None  # None for a batch of an old client, whose entries have their own ids
+    batch_id: str | None = None  # id of an inner batch; tells the client that its messages are one record
+    fields: Mapping[str, str] | None = None  # extra fields for the response header
 
 
 class SendTemplate(NamedTuple):
-    """What the checks of sends that are alike came to."""
+    """The result of the checks, valid for all sends that are alike."""
 
     topic: TopicConfig
-    queues: int  # queue ids below this one are taken
+    queues: int  # queue ids below this number are valid
     flags: int
     flag: int
     reconsume_times: int
     property_template: PropertyTemplate
-    special: dict[str, str] | None  # properties that ask for more than being queued
-    revision: int  # of the settings
+    special: dict[str, str] | None  # properties that need more than plain queueing
+    revision: int  # settings revision
 
 
 class SendPreparation:
-    """Turns send requests into messages for the store."""
+    """Checks send requests and creates the messages to store."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class SendPreparation:
         self._topics = tables.topics
         self._groups, self._locks, self._stats = tables.groups, tables.locks, tables.stats
         self._interceptors = interceptors
-        self.sees_all = bool(interceptors.of_all)  # plugins look at every message, not those of some properties alone
+        self.sees_all = bool(interceptors.of_all)  # an interceptor must be called for every message
         self._unserved = tuple(name for name in DELAYS if name not in interceptors.names)
         self._transactions = transactions
         self._unique_ids = UniqueIds(
@@ -104,11 +104,11 @@ class SendPreparation:
         self._read_settings()
 
     def forget(self, topic: str) -> None:
-        """The topic was deleted."""
+        """Remove a deleted topic from the caches."""
         self._name_passed.discard(topic)
 
     def _read_settings(self) -> None:
-        """Take over what may change while the broker runs."""
+        """Read the settings that may change at runtime."""
         settings = self._settings
         self._revision = settings.revision
         self._writable = bool(settings.number("brokerPermission") & PERM_WRITE)
@@ -122,10 +122,10 @@ class SendPreparation:
         )
 
     def prepare(self, request: SendRequest) -> PreparedSend:
-        """Check a send and build what is to be stored.
+        """Check a send and create its messages.
 
         Raises:
-            RequestError: with RocketMQ's code for the first check that fails.
+            RequestError: a check failed, with RocketMQ's code.
         """
         body = request.body
         if body is None:
@@ -183,10 +183,13 @@ class SendPreparation:
         return PreparedSend((message,), queue_id, stored.unique_id, None, fields)
 
     def complete(self, message: StoreMessage, topic: TopicConfig, special: dict[str, str] | None) -> StoreMessage:
-        """What is stored for *message*, whose properties have *special* ones: plugins see it. Raises RequestError."""
+        """Apply interceptors or the transaction service to *message* and set its queue targets.
+
+        *special*: the properties if some of them need more than plain queueing. Raises RequestError.
+        """
         light = 0
         if special is not None:
-            self._target_selector.assign(message, topic, special)  # so that none is moved that would be refused
+            self._target_selector.assign(message, topic, special)  # refuse before an interceptor moves the message
             light = len(message.queue_targets.light) if message.queue_targets else 0
             message.queue_targets = None
         if special is not None and _is_half(message, special):
@@ -202,7 +205,7 @@ class SendPreparation:
         return message
 
     def template_for(self, request: SendRequest) -> SendTemplate | None:
-        """What the checks of *request*, which passed them, came to; None where others like it are to be checked."""
+        """Return the template of a checked *request*, or None if sends like it must be checked each time."""
         topic = self._topics.get(request.topic)
         property_template, special = self._properties.template(request.properties)
         if (
@@ -224,7 +227,7 @@ class SendPreparation:
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def topic_of(self, request: SendRequest) -> TopicConfig:
-        """The topic of a send, made where a send makes it. Raises RequestError: as `prepare`, for its first checks."""
+        """Return the topic of a send, creating it if allowed. Raises RequestError like `prepare`."""
         if self._settings.revision != self._revision:
             self._read_settings()
         name = request.topic
@@ -254,7 +257,7 @@ class SendPreparation:
         )
 
     def _is_dead(self, request: SendRequest) -> bool:
-        """Whether a message for a retry topic is a dead letter: it failed too often, or its group consumes in order."""
+        """Return whether a message for a retry topic is a dead letter: too many failures, or an ordered consumer."""
         if request.batch:
             raise MessageIllegal(f"a batch cannot go to the retry topic {request.topic}; send the messages one by one")
         group = self._groups.require(_group_of(request))
@@ -273,7 +276,7 @@ class SendPreparation:
 
 
 def most_tries(group: GroupConfig, wanted: int | None, client_version: int) -> int:
-    """How many failures of a message are followed by another try: as the group says, or a client that may say it."""
+    """Return the maximum number of retries: the group's, or that of the request if the client version supports it."""
     return group.retry_max_times if wanted is None or client_version < HONOURS_MAX_RECONSUME else wanted
 
 
@@ -282,14 +285,14 @@ def _group_of(request: SendRequest) -> str:
 
 
 def _is_half(message: StoreMessage, own: dict[str, str]) -> bool:
-    """Clients before 4.6.1 leave the mark of a half message on one that they send for its next try."""
+    """Return whether this is a half message. Clients before 4.6.1 keep the mark on messages that they send to retry."""
     level = own.get(props.DELAY, "0")
     retried = message.reconsume_times > 0 and level != "0" and not level.startswith("-")
     return own.get(props.TRAN_MSG) == "true" and not retried
 
 
 def _refuse_half(request: SendRequest, own: dict[str, str]) -> None:
-    """A Java broker acknowledges such a message and never shows it to a consumer."""
+    """Refuse inconsistent marks. A Java broker acknowledges such a message but never makes it visible."""
     if request.sys_flag & sys_flag.TRANSACTION_PREPARED and own.get(props.TRAN_MSG) != "true":
         raise MessageIllegal(
             f"sysFlag {request.sys_flag} marks a half or a rolled-back message and TRAN_MSG is not true; send it "

@@ -1,9 +1,9 @@
-"""Which queues list a message besides, or instead of, the one ordinary queue that it names.
+"""Queue targets of messages that are not listed in exactly one ordinary queue.
 
-- A topic with ``queue.type=BatchCQ`` has batch queues. A client batch with a UNIQ_KEY of its own becomes one record, an
-  inner batch; anything else becomes a record for each message.
-- With ``enableLmq`` and ``enableMultiDispatch`` a message's INNER_MULTI_DISPATCH names light queues. Not in a batch,
-  and not together with batch queues: a Java broker stores both and lists the messages in no light queue.
+- A topic with ``queue.type=BatchCQ`` has batch queues. A client batch with its own UNIQ_KEY becomes one record, an
+  inner batch; otherwise each message becomes a record.
+- With ``enableLmq`` and ``enableMultiDispatch``, INNER_MULTI_DISPATCH of a message names light queues. Batches and
+  topics with batch queues are refused: a Java broker stores such messages without listing them in a light queue.
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java (sendBatchMessage), util/HookUtils.java
 (checkInnerBatch), store/.../queue/MultiDispatchUtils.java.
@@ -29,16 +29,16 @@ _ALONE = QueueTargets(batch=1)
 
 
 class TargetSelector:
-    """Decides for one broker."""
+    """Selects the queue targets of messages for one broker."""
 
     def __init__(self, settings: Settings) -> None:
         self._light = serves_light_queues(settings) and settings.flag("enableMultiDispatch")
 
     def assign(self, message: StoreMessage, topic: TopicConfig, own: Mapping[str, str]) -> None:
-        """Set the placing of a single message with the properties *own*.
+        """Set the queue targets of a single message with the properties *own*.
 
         Raises:
-            MessageIllegal: it claims to be an inner batch, or asks for what cannot be had together.
+            MessageIllegal: the message claims to be an inner batch, or combines light queues with batch queues.
         """
         if props.INNER_NUM in own or message.sys_flag & INNER_BATCH:
             raise MessageIllegal(
@@ -54,17 +54,17 @@ class TargetSelector:
             message.queue_targets = QueueTargets(light=light)
 
     def for_batch_entry(self, topic: TopicConfig, text: bytes) -> QueueTargets | None:
-        """The placing of one message of a client batch, with the stored properties *text*. Raises MessageIllegal."""
+        """Return the queue targets of a client batch entry with the stored properties *text*. Raises MessageIllegal."""
         self.refuse_light_batch(topic, text)
         return _ALONE if topic.has_batch_queues else None
 
     def refuse_light_batch(self, topic: TopicConfig, text: bytes) -> None:
-        """Refuse a batch, or a message of one, that names light queues in *text*. Raises MessageIllegal."""
-        if self._light and _ASKS in text and light_queue_names(props.decode(text)) and fans_out(topic.name):
+        """Refuse light queues in *text*, the properties of a batch or an entry of one. Raises MessageIllegal."""
+        if self._light and _ASKS in text and light_names(props.decode(text)) and fans_out(topic.name):
             raise self._refusal(topic.name, "the messages of a batch")
 
     def assign_for_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:
-        """Set the placing of a message that a plugin made, unless it did so itself."""
+        """Set the queue targets of a plugin's message, unless the plugin has set them."""
         if message.queue_targets is not None or topic is None:
             return
         if topic.has_batch_queues or (self._light and _ASKS in message.properties):
@@ -82,7 +82,7 @@ DELAYS = (props.DELAY, props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_
 
 
 def requested_delay(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> str | None:
-    """The first of *names*, properties that ask for a delay, by which *own* asks for one."""
+    """Return the first of the delay properties *names* with which *own* requests a delay, or None."""
     for name in names:
         if name in own and (name != props.DELAY or (own[name] != "0" and not own[name].startswith("-"))):
             return name
@@ -90,7 +90,7 @@ def requested_delay(own: Mapping[str, str], names: Iterable[str] = DELAYS) -> st
 
 
 def refuse_delays(own: Mapping[str, str], unserved: Iterable[str]) -> None:
-    """Nobody moved the message to a schedule topic: a delay it asks for by an *unserved* property cannot be kept."""
+    """Refuse a message that requests a delay with an *unserved* property, one that no interceptor handles."""
     name = requested_delay(own, unserved)
     if name is not None:
         what = f"delay level {own[name]}" if name == props.DELAY else f"{name}={own[name]}"

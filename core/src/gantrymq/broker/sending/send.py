@@ -1,9 +1,9 @@
-"""One send, whatever protocol brought it: checked, placed, stored, acknowledged, counted.
+"""The send operation, independent of the wire protocol.
 
-    submit   checks, interceptors, placing (`prepare`) -> `store`
-    store    once the topic is on disk: append, gates, publication (`pipeline`) -> the answer
+    submit   checks, interceptors, queue targets (`prepare`) -> `store`
+    store    after the topic is on disk: append, gates, publication (`pipeline`) -> response
 
-A topic that the send made is on disk before the message is stored, so that no acknowledged message is left without it.
+A topic created by a send is on disk before the message is stored, so that no acknowledged message lacks its topic.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Answered = Callable[[SendAnswer | GantryError], None]
 
 
 class Sends:
-    """Sends of clients, and messages that plugins put."""
+    """Sends of clients and puts of plugins."""
 
     def __init__(
         self,
@@ -50,10 +50,10 @@ class Sends:
         self._apply_interceptors = interceptors.apply_undecoded
 
     def submit(self, request: SendRequest, answered: Answered) -> None:
-        """Check a send and hand it on; *answered* is called once, when it is acknowledged or refused by the store.
+        """Check a send and store it; *answered* is called once, when it is acknowledged or refused by the store.
 
         Raises:
-            GantryError: with RocketMQ's code for the first check that fails; *answered* is not called.
+            GantryError: a check failed, with RocketMQ's code; *answered* is not called.
         """
         try:
             messages, queue_id, unique_id, batch_id, fields = self._preparation.prepare(request)
@@ -67,10 +67,10 @@ class Sends:
             raise
 
     async def send(self, request: SendRequest) -> SendAnswer:
-        """Send and wait.
+        """Send and wait for the acknowledgement.
 
         Raises:
-            GantryError: as `submit`, or the store refuses the message, or a gate fails.
+            GantryError: same as `submit`, or the store refuses the message, or a gate fails.
         """
         future: asyncio.Future[SendAnswer] = asyncio.get_running_loop().create_future()
         self.submit(request, outcome_into(future))
@@ -79,10 +79,10 @@ class Sends:
     def put(
         self, messages: Sequence[StoreMessage], *, skip_interceptors: bool = False
     ) -> asyncio.Future[Sequence[PutResult]]:
-        """Store what a plugin made, as one append, through gates and, unless *skip_interceptors*, interceptors.
+        """Store messages of a plugin in one append, through gates and, unless *skip_interceptors*, interceptors.
 
         Raises:
-            RequestError: an interceptor refuses one of them, and none is stored.
+            RequestError: an interceptor refuses a message; none is stored.
             StoreError: the gates failed or took too long.
         """
         made = (
@@ -99,7 +99,7 @@ class Sends:
         return future
 
     def store(self, messages: Sequence[StoreMessage], done: Done) -> None:
-        """Store checked *messages*, once their topics are on disk: before that none is acknowledged.
+        """Store checked *messages* after their topics are on disk.
 
         Raises:
             ServiceNotAvailable: the broker is stopping.
@@ -118,7 +118,7 @@ class Sends:
         error: GantryError | None,
         fields: Mapping[str, str] | None = None,
     ) -> SendAnswer | GantryError:
-        """What became of a send, from what the pipeline says of its messages."""
+        """Return the result of a send from the pipeline's results of its messages."""
         bad = next((result for result in results if result.status is not PutStatus.OK), None)
         if bad is not None:
             self._stats.put_failed += 1

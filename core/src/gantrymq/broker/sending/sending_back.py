@@ -1,15 +1,14 @@
-"""Messages that a consumer failed: stored again, for the group alone, later each time, at last among its dead letters.
+"""Messages that a consumer failed to process and sent back: retries with increasing delay, then dead letters.
 
-    delay level of the request      where the copy goes
+    delay level of the request      target of the copy
     below 0                         %DLQ%group
-    any, and it failed too often    %DLQ%group
-    0                               %RETRY%group, at delay level 3 + the times it failed before
+    any, after too many failures    %DLQ%group
+    0                               %RETRY%group, at delay level 3 + number of earlier failures
     above 0                         %RETRY%group, at that level
 
-A message failed too often when the record sent back was stored again for as many failures as are allowed: by the
-group (retryMaxTimes), or by the client where it says so (maxReconsumeTimes). A copy for later is moved to its delay by
-whatever plugin keeps delays. The answer waits for the disk, which a Java broker's does not: the consumer counts its
-message as done then. An ordered consumer sends its message to %RETRY%group by an ordinary send instead.
+The maximum number of retries is that of the group (retryMaxTimes) or of the client's request (maxReconsumeTimes). A
+plugin moves the copy to its delay. Unlike in RocketMQ, the response waits for the disk, because the consumer then
+treats its message as processed. Ordered consumers send their messages to %RETRY%group by an ordinary send instead.
 
 Source: apache/rocketmq broker/.../processor/AbstractSendMessageProcessor.java (consumerSendMsgBack),
 SendMessageProcessor.java (handleRetryAndDLQ).
@@ -43,23 +42,23 @@ FIRST_LEVEL: Final = 3  # 10 s with RocketMQ's levels
 
 
 class SendBack(NamedTuple):
-    """A message comes back from a consumer."""
+    """A request to take a message back from a consumer."""
 
     group: str
-    log_offset: int  # of the record it consumed, which may be a copy that was stored for an earlier failure
+    log_offset: int  # of the consumed record, which may itself be a copy for an earlier failure
     delay_level: int = 0
     max_reconsume_times: int | None = None
     unit_mode: bool = False
-    client_version: int = 479  # of the client's protocol
+    client_version: int = 479  # protocol version of the client
 
 
 def delay_level(asked: int, failed_before: int, most: int) -> int | None:
-    """The delay level, from 1, of the next try; None when there is none and the message is a dead letter.
+    """Return the delay level of the next attempt, from 1, or None if the message becomes a dead letter.
 
     Args:
-        asked: by the consumer; 0 leaves it to the broker, below 0 asks for the dead letters.
-        failed_before: as the record says, without the failure that is told now.
-        most: how many failures are followed by another try.
+        asked: level requested by the consumer; 0: the broker decides, negative: dead letter.
+        failed_before: failures according to the record, without the current one.
+        most: maximum number of retries.
     """
     if asked < 0 or failed_before >= most:
         return None
@@ -67,7 +66,7 @@ def delay_level(asked: int, failed_before: int, most: int) -> int | None:
 
 
 class SendingBack:
-    """Takes failed messages back."""
+    """Takes back messages that consumers failed to process."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class SendingBack:
         interceptors: InterceptorChain,
         store_host: bytes,
     ) -> None:
-        """*view* finds the record at a log offset."""
+        """*view* returns the record at a log offset."""
         self._random = world.random.randrange
         self._settings = settings
         self._view = view
@@ -89,13 +88,15 @@ class SendingBack:
         self._store_host = store_host
 
     async def send_back(self, asked: SendBack) -> PutResult | None:
-        """Store a failed message for its next try, or as a dead letter; None where its group keeps neither.
+        """Store a failed message for its next attempt or as a dead letter.
+
+        Return None, without storing it, if the group has no retry queues.
 
         Raises:
-            GroupNotExist: the group is unknown.
-            NoPermission: broker or retry topic take no messages.
-            MessageIllegal: a delay that nobody can keep.
-            RequestRefused: code 1, no message, or one that cannot be stored again.
+            GroupNotExist: the group does not exist.
+            NoPermission: broker or retry topic are not writable.
+            MessageIllegal: no plugin supports delays.
+            RefusedWith: code 1, there is no message, or it cannot be stored again.
             StoreError: the disk cannot be read, or a gate failed or took too long.
         """
         group = self._groups.require(asked.group)
@@ -140,7 +141,7 @@ class SendingBack:
 
 
 def own_properties(record: RecordView, level: int) -> dict[str, str]:
-    """The properties of the copy of *record*, its first topic and offset id among them."""
+    """Return the properties for the copy of *record*, including its original topic and offset id."""
     own = dict(record.properties)
     own.setdefault(props.RETRY_TOPIC, record.topic)
     own[props.WAIT] = "false"
@@ -152,7 +153,7 @@ def own_properties(record: RecordView, level: int) -> dict[str, str]:
 def copy_of(
     record: RecordView, topic: TopicConfig, queue_id: int, own: dict[str, str], store_host: bytes
 ) -> StoreMessage:
-    """The message that keeps *record*, failed once more, under another topic."""
+    """Return a copy of *record* for another topic, with one more failure."""
     return StoreMessage(
         topic.name,
         queue_id,

@@ -1,8 +1,8 @@
-"""What a client's property text becomes in the record, worked out once per distinct text.
+"""Rewriting a client's properties for the record, cached per distinct text.
 
-A broker reads the text into a map, adds MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY, takes POP_CK out (and,
-as Java does not, queue offsets, which only the store may write), and writes the map in the order of Java's HashMap. The
-messages of one producer mostly differ in UNIQ_KEY alone, so the result is kept with a gap where the id goes:
+The broker decodes the text into a map, adds MSG_REGION, TRACE_ON, CLUSTER and, if missing, UNIQ_KEY, removes POP_CK
+(and, unlike Java, queue offsets, which only the store may write), and encodes the map in the order of Java's HashMap.
+The messages of a producer mostly differ only in UNIQ_KEY, so the result is cached as a template with a gap for the id:
 
     TAGS 01 TagA 02 UNIQ_KEY 01 <id> 02 WAIT 01 true 02     ->   before the id | after the id, tags code, WAIT, ...
 
@@ -31,12 +31,12 @@ _SPECIAL = (
     props.INNER_NUM,
     props.INNER_MULTI_DISPATCH,
 )
-_BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # a broker's own: nobody may send them
-_KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, and many messages of a producer have the same
+_BROKERS = (props.POP_CK, props.INNER_BASE, props.INNER_MULTI_QUEUE_OFFSET)  # set by brokers only; removed from sends
+_KEPT_WITH = {props.TRAN_MSG, props.DELAY}  # special, but worth caching: often equal for a producer's messages
 
 
 def properties_too_long(size: int) -> str:
-    """Why a message whose properties take *size* bytes is refused."""
+    """Return the error for properties of *size* bytes."""
     return (
         f"the properties have {size} bytes with those that the broker adds, the longest allowed is "
         f"{props.MAX_SENT_BYTES} (RocketMQ's {props.MAX_BYTES}, less {props.LATER_BYTES} for what a retry, a delay or "
@@ -45,17 +45,17 @@ def properties_too_long(size: int) -> str:
 
 
 class RewriteResult(NamedTuple):
-    """One message's properties, ready for its record."""
+    """The properties of one message for its record."""
 
     text: bytes
     unique_id: str
     tags_code: int
     wait_stored: bool
-    special: dict[str, str] | None  # properties, those at least that ask for more than being queued; None: none does
+    special: dict[str, str] | None  # includes all properties that need more than plain queueing; None: there are none
 
 
 class PropertyTemplate(NamedTuple):
-    """The stored form of texts that differ in their id alone: what stands before it and behind it, and the rest."""
+    """The stored form of texts that differ only in their id, split before and after the id."""
 
     before: bytes
     after: bytes
@@ -70,15 +70,14 @@ class StoredProperties:
     """Rewrites property texts for one broker."""
 
     def __init__(self, added: dict[str, str], special: Iterable[str] = ()) -> None:
-        """*added*: names and values every message gets, in the order in which Java puts them; *special*: more names."""
+        """*added*: properties to add to every message, in Java's order; *special*: more names of special properties."""
         self._added = added
         self._special = frozenset((*_SPECIAL, *special))
-        self._templates: dict[
-            tuple[str, str], tuple[PropertyTemplate | None, dict[str, str] | None]
-        ] = {}  # and what is special
+        # text before and after the id, to the template and the special properties
+        self._templates: dict[tuple[str, str], tuple[PropertyTemplate | None, dict[str, str] | None]] = {}
 
     def envelope(self, text: str) -> dict[str, str]:
-        """The properties of a send as a map, the broker's own added; no UNIQ_KEY is made up."""
+        """Return the properties of a send as a map with the added ones, without creating a UNIQ_KEY."""
         own = props.decode_text(text)
         own.update(self._added)
         for name in _BROKERS:
@@ -86,15 +85,16 @@ class StoredProperties:
         return own
 
     def template(self, text: str) -> tuple[PropertyTemplate | None, dict[str, str] | None]:
-        """What is known of texts that differ from *text* in their id alone, and what of it is special."""
+        """Return the template for texts that differ from *text* only in their id, and their special properties."""
         before, _, rest = text.partition(_MARK)
         return self._templates.get((before, rest.partition("\x02")[2]), _UNKNOWN)
 
     def rewrite(self, text: str, new_id: str | None = None) -> RewriteResult:
-        """The stored form of a single message's text.
+        """Return the stored form of a message's properties.
 
         Args:
-            text: as the send header has it; a *new_id* is put in where it has no UNIQ_KEY.
+            text: the properties in the send header.
+            new_id: the UNIQ_KEY to add if there is none.
         """
         head, mark, rest = text.partition(_MARK)
         if mark and (not head or head[-1] == "\x02"):
@@ -122,7 +122,7 @@ class StoredProperties:
         )
 
     def _learn(self, head: str, tail: str) -> None:
-        """Keep what a text with these parts around its id becomes, or that it needs looking at each time."""
+        """Cache the template for texts with these parts around the id, or that they must be decoded each time."""
         if _MARK in tail or _GAP in head or _GAP in tail:
             return
         if len(self._templates) >= KEPT:

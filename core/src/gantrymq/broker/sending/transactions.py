@@ -1,4 +1,4 @@
-"""The transaction service that the settings name: what it decides, and when it is asked to check.
+"""Access to the configured transaction service, and the timer of its checks.
 
 Source: apache/rocketmq broker/.../transaction/TransactionalMessageCheckService.java (the period between checks).
 """
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class Transactions:
-    """Begins and ends transactions, and has those checked whose producers said nothing."""
+    """Prepares and ends transactions, and runs the checks of undecided ones."""
 
     def __init__(self, service: TransactionService, settings: Settings, clock: Clock, stats: Stats) -> None:
         self._service = service
@@ -39,11 +39,11 @@ class Transactions:
         self._closed = False
 
     def start(self) -> None:
-        """Check every ``transactionCheckInterval`` from now on; a check that lasts longer puts the next one off."""
+        """Check every ``transactionCheckInterval``; a longer check delays the next one."""
         self._timer = self._clock.call_later(self._settings.number("transactionCheckInterval") / 1000, self._begin)
 
     async def close(self) -> None:
-        """Check no more."""
+        """Stop checking."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -52,16 +52,16 @@ class Transactions:
             await asyncio.wait([self._checking])
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
-        """Hand a producer's decision on; done when it is durable. A future is handed back as it is.
+        """Pass on a producer's decision. The awaitable is done when it is durable; a future of the service is returned.
 
         Raises:
-            RequestError: the half message is not the producer's, or not there.
+            RequestError: the half message belongs to another producer or does not exist.
         """
         outcome: Awaitable[Outcome] = self._end(request)
         return outcome if isinstance(outcome, asyncio.Future) else counted_later(outcome, self._failed)
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
-        """The half message to store in place of *message*. Raises RequestError."""
+        """Return the half message to store instead of *message*. Raises RequestError."""
         return self._prepare(message)
 
     def _failed(self) -> None:
@@ -76,17 +76,17 @@ class Transactions:
         except Exception as error:
             if not isinstance(error, GantryError):
                 self._failed()
-            log.exception("a check of undecided transactions failed; it is made again in its time")
+            log.exception("a check of undecided transactions failed; it is repeated at the next interval")
         self._checking = None
         if not self._closed:
             self.start()
 
 
 def select_transaction_service(settings: Settings, plugins: Plugins) -> TransactionService | None:
-    """The transaction service that the settings name, or else the default one, or the only one there is.
+    """Return the configured transaction service, else the default one, else the only one, else None.
 
     Raises:
-        PluginError: the one named is not installed, or several are and none is named.
+        PluginError: the configured service is not installed, or several are installed and none is configured.
     """
     named = settings.text("transaction")
     if not named and DEFAULT in plugins.transactions:

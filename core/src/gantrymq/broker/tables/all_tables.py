@@ -1,4 +1,4 @@
-"""What a broker remembers, and the files it is kept in."""
+"""The tables of a broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Tables"]
 
 
 class Tables:
-    """Topics, groups, offsets, clients, locks and counters; the first three are loaded from files."""
+    """Topics, groups, offsets, clients, locks and counters; the first three are persistent."""
 
     def __init__(self, world: World, settings: Settings) -> None:
         now_ms = world.clock.now_ms

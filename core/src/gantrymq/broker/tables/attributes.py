@@ -1,4 +1,4 @@
-"""Attributes of topics and groups: which there are, and how a request changes them.
+"""Attributes of topics and groups: the known ones, and changes by requests.
 
 Source: apache/rocketmq common/.../attribute/AttributeUtil.java, common/.../TopicAttributes.java,
 common/.../SubscriptionGroupAttributes.java.
@@ -13,7 +13,7 @@ from gantrymq.errors import RequestRefused
 
 __all__ = ["GROUP_ATTRIBUTES", "TOPIC_ATTRIBUTES", "changed_attributes"]
 
-Known = Mapping[str, tuple[str, ...] | None]  # values by name; () for any text, None for milliseconds
+Known = Mapping[str, tuple[str, ...] | None]  # allowed values by name; () for any text, None for milliseconds
 
 TOPIC_ATTRIBUTES: Final[Known] = {
     "queue.type": ("SimpleCQ", "BatchCQ"),
@@ -21,8 +21,8 @@ TOPIC_ATTRIBUTES: Final[Known] = {
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
     "reserve.time": None,
 }
-GROUP_ATTRIBUTES: Final[Known] = {"filter": ()}  # an own one; RocketMQ 5.3.3 has none
-_FIXED: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # what a topic without the attribute has
+GROUP_ATTRIBUTES: Final[Known] = {"filter": ()}  # GantryMQ's own; RocketMQ 5.3.3 has none
+_FIXED: Final = {"queue.type": "SimpleCQ", "cleanup.policy": "DELETE"}  # fixed at creation, with their defaults
 _NOT_BUILT: Final = {("cleanup.policy", "COMPACTION")}
 
 
@@ -32,14 +32,14 @@ def changed_attributes(
     """Return *kept* with *changes* applied.
 
     Args:
-        owner: such as ``topic T``, for errors.
-        known: the attributes that it may have, with their values.
-        kept: what it has; None if it is new.
+        owner: name for errors, such as ``topic T``.
+        known: the allowed attributes with their values.
+        kept: the current attributes; None for a new topic or group.
         changes: ``+name`` sets an attribute, ``-name`` deletes it.
 
     Raises:
-        RequestRefused: an unknown attribute or value, one named twice, one to delete that is not set, one fixed at
-            creation, or one that is not built.
+        RefusedWith: an attribute or value is unknown, given twice, to be deleted but not set, fixed at creation, or not
+            implemented.
     """
     result = dict(kept or {})
     named = set()

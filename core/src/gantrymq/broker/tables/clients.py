@@ -1,6 +1,6 @@
-"""Who is connected: producers and consumers by group, as their heartbeats tell.
+"""Connected producers and consumers by group, registered by their heartbeats.
 
-A member is a connection; one client that connects twice counts twice until the older connection goes.
+A member is a connection: a client with two connections counts twice until the older one is closed.
 
 Source: apache/rocketmq broker/.../client/ConsumerManager.java, ConsumerGroupInfo.java, ProducerManager.java.
 """
@@ -26,12 +26,12 @@ class Member:
     client_id: str
     language: str  # enum name
     version: int  # of the client's protocol
-    heard_ms: int  # last heartbeat, wall time
+    heard_ms: int  # time of the last heartbeat, wall clock
 
 
 @attrs.define
 class ConsumerGroup:
-    """The members of a consumer group and what they subscribe to."""
+    """The members of a consumer group and their subscriptions."""
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -42,7 +42,7 @@ class ConsumerGroup:
     fingerprint: int = 0  # of the last full version 2 heartbeat
 
     def subscribe(self, wanted: Iterable[Subscription]) -> bool:
-        """Take over the subscriptions of the newest heartbeat; True when a topic came or went."""
+        """Update the subscriptions from a heartbeat. Return True if a topic was added or removed."""
         changed = False
         topics = set()
         for subscription in wanted:
@@ -58,25 +58,25 @@ class ConsumerGroup:
         return changed
 
     def client_ids(self) -> list[str]:
-        """Client ids in the order in which they joined."""
+        """Return the client ids in order of registration."""
         return [member.client_id for member in self.members.values()]
 
 
 class ClientTable:
-    """Producer and consumer groups that are online.
+    """Online producer and consumer groups.
 
-    ``on_change(group)`` listeners hear when a consumer group's membership or subscribed topics change.
+    Listeners (`on_change`) are called when the members or subscribed topics of a consumer group change.
     """
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._now_ms = monotonic_ms
-        self._heard: dict[Connection, int] = {}  # when each was heard of last
+        self._heard: dict[Connection, int] = {}  # time of the last heartbeat
         self._consumers: dict[str, ConsumerGroup] = {}
         self._producers: dict[str, dict[Connection, Member]] = {}
         self._produces: dict[Connection, set[str]] = {}  # the producer groups of a connection
         self._consumes: dict[Connection, set[str]] = {}
-        self._by_client_id: dict[str, dict[Connection, Member]] = {}  # producers, the latest to come last
-        self._named: dict[Connection, str] = {}  # the client id of a producer
+        self._by_client_id: dict[str, dict[Connection, Member]] = {}  # producers, in order of registration
+        self._named: dict[Connection, str] = {}  # client ids of producers
         self._listeners: list[Callable[[ConsumerGroup], None]] = []
 
     def on_change(self, listener: Callable[[ConsumerGroup], None]) -> None:
@@ -84,32 +84,32 @@ class ClientTable:
         self._listeners.append(listener)
 
     def consumer_group(self, group: str) -> ConsumerGroup | None:
-        """The online group, or None."""
+        """Return the online group, or None."""
         return self._consumers.get(group)
 
     def consumer_groups(self) -> Sequence[ConsumerGroup]:
-        """Every online consumer group."""
+        """Return all online consumer groups."""
         return list(self._consumers.values())
 
     def producers(self, group: str) -> Sequence[Member]:
-        """Members of a producer group."""
+        """Return the members of a producer group."""
         return list(self._producers.get(group, {}).values())
 
     def producer(self, client_id: str) -> Member | None:
-        """The producer with this client id; of several connections the latest to come."""
+        """Return the producer with this client id; the most recent one if there are several."""
         found = self._by_client_id.get(client_id)
         return next(reversed(found.values())) if found else None
 
     def producer_groups(self) -> dict[str, Sequence[Member]]:
-        """Every online producer group."""
+        """Return all online producer groups."""
         return {group: list(members.values()) for group, members in self._producers.items()}
 
     def groups_of(self, connection: Connection) -> tuple[Set[str], Set[str]]:
-        """The producer groups and the consumer groups that a connection is in."""
+        """Return the producer groups and the consumer groups of a connection."""
         return self._produces.get(connection, frozenset()), self._consumes.get(connection, frozenset())
 
     def register_producer(self, group: str, member: Member) -> None:
-        """Note a producer's heartbeat."""
+        """Register a producer's heartbeat."""
         self._heard[member.connection] = self._now_ms()
         self._produces.setdefault(member.connection, set()).add(group)
         self._producers.setdefault(group, {})[member.connection] = member
@@ -129,7 +129,10 @@ class ClientTable:
         consume_from_where: str,
         subscriptions: Iterable[Subscription] | None,
     ) -> bool:
-        """Note a consumer's heartbeat; True when listeners were told. None leaves the subscriptions as they are."""
+        """Register a consumer's heartbeat. Return True if listeners were called.
+
+        *subscriptions*: None keeps the known ones.
+        """
         self._heard[member.connection] = self._now_ms()
         known = self._consumers.setdefault(group, ConsumerGroup(group))
         known.consume_type = consume_type
@@ -144,21 +147,21 @@ class ClientTable:
         return joined or changed
 
     def unregister(self, connection: Connection, producer_group: str | None, consumer_group: str | None) -> None:
-        """Take a client out of the groups it names."""
+        """Remove a connection from the given groups."""
         if producer_group:
             self._leave_producers(producer_group, connection)
         if consumer_group:
             self._leave_consumers(consumer_group, connection)
 
     def connection_lost(self, connection: Connection) -> None:
-        """Take a closed connection out of every group."""
+        """Remove a closed connection from all groups."""
         for group in list(self._produces.get(connection, ())):
             self._leave_producers(group, connection)
         for group in [group for group in self._consumers if group in self._consumes.get(connection, ())]:
             self._leave_consumers(group, connection)
 
     def silent(self, older_than_ms: int) -> list[Connection]:
-        """Connections whose last heartbeat is more than *older_than_ms* ago."""
+        """Return the connections with a last heartbeat more than *older_than_ms* ago."""
         limit = self._now_ms() - older_than_ms
         return [connection for connection, at in self._heard.items() if at < limit]
 
@@ -187,7 +190,7 @@ class ClientTable:
         self._tell(known)
 
     def _forget(self, groups_of: dict[Connection, set[str]], connection: Connection, group: str) -> None:
-        """Take *group* out of what *connection* is in, and the connection when it is in none."""
+        """Remove *group* from the groups of *connection*, and the connection if it is in no group."""
         groups = groups_of.get(connection)
         if groups is not None:
             groups.discard(group)

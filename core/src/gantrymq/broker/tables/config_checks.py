@@ -1,4 +1,4 @@
-"""Checks of what goes into a table that is kept in a file: the next start can read it, and limits an operator sets."""
+"""Checks of topic and group configurations: limits of the settings, and that the next start can read the file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gantrymq.model.topic import TopicConfig
 
 __all__ = ["MOST_CHARS", "check_limit", "check_readable"]
 
-MOST_CHARS: Final = 65_536  # of one topic or group in its file, which is written whole with each change
+MOST_CHARS: Final = 65_536  # of one topic or group in its file, which is rewritten completely by each change
 
 
 def check_readable(config: TopicConfig | GroupConfig, what: str) -> None:
-    """Read *config* as the next start will read it from its file.
+    """Check that *config* can be read back from its file.
 
     Raises:
         InvalidParameter: it cannot be read, or its text is too long.
@@ -32,7 +32,7 @@ def check_readable(config: TopicConfig | GroupConfig, what: str) -> None:
 
 
 def check_limit(settings: Settings, key: str, what: str, count: int, before: int) -> None:
-    """Refuse a *count* above the setting *key*, unless it was as large *before*. Raises InvalidParameter."""
+    """Refuse a *count* above both the setting *key* and the value *before*. Raises InvalidParameter."""
     most = max(settings.number(key), before)
     if not 0 <= count <= most:
         raise InvalidParameter(f"{what} {count} is not between 0 and {most} (the setting {key})")

@@ -1,7 +1,7 @@
-"""Deleted topics, some at a time: none is forgotten while a thread makes the ones before it durable.
+"""Deletion of topics in groups, so that no topic is removed while a thread makes earlier removals durable.
 
-Forgetting a topic renames folders, and a rename waits for the journal of the file system while a thread syncs; the
-event loop would wait with it. So topics that are deleted meanwhile share the next turn.
+Deleting a topic renames folders, and while a thread syncs, a rename waits for the journal of the file system and would
+block the event loop. So topics that are deleted meanwhile are collected for the next group.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Awaitable, Callable
 
 __all__ = ["Deletions"]
 
-AT_ONCE = 16  # forgotten without a pause: 3 ms
+AT_ONCE = 16  # topics to remove without yielding: 3 ms
 
 
 class Deletions:
-    """Topics that are to be deleted."""
+    """Queue of topics to delete."""
 
     def __init__(self, forget: Callable[[str], Awaitable[None]], saved: Callable[[], Awaitable[None]]) -> None:
-        """What deletes: *forget* does it at once, and what it returns is done when the store's part is durable.
+        """Create an empty queue.
 
-        Both raise a GantryError. *saved* waits until what the broker keeps of all of them is on disk.
+        *forget* removes a topic immediately; its awaitable is done when the store's part is durable. *saved* waits
+        until the broker's files are on disk. Both may raise a GantryError.
         """
         self._forget = forget
         self._saved = saved
@@ -28,10 +29,10 @@ class Deletions:
         self._task: asyncio.Task[None] | None = None
 
     async def delete(self, topic: str) -> None:
-        """Delete *topic*; returns when no crash brings it back.
+        """Delete *topic*. Return when the deletion is durable.
 
         Raises:
-            GantryError: as *forget* and *saved*.
+            GantryError: an error of *forget* or *saved*.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._asked.append((topic, done))
@@ -40,7 +41,7 @@ class Deletions:
         await done
 
     def close(self) -> None:
-        """Begin nothing more; whoever waits is cancelled."""
+        """Start no more deletions and cancel the waiting ones."""
         if self._task is not None:
             self._task.cancel()
 
@@ -51,7 +52,7 @@ class Deletions:
                 some, self._asked = self._asked[:AT_ONCE], self._asked[AT_ONCE:]
                 problems = await self._delete(some)
                 for topic, done in some:
-                    if not done.done():  # who asked may have gone
+                    if not done.done():  # the caller may have been cancelled
                         _end(done, problems.get(topic))
         finally:
             self._task = None
@@ -59,7 +60,7 @@ class Deletions:
                 done.cancel()
 
     async def _delete(self, some: list[tuple[str, asyncio.Future[None]]]) -> dict[str, Exception]:
-        """Delete them; what went wrong, by topic."""
+        """Delete some topics. Return the errors by topic."""
         forgotten: dict[str, Awaitable[None]] = {}
         problems: dict[str, Exception] = {}
         for topic in dict.fromkeys(topic for topic, _ in some):

@@ -1,8 +1,8 @@
-"""Room on a disk, kept for what must be written when there is no other.
+"""Disk space reserved for the broker's state files on a full disk.
 
-A file of its own holds the blocks. It goes when a write finds no room, and comes back when there is some: a broker
-starts, and saves how far its consumers have read, although somebody filled the disk. File systems that never write in
-place (btrfs, ZFS) promise less.
+The space is held by a file. When a write finds the disk full, the file is removed, and it is created again once there
+is space: the broker can start, and save committed offsets, although the disk is full. On copy-on-write file systems
+(btrfs, ZFS) the reserve is less reliable.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from gantrymq.world import Files
 
 __all__ = ["ENOUGH_BYTES", "LEAST_BYTES", "DiskReserve"]
 
-ENOUGH_BYTES: Final = 1 << 20  # for files of some ten thousand queues; more where files are larger
+ENOUGH_BYTES: Final = 1 << 20  # enough for files with some ten thousand queues; more if the files are larger
 LEAST_BYTES: Final = 1 << 16
 
 
 class DiskReserve:
-    """One such file. Its methods touch the disk: call them in a thread, one at a time."""
+    """The reserve file. The methods access the disk: call them in a thread, one at a time."""
 
     def __init__(self, files: Files, path: Path) -> None:
-        """Nothing is touched yet."""
+        """Create the object without accessing the disk."""
         self._files = files
         self._path = path
         self._held = 0
 
     def keep(self, length: int) -> None:
-        """Hold *length* bytes, at least `ENOUGH_BYTES`; less where there is no room, but not below `LEAST_BYTES`."""
+        """Reserve *length* bytes, at least `ENOUGH_BYTES`; on a full disk less, but not below `LEAST_BYTES`."""
         wanted = max(ENOUGH_BYTES, 1 << (length - 1).bit_length())
         while wanted > self._held and wanted >= LEAST_BYTES:
             if self._allocate(wanted):
@@ -36,7 +36,7 @@ class DiskReserve:
             wanted //= 2
 
     def _allocate(self, length: int) -> bool:
-        """Whether there is room for so much; if not, the file is as it was."""
+        """Try to allocate *length* bytes. Return False, with the file unchanged, if the disk is full."""
         try:
             file = self._files.open(self._path, create=True)
         except OSError:
@@ -51,7 +51,7 @@ class DiskReserve:
         return True
 
     def give_up(self) -> bool:
-        """Give the room back to the disk, of an earlier process as well; whether there was any."""
+        """Remove the file, also that of an earlier process. Return whether it held any space."""
         self._held = 0
         try:
             there = self._files.stat(self._path)

@@ -1,4 +1,4 @@
-"""Subscription groups: configurations, automatic creation, forbidden topics.
+"""Consumer groups: configurations, automatic creation, forbidden topics.
 
 Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java.
 """
@@ -20,7 +20,7 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.model.group import GroupConfig
 from gantrymq.model.light_queues import is_light
 
-FORBID_READ_BIT = 2  # bit of forbiddenTable that keeps a group from reading a topic
+FORBID_READ_BIT = 2  # bit in forbiddenTable that forbids a group to read a topic
 
 
 class GroupTable:
@@ -44,25 +44,25 @@ class GroupTable:
     def load(
         self, groups: Mapping[str, GroupConfig], forbidden: Mapping[str, Mapping[str, int]], version: DataVersion
     ) -> None:
-        """Take over what was read from subscriptionGroup.json."""
-        for name, group in groups.items():  # earlier versions kept the sign of a request
+        """Load the content of subscriptionGroup.json."""
+        for name, group in groups.items():  # earlier versions stored the "+" of requests
             attributes = {key.removeprefix("+"): value for key, value in group.attributes.items()}
             self._groups[name] = attrs.evolve(group, attributes=attributes)
         self.forbidden = {group: dict(topics) for group, topics in forbidden.items()}
         self.version = version
 
     def add_system_groups(self) -> None:
-        """Add the groups every broker has."""
+        """Add the system groups."""
         for name in names.SYSTEM_GROUPS:
             self._groups.setdefault(name, GroupConfig(name))
 
     def known(self, name: str) -> GroupConfig | None:
-        """The group if it exists; nothing is created. One of light queues (``%LMQ%``) exists and is kept nowhere."""
+        """Return the group if it exists. Groups of light queues (``%LMQ%``) exist implicitly and are not stored."""
         group = self._groups.get(name)
         return GroupConfig(name) if group is None and self._light and is_light(name) else group
 
     def find(self, name: str) -> GroupConfig | None:
-        """The group, created with defaults if it may be; None otherwise."""
+        """Return the group, creating it with defaults if allowed, else None."""
         group = self.known(name)
         if group is not None:
             return group
@@ -77,7 +77,7 @@ class GroupTable:
         return group
 
     def require(self, name: str) -> GroupConfig:
-        """The group, created if it may be.
+        """Return the group, creating it if allowed.
 
         Raises:
             GroupNotExist: it does not exist and cannot be created.
@@ -95,14 +95,14 @@ class GroupTable:
         return group
 
     def update(self, groups: Sequence[GroupConfig]) -> None:
-        """Create or replace *groups* on behalf of an operator; all are checked before the first is put.
+        """Create or replace *groups* for an operator; all are checked before the first is changed.
 
-        The attributes of each are changes (``+name`` sets, ``-name`` deletes): those not named stay. A name without a
-        sign sets as well, so that a configuration can be read, changed and sent back.
+        The attributes of each group are changes: ``+name`` sets, ``-name`` deletes, and other attributes are kept. A
+        name without a sign also sets, so that a configuration can be read, changed and sent back.
 
         Raises:
-            InvalidParameter: as `put`, or a number is above its limit.
-            RequestRefused: an attribute is unknown, or cannot be deleted.
+            InvalidParameter: same as `put`, or a number is above its limit.
+            RefusedWith: an attribute is unknown, or cannot be deleted.
         """
         changed: dict[str, GroupConfig] = {}
         for group in groups:
@@ -111,7 +111,7 @@ class GroupTable:
             self.put(group)
 
     def check(self, group: GroupConfig, earlier: Mapping[str, GroupConfig]) -> GroupConfig:
-        """Return *group* as `update` would store it after the *earlier* ones, by name. Raises as `update`."""
+        """Return *group* as `update` would store it after the *earlier* ones, by name. Raises like `update`."""
         self._check_limits(group)
         known = earlier.get(group.name) or self._groups.get(group.name)
         kept = known.attributes if known is not None else None
@@ -125,7 +125,7 @@ class GroupTable:
         """Create or replace a group.
 
         Raises:
-            InvalidParameter: the name is illegal, or subscriptionGroup.json could not be read with it.
+            InvalidParameter: the name is illegal, or the configuration cannot be read back from its file.
         """
         names.check_group(group.name)
         check_readable(group, "group")
@@ -145,7 +145,7 @@ class GroupTable:
             check_limit(self._settings, key, f"group {group.name}: {member}", count, known)
 
     def delete(self, name: str) -> GroupConfig | None:
-        """Forget a group."""
+        """Delete a group and return its configuration."""
         gone = self._groups.pop(name, None)
         self.forbidden.pop(name, None)
         if gone is not None:
@@ -154,12 +154,12 @@ class GroupTable:
         return gone
 
     def may_read(self, group: str, topic: str) -> bool:
-        """Whether nothing forbids *group* to read *topic*."""
+        """Return whether *group* may read *topic*."""
         bits = self.forbidden.get(group, {}).get(topic, 0)
         return not bits >> FORBID_READ_BIT & 1
 
     def set_readable(self, group: str, topic: str, *, readable: bool) -> None:
-        """Let *group* read *topic*, or forbid it. Raises GroupNotExist."""
+        """Allow or forbid *group* to read *topic*. Raises GroupNotExist."""
         if group not in self._groups:
             raise GroupNotExist(f"consumer group {group} does not exist on this broker; see: gantrymq group list")
         topics = self.forbidden.setdefault(group, {})

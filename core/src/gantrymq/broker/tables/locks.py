@@ -1,6 +1,6 @@
 """Queue locks of ordered consumers.
 
-A lock belongs to a client of a group and lapses ``LOCK_MS`` after its last renewal, whatever the wall clock does.
+A lock belongs to a client of a group and expires ``LOCK_MS`` after its last renewal, in monotonic time.
 
 Source: apache/rocketmq broker/.../client/rebalance/RebalanceLockManager.java.
 """
@@ -15,7 +15,7 @@ LOCK_MS = 60_000
 
 
 class QueueLocks:
-    """Group to queue to its holder and the time of the last renewal."""
+    """Locks by group and queue, with owner and time of the last renewal."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._now_ms = monotonic_ms
@@ -23,7 +23,7 @@ class QueueLocks:
         self._looked_ms = monotonic_ms()
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """Lock or renew; returns the queues that *client_id* holds now."""
+        """Lock or renew *queues*. Return those that *client_id* holds."""
         now = self._now_ms()
         self._forget_lapsed(now)
         held = self._held.setdefault(group, {})
@@ -36,7 +36,7 @@ class QueueLocks:
         return granted
 
     def _forget_lapsed(self, now: int) -> None:
-        """Once in `LOCK_MS`, so that queues which nobody locks again take no memory."""
+        """Remove expired locks, at most once in `LOCK_MS`, to free their memory."""
         if now - self._looked_ms <= LOCK_MS:
             return
         self._looked_ms = now
@@ -47,7 +47,7 @@ class QueueLocks:
         self._held = {group: held for group, held in tables.items() if held}
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Give up queues that *client_id* holds; others are left alone."""
+        """Release the queues that *client_id* holds; locks of other clients are kept."""
         held = self._held.get(group, {})
         for queue in queues:
             if queue in held and held[queue][0] == client_id:
@@ -56,19 +56,19 @@ class QueueLocks:
             self._held.pop(group, None)
 
     def forget(self, group: str) -> None:
-        """The group was deleted."""
+        """Remove the locks of a deleted group."""
         self._held.pop(group, None)
 
     def forget_lapsed(self) -> None:
-        """Forget groups of which no lock was renewed lately."""
+        """Remove groups without an unexpired lock."""
         self._held = {group: held for group, held in self._held.items() if self.any_held(group)}
 
     def any_held(self, group: str) -> bool:
-        """Whether a client of the group holds a queue, which says that its messages are consumed in order."""
+        """Return whether a client of the group holds a lock, which means that the group consumes in order."""
         now = self._now_ms()
         return any(now - since <= LOCK_MS for _, since in self._held.get(group, {}).values())
 
     def holder(self, group: str, queue: MessageQueue) -> str | None:
-        """Who holds a queue, if its lock has not lapsed."""
+        """Return the owner of an unexpired lock, or None."""
         owner, since = self._held.get(group, {}).get(queue, ("", 0))
         return owner if owner and self._now_ms() - since <= LOCK_MS else None

@@ -1,8 +1,8 @@
 """Committed offsets of consumer groups.
 
-The table is what consumerOffset.json holds; it is saved every ``flushConsumerOffsetInterval`` and at stop, and what
-changed since the last save is known, because encoding all of it takes long. How far groups have pulled, and resets that
-a group has not met yet, are kept in memory only. What belongs to one topic is found without a look at the others.
+The table is saved to consumerOffset.json every ``flushConsumerOffsetInterval`` and at shutdown. Changes since the last
+save are tracked, because encoding the whole table takes long. Positions of pulls and pending resets are kept only in
+memory. Entries of one topic can be found without a scan.
 
 Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java.
 """
@@ -24,25 +24,25 @@ _NEVER = LastPull()
 
 
 class OffsetChanges(NamedTuple):
-    """What became of the table since the last time: entries that went, then those that came or changed."""
+    """Changes of the table since the last save: removed entries, then added or changed ones."""
 
-    gone: tuple[str, ...]  # one of them may have come again since
-    changed: Iterator[tuple[str, dict[int, int]]]  # copies as each is asked for, without those that went meanwhile
+    gone: tuple[str, ...]  # may include entries that exist again
+    changed: Iterator[tuple[str, dict[int, int]]]  # copies entries lazily, without those removed meanwhile
 
 
 class ConsumerOffsets:
-    """``topic@group`` to queue id to the next offset to consume."""
+    """Committed offsets: ``topic@group`` to queue id to the next offset to consume."""
 
     def __init__(self, version_step: int, now_ms: Callable[[], int]) -> None:
-        """*version_step*: commits between two steps of the data version."""
+        """*version_step*: number of commits per increment of the data version."""
         self._table: dict[str, dict[int, int]] = {}
-        self._keys_of: dict[str, dict[str, None]] = {}  # topic to its keys of the table
+        self._keys_of: dict[str, dict[str, None]] = {}  # topic to its keys in the table
         self._version_step = version_step
         self._now_ms = now_ms
         self._commits = 0
-        self._pulled: dict[str, dict[_Place, LastPull]] = {}  # by topic; no table is empty, nor one of those below
+        self._pulled: dict[str, dict[_Place, LastPull]] = {}  # by topic; neither this nor _resets has empty tables
         self._resets: dict[str, dict[_Place, int]] = {}
-        self._left: dict[str, None] = {}  # deleted topics whose readers wait in there, oldest first
+        self._left: dict[str, None] = {}  # deleted topics with pending resets, oldest first
         self._changed: dict[str, None] = {}
         self._gone: dict[str, None] = {}
         self.version = DataVersion()
@@ -50,11 +50,11 @@ class ConsumerOffsets:
 
     @property
     def table(self) -> dict[str, dict[int, int]]:
-        """The table itself, to be read only; request 43 shows it."""
+        """The table itself, read-only; for request 43."""
         return self._table
 
     def load(self, table: dict[str, dict[int, int]], version: DataVersion) -> None:
-        """Take *table* over, which was read from consumerOffset.json; all of it counts as changed."""
+        """Use *table*, the content of consumerOffset.json. All entries count as changed."""
         self._table, self.version = table, version
         self._keys_of = {}
         for key in table:
@@ -62,9 +62,9 @@ class ConsumerOffsets:
         self._changed, self._gone = dict.fromkeys(table), {}
 
     def take_changes(self) -> OffsetChanges:
-        """What changed since this was asked last, for a save; the table counts as saved.
+        """Return the changes since the last call, for a save. The table then counts as saved.
 
-        Those that came are in the order of the table.
+        Added entries are in the order of the table.
         """
         changed, gone = self._changed, self._gone
         self._changed, self._gone, self.dirty = {}, {}, False
@@ -72,12 +72,12 @@ class ConsumerOffsets:
         return OffsetChanges(tuple(gone), ((key, table[key].copy()) for key in changed if key in table))
 
     def committed(self, group: str, queue: Queue) -> int | None:
-        """The offset, or None when the group never committed one."""
+        """Return the committed offset, or None."""
         queues = self._table.get(queue.topic + AT + group)
         return None if queues is None else queues.get(queue.queue_id)
 
     def commit(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Store an offset; lower ones are taken too, as RocketMQ does. Ignored while a reset waits."""
+        """Store an offset, which may be lower than the old one, as in RocketMQ. Ignored while a reset is pending."""
         topic, queue_id = queue
         if self._resets and (group, queue_id) in self._resets.get(topic, ()):
             return
@@ -93,7 +93,7 @@ class ConsumerOffsets:
             self.version.next(self._now_ms())
 
     def pulled(self, group: str, queue: Queue, next_offset: int, at: float, by: tuple[str, int] | None) -> LastPull:
-        """Note where the group's next pull begins, and when and by whom this one was made."""
+        """Record a pull: the next offset, its time and its client."""
         topic, queue_id = queue
         table = self._pulled.get(topic)
         if table is None:
@@ -105,24 +105,24 @@ class ConsumerOffsets:
         return last
 
     def last_pull(self, group: str, queue: Queue) -> LastPull:
-        """How the group pulls the queue, to be read only."""
+        """Return the last pull of the queue by the group; read-only."""
         return self._pulled.get(queue.topic, {}).get((group, queue.queue_id), _NEVER)
 
     def waiting_reset(self, group: str, queue: Queue) -> int | None:
-        """The reset that the group's next pull will be told, if there is one."""
+        """Return the pending reset for the group's next pull, or None."""
         return self._resets.get(queue.topic, {}).get((group, queue.queue_id))
 
     def reset(self, group: str, queue: Queue, queue_offset: int) -> None:
-        """Set an offset from outside; it holds against commits until the group's next pull has met it."""
+        """Reset an offset. Commits are ignored until the group's next pull has taken the reset."""
         self.take_reset(group, queue)
         self.commit(group, queue, queue_offset)
         self._resets.setdefault(queue.topic, {})[group, queue.queue_id] = queue_offset
 
     def take_reset(self, group: str, queue: Queue, asked: int | None = None) -> int | None:
-        """The offset that a pull must be told, once; None when there was no reset.
+        """Return a pending reset once, or None.
 
-        Not that a topic was made anew, where the pull *asked* for its first message; of other resets a pull is told in
-        any case, as by a Java broker.
+        For a topic that was deleted and created again, return None if the pull already *asked* for that offset. Other
+        resets are returned in any case, as by a Java broker.
         """
         if not self._resets:
             return None
@@ -135,15 +135,15 @@ class ConsumerOffsets:
         return None if found == asked and queue.topic in self._left else found
 
     def cut_back(self, end: Callable[[Queue], int | None]) -> Iterator[list[str]]:
-        """Set offsets behind the end of their queue to it, or new messages would be passed over unread.
+        """Clamp offsets to the end of their queue; otherwise new messages would be skipped.
 
-        A power cut may take messages of asynchronous flush that a group had read and committed.
+        With asynchronous flush, a power failure may lose messages that a group has consumed and committed.
 
         Args:
-            end: of a queue; None for one that is not known.
+            end: returns the maximum offset of a queue, None if unknown.
 
         Returns:
-            For each topic and group, as they are looked at: a sentence for each offset that was changed.
+            An iterator with, for each topic and group, a list with a sentence for each changed offset.
         """
         for key, queues in list(self._table.items()):
             topic, _, group = key.partition(AT)
@@ -162,22 +162,22 @@ class ConsumerOffsets:
             yield said
 
     def copy(self, topic: str, source: str, target: str) -> None:
-        """Give group *target* what *source* committed for *topic*; nothing happens when that is nothing."""
+        """Copy the offsets of group *source* for *topic* to group *target*, if there are any."""
         queues = self._table.get(topic + AT + source)
         if queues is not None:
             self._new(topic + AT + target, dict(queues))
 
     def lower(self, lowest: dict[int, int], topic: str, group: str, min_offset: Callable[[int], int]) -> None:
-        """Lower the entries of *lowest*, by queue id, to what *group* committed, of messages that are still there."""
+        """Update *lowest*, by queue id, with lower offsets of *group* that are not below the queue's minimum."""
         for queue_id, queue_offset in self._table.get(topic + AT + group, {}).items():
             if queue_offset >= min_offset(queue_id):
                 lowest[queue_id] = min(queue_offset, lowest.get(queue_id, queue_offset))
 
     def forget_topic(self, topic: str) -> None:
-        """Drop what groups committed for a deleted topic.
+        """Remove the committed offsets for a deleted topic.
 
-        Members that still have its offsets in mind would pass over the first messages of one that is made anew under
-        the name, so their first pull of it is told to begin at 0. The last MOST_LEFT topics are kept in mind for that.
+        Consumers that still use its offsets would skip the first messages of a new topic with the same name, so their
+        first pull from it gets a reset to 0. These resets are kept for the last MOST_LEFT deleted topics.
         """
         readers = dict.fromkeys(self._pulled.pop(topic, ()), 0)
         for key in self._keys_of.get(topic, ()):
@@ -194,7 +194,7 @@ class ConsumerOffsets:
             self._resets.pop(oldest, None)
 
     def forget_group(self, group: str) -> None:
-        """Drop what a deleted group committed."""
+        """Remove the committed offsets of a deleted group."""
         self._drop(key for key in self._table if key.split(AT)[1:2] == [group])
         kept: list[dict[str, dict[_Place, Any]]] = [self._pulled, self._resets]
         for tables in kept:
@@ -205,15 +205,15 @@ class ConsumerOffsets:
                     del tables[topic]
 
     def topics_of(self, group: str) -> list[str]:
-        """Topics a group committed offsets for."""
+        """Return the topics with committed offsets of a group."""
         return [topic for topic, keys in self._keys_of.items() for owner in _groups(keys) if owner == group]
 
     def groups_of(self, topic: str) -> list[str]:
-        """Groups that committed offsets for a topic."""
+        """Return the groups with committed offsets for a topic."""
         return list(_groups(self._keys_of.get(topic, ())))
 
     def _new(self, key: str, queues: dict[int, int]) -> dict[int, int]:
-        """Put *queues* into the table."""
+        """Add *queues* to the table."""
         self._table[key] = queues
         self._keys_of.setdefault(key.partition(AT)[0], {})[key] = None
         self._changed[key] = None
@@ -233,7 +233,7 @@ class ConsumerOffsets:
 
 
 def _groups(keys: Iterable[str]) -> Iterator[str]:
-    """The groups of keys of one topic."""
+    """Iterate over the groups in keys of one topic."""
     for key in keys:
         parts = key.split(AT)
         if len(parts) >= 2:

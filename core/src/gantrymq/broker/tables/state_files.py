@@ -1,12 +1,11 @@
-"""The tables of the broker on disk: topics.json, subscriptionGroup.json, consumerOffset.json below ``config/``.
+"""Persistence of the tables: topics.json, subscriptionGroup.json and consumerOffset.json below ``config/``.
 
-Topics and groups are saved as soon as they change, several changes of one moment in one go; a send that created its
-topic waits for that, so no acknowledged message is left without its topic. Offsets are saved on a timer and at stop.
+Topics and groups are saved as soon as they change, concurrent changes together. A send that created its topic waits for
+the save, so that no acknowledged message lacks its topic. Offsets are saved periodically and at shutdown.
 
-The loop copies what is to be saved, a thread makes a text of it and writes that; the texts of topics and offsets that
-did not change since the last save are kept. Reading at start is a thread's work as well. A file that cannot be written
-is tried again every second, whatever it holds. Tens of thousands of queues
-take longer to encode than the loop may be held up.
+The event loop copies the values to save; a thread encodes and writes them, because encoding tens of thousands of queues
+would block the loop for too long. The texts of topics and offsets that have not changed since the last save are reused.
+The files are read in a thread, too. A file that cannot be written is retried every second.
 
 Source: apache/rocketmq common/.../ConfigManager.java and its subclasses.
 """
@@ -49,7 +48,7 @@ from gantrymq.world.workers import resolve_future
 log = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-TURN_OFFSETS = 4000  # groups of topics copied without a pause
+TURN_OFFSETS = 4000  # topic@group entries to copy without yielding
 
 _CONFIGS = frozenset({TOPICS, GROUPS})
 
@@ -58,7 +57,7 @@ Saved = Callable[[StoreError | None], None]
 
 
 class StateFiles:
-    """Loads the tables at start and keeps their files up with them."""
+    """Loads the tables at startup and saves their changes."""
 
     def __init__(
         self,
@@ -71,7 +70,7 @@ class StateFiles:
         *,
         light: bool = False,
     ) -> None:
-        """*folder*: ``config`` below the store's root; *light*: offsets are kept in lmqConsumerOffset.json."""
+        """*folder*: ``config`` below the store's root; *light*: use lmqConsumerOffset.json for offsets."""
         self._light = light
         self._offsets_name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
         self._world = world
@@ -81,11 +80,11 @@ class StateFiles:
         self._offsets = offsets
         self._topics_file = TopicsFile()
         self._groups_file = GroupsFile()
-        self._offset_texts = OffsetTextCache()
-        self._dirty: set[str] = set()  # changed, and the next save writes it
+        self._offset_texts = OffsetTexts()
+        self._dirty: set[str] = set()  # files for the next save
         self._writes = StateWriter(world, folder, reserve)
         self._unsaved_topics: set[str] = set()
-        self._waiting: list[tuple[frozenset[str], Saved]] = []  # who waits for which files
+        self._waiting: list[tuple[frozenset[str], Saved]] = []  # callbacks with the files they wait for
         self._saving: asyncio.Task[None] | None = None
         self._retry: Timer | None = None
 
@@ -96,22 +95,22 @@ class StateFiles:
 
     @property
     def failing(self) -> Mapping[str, str]:
-        """Name of each file that could not be written the last time, with a sentence."""
+        """Files whose last write failed: name to error sentence."""
         return self._writes.failing
 
     @property
     def commits_refusal(self) -> str | None:
-        """Why no more offsets are taken; None while they are."""
+        """The reason why offset commits are refused, or None."""
         if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
             return None
         problem = self._writes.failing[self._offsets_name]
         return f"{problem}; for {MOST_UNSAVED_S:g} s commits were kept in memory, more could be lost; it is tried again"
 
     async def load(self) -> None:
-        """Read the files into the tables and follow the tables from now on.
+        """Read the files into the tables, and save later changes of the tables.
 
         Raises:
-            FormatError: a file and its backup are not JSON, or a file holds members of the wrong type.
+            FormatError: a file and its backup are not JSON, or a file has members of the wrong type.
             StoreError: a file cannot be read.
         """
         await self._world.workers.run(self._load_all)
@@ -119,7 +118,7 @@ class StateFiles:
         self._groups.on_change(self.groups_changed)
 
     def _load_all(self) -> None:
-        """Runs in a thread: nobody else has the tables yet."""
+        """Read the files; runs in a thread, while nothing else uses the tables."""
         topics = self._topics_file = self._read(TOPICS, TopicsFile.from_json)
         groups = self._groups_file = self._read(GROUPS, GroupsFile.from_json)
         offsets = self._read_offsets()
@@ -130,7 +129,7 @@ class StateFiles:
         self._writes.hold_room()
 
     def _read_offsets(self) -> ConsumerOffsetsFile:
-        """The offsets; where light queues were only now switched on, those of consumerOffset.json."""
+        """Read the offsets; if light queues were enabled only now, those of consumerOffset.json."""
         files, light_path = self._world.files, self._folder / LIGHT_CONSUMER_OFFSETS
         found = any(files.stat(path) is not None for path in (light_path, backup_of(light_path)))
         if self._light and found:
@@ -154,22 +153,22 @@ class StateFiles:
             raise StoreError(f"{path} cannot be read: {error.strerror or error}; repair it or move it away") from error
 
     def topics_changed(self, name: str) -> None:
-        """A topic came, changed or went."""
+        """Save topics.json after a topic was added, changed or deleted."""
         self._unsaved_topics.add(name)
         self._mark(TOPICS)
 
     def groups_changed(self) -> None:
-        """A group came, changed or went."""
+        """Save subscriptionGroup.json after a group was added, changed or deleted."""
         self._mark(GROUPS)
 
     def is_saved(self, topic: str) -> bool:
-        """Whether the file has this topic as it is."""
+        """Return whether the file has the current state of this topic."""
         return topic not in self._unsaved_topics
 
     def when_saved(self, done: Saved, *, offsets: bool = False) -> None:
-        """Call ``done(error)`` once topics and groups as changed so far are on disk, or could not be written.
+        """Call ``done(error)`` once all changes of topics and groups so far are on disk or failed to be written.
 
-        With *offsets* those too. What could not be written before is tried again at once.
+        With *offsets*, this includes committed offsets. Failed writes are retried immediately.
         """
         if self._saving is None:
             for name in sorted(self.failing):
@@ -180,10 +179,10 @@ class StateFiles:
             self._waiting.append((_CONFIGS | {self._offsets_name} if offsets else _CONFIGS, done))
 
     async def saved(self, *, offsets: bool = False) -> None:
-        """Wait as `when_saved`.
+        """Wait like `when_saved`.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: a file could not be written.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         settle = resolve_future(future)
@@ -191,17 +190,17 @@ class StateFiles:
         await future
 
     def offsets_due(self) -> None:
-        """Begin to write consumerOffset.json if it changed; called on a timer."""
+        """Start to write the offset file if offsets changed; called periodically."""
         if self._offsets.dirty:
             self._mark(self._offsets_name)
 
     async def close(self) -> None:
-        """Write everything that is not written yet; what cannot be written is logged."""
+        """Write all files; errors are logged."""
         if self._retry is not None:
             self._retry.cancel()
         for name in (TOPICS, GROUPS, self._offsets_name):
             self._mark(name)
-        with contextlib.suppress(StoreError):  # it is logged
+        with contextlib.suppress(StoreError):  # already logged
             await self.saved(offsets=True)
         if self._retry is not None:
             self._retry.cancel()
@@ -215,7 +214,7 @@ class StateFiles:
 
     async def _save_all(self) -> None:
         try:
-            while self._dirty or self._waiting:  # who asks during a save waits for its end, or for the next one
+            while self._dirty or self._waiting:  # both may grow during a save
                 await self._save_once()
         finally:
             self._saving = None
@@ -240,7 +239,7 @@ class StateFiles:
             done(next((problems[name] for name in sorted(names & problems.keys())), None))
 
     async def _text_to_make(self, name: str) -> Callable[[], str]:
-        """What makes the text of a file as it is now, in a thread: it is given copies of all that may change."""
+        """Copy the current state of a file. Return a function that encodes it in a thread."""
         if name == TOPICS:
             topics_file = self._topics_file
             topics_file.topics, topics_file.version = dict(self._topics.view), attrs.evolve(self._topics.version)

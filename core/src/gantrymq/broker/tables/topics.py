@@ -1,4 +1,4 @@
-"""The topic table: configurations, automatic creation, persistence, and who is told of changes.
+"""The topic table: configurations, automatic creation, and listeners for changes.
 
 Source: apache/rocketmq broker/.../topic/TopicConfigManager.java.
 """
@@ -26,7 +26,7 @@ Changed = Callable[[TopicConfig], None]
 
 
 class TopicTable:
-    """Every topic of this broker. Changes go to ``on_change`` listeners, which persist and register."""
+    """Every topic of this broker. ``on_change`` listeners persist and register the changes."""
 
     def __init__(self, settings: Settings, now_ms: Callable[[], int]) -> None:
         self._settings = settings
@@ -39,50 +39,50 @@ class TopicTable:
         self.view: Mapping[str, TopicConfig] = MappingProxyType(self._topics)
 
     def on_change(self, listener: Changed) -> None:
-        """Call *listener* with the new configuration after every change but a deletion."""
+        """Call *listener* with the new configuration after every change except deletions."""
         self._listeners.append(listener)
 
     def load(self, topics: Mapping[str, TopicConfig], version: DataVersion) -> None:
-        """Take over what was read from topics.json."""
+        """Load the content of topics.json."""
         self._topics.update(topics)
         self.version = version
 
     def add_system_topics(self, cluster: str, broker: str) -> None:
-        """Add the topics every broker has; those that exist stay as they are."""
+        """Add the missing system topics."""
         own = system_topics(self._settings, cluster, broker)
         self._own = frozenset(topic.name for topic in own)
         for topic in own:
             self._topics.setdefault(topic.name, topic)
 
     def is_own(self, name: str) -> bool:
-        """Whether the topic is the broker's own: a system topic of RocketMQ, or one named after broker or cluster."""
+        """Return whether a topic belongs to the broker: a system topic, or one named after the broker or cluster."""
         return name in self._own or names.is_system_topic(name)
 
     def check_own(self, name: str, what: str) -> None:
-        """Refuse an operator's request for one of the broker's own topics; *what* cannot be done.
+        """Refuse an operator's request for a topic of the broker; *what*: the refused action, such as "deleted".
 
         Raises:
-            InvalidParameter: the topic is the broker's own.
+            InvalidParameter: the topic belongs to the broker.
         """
         if self.is_own(name):
             raise InvalidParameter(f"topic {name} belongs to the broker itself and cannot be {what}")
 
     def get(self, name: str) -> TopicConfig | None:
-        """The topic, or None. A light queue's (``%LMQ%``) is there without being kept anywhere."""
+        """Return the topic, or None. Topics of light queues (``%LMQ%``) exist implicitly and are not stored."""
         topic = self._topics.get(name)
         return TopicConfig(name, 1, 1) if topic is None and self._light and is_light(name) else topic
 
     def reserve_ms(self, name: str) -> int:
-        """How long the topic keeps its messages by its attribute ``reserve.time``, ms; -1 for as long as the log."""
+        """Return the topic's retention by its attribute ``reserve.time``, ms; -1: the same as the log's."""
         topic = self._topics.get(name)
         text = topic.attributes.get("reserve.time", "") if topic is not None else ""
         return int(text) if text.isascii() and text.isdecimal() else -1
 
     def put(self, topic: TopicConfig) -> None:
-        """Create or replace a topic on behalf of the broker itself.
+        """Create or replace a topic for the broker itself.
 
         Raises:
-            InvalidParameter: topics.json could not be read with it.
+            InvalidParameter: the configuration cannot be read back from topics.json.
         """
         check_readable(topic, "topic")
         self._topics[topic.name] = topic
@@ -91,13 +91,13 @@ class TopicTable:
             listener(topic)
 
     def update(self, topic: TopicConfig, attribute_changes: Mapping[str, str]) -> None:
-        """Create or replace a topic on behalf of an operator.
+        """Create or replace a topic for an operator.
 
-        *attribute_changes* has ``+name`` (set) and ``-name`` (delete) keys; attributes not named stay.
+        *attribute_changes* has keys ``+name`` (set) and ``-name`` (delete); other attributes are kept.
 
         Raises:
-            InvalidParameter: the name is illegal or one of the broker's own topics, or a number is out of bounds.
-            RequestRefused: an attribute asks for what is not built, or cannot be changed.
+            InvalidParameter: the name is illegal, the topic belongs to the broker, or a number is out of bounds.
+            RefusedWith: an attribute is not implemented, or cannot be changed.
         """
         names.check_topic(topic.name)
         self.check_own(topic.name, "changed")
@@ -122,14 +122,14 @@ class TopicTable:
         self.put(attrs.evolve(topic, attributes=attributes))
 
     def is_ordered(self, name: str) -> bool:
-        """Whether the topic exists and is marked as ordered."""
+        """Return whether the topic exists and is marked as ordered."""
         topic = self._topics.get(name)
         return topic is not None and topic.order
 
     def mark_ordered(self, names: Iterable[str]) -> None:
-        """Mark those of the topics *names* that exist as ordered; a name server has an order configuration for them.
+        """Mark the existing ones of *names* as ordered, because a name server has an order configuration for them.
 
-        The mark stays when the configuration goes: it may be an operator's own.
+        The mark is kept when the configuration is removed, because an operator may have set it.
         """
         for name in names:
             known = self._topics.get(name)
@@ -137,14 +137,14 @@ class TopicTable:
                 self.put(attrs.evolve(known, order=True))
 
     def registered(self) -> dict[str, TopicConfig]:
-        """The topics as name servers are told: without what brokerPermission takes away from every topic."""
+        """Return the topics for registration, with permissions limited by brokerPermission."""
         allowed = self._settings.number("brokerPermission")
         if allowed & READ_WRITE == READ_WRITE:
             return dict(self._topics)
         return {name: attrs.evolve(topic, perm=topic.perm & allowed) for name, topic in self._topics.items()}
 
     def registered_one(self, name: str) -> TopicConfig | None:
-        """The same for one topic, None for one that is gone."""
+        """Return one topic for registration, or None if it does not exist."""
         topic = self._topics.get(name)
         allowed = self._settings.number("brokerPermission")
         if topic is None or allowed & READ_WRITE == READ_WRITE:
@@ -152,14 +152,14 @@ class TopicTable:
         return attrs.evolve(topic, perm=topic.perm & allowed)
 
     def permission_changed(self) -> None:
-        """brokerPermission changed: name servers take a registration only with a new version."""
+        """Advance the version after a change of brokerPermission, because name servers compare only versions."""
         self.version.next(self._now_ms())
 
     def delete(self, name: str) -> TopicConfig | None:
-        """Forget a topic; the caller persists and tells the store.
+        """Delete a topic from the table; the caller persists this and updates the store.
 
         Raises:
-            InvalidParameter: blank, or one of the broker's own topics.
+            InvalidParameter: the name is blank, or the topic belongs to the broker.
         """
         if not name.strip():
             raise InvalidParameter("the topic name is blank; name the topic to delete")
@@ -170,11 +170,11 @@ class TopicTable:
         return gone
 
     def for_send(self, name: str, default_topic: str, queues_wanted: int, *, unit: bool, peer: str) -> TopicConfig:
-        """The topic a message is for, created after *default_topic* if it may be.
+        """Return the topic of a message, creating it from *default_topic* if allowed.
 
         Raises:
-            TopicNotExist: unknown and cannot be created; says why and what to do.
-            InvalidParameter: to be created with less than one queue.
+            TopicNotExist: it does not exist and cannot be created.
+            InvalidParameter: it would have no queue.
         """
         known = self.get(name)
         if known is not None:
@@ -190,7 +190,7 @@ class TopicTable:
                 f" it for {peer}; create it with: gantrymq topic create -t {name}"
             )
         queues = min(queues_wanted, model.write_queues, self._settings.number("maxTopicQueueNums"))
-        if queues < 1:  # a Java broker makes a topic without queues, which then refuses every message
+        if queues < 1:  # a Java broker creates a topic without queues, which then refuses every message
             raise InvalidParameter(
                 f"topic {name} does not exist and cannot be made with {queues_wanted} queues (defaultTopicQueueNums); "
                 "ask for 1 or more"
@@ -207,10 +207,10 @@ class TopicTable:
         return topic
 
     def create_retry(self, name: str, queues: int, *, unit: bool = False, ordered: bool = False) -> TopicConfig:
-        """The topic *name* of a group, for retries or dead letters.
+        """Return the topic *name* for retries or dead letters of a group, creating it if necessary.
 
-        If it is new it is created with *queues* queues, or as many as maxRetryQueueNums allows. *ordered* marks it, as
-        RocketMQ does for a group that subscribes to an ordered topic; the mark stays, whatever members come later.
+        A new topic has *queues* queues, at most maxRetryQueueNums. *ordered* marks it as ordered, like RocketMQ for a
+        group that subscribes to an ordered topic; the mark is permanent.
         """
         known = self._topics.get(name)
         if known is not None and (known.order or not ordered):
@@ -224,7 +224,7 @@ class TopicTable:
 
 
 def system_topics(settings: Settings, cluster: str, broker: str) -> list[TopicConfig]:
-    """Topics that exist from the start, as a Java broker creates them."""
+    """Return the system topics, the same as those of a Java broker."""
     revive = settings.number("reviveQueueNum") if "reviveQueueNum" in settings.schema else 8
     open_if = PERM_READ | PERM_WRITE | PERM_INHERIT
     found = [
