@@ -1,5 +1,5 @@
-"""Thin adapters between requests on a connection and the broker's operations.
+"""Request handlers: thin adapters between the remoting protocol and the broker's operations.
 
-Each module serves one family of request codes: it reads the typed header, calls an operation of the broker, and writes
-the answer. No rule of the broker lives here, only RocketMQ's spelling of it.
+Each module serves one family of request codes: it parses the typed header, calls an operation of the broker, and builds
+the response. Rules of the broker belong to the operations; only RocketMQ's encoding is handled here.
 """

@@ -1,4 +1,4 @@
-"""Heartbeats, leaving, consumer lists, subscription checks and queue locks: 34, 35, 38, 41, 42, 46; notice 40.
+"""Heartbeats, unregistration, consumer lists, subscription checks and queue locks: 34, 35, 38, 41, 42, 46; notice 40.
 
 Source: apache/rocketmq broker/.../processor/ClientManageProcessor.java, ConsumerManageProcessor.java,
 AdminBrokerProcessor.java (lockBatchMQ, unlockBatchMQ), client/DefaultConsumerIdsChangeListener.java.
@@ -26,7 +26,7 @@ from gantrymq.remoting.headers.clients import (
 )
 from gantrymq.remoting.serving import serves
 
-MAX_SAID: Final = 5000  # consumer groups of a heartbeat and what they subscribe to
+MAX_SAID: Final = 5000  # consumer groups plus subscriptions of a heartbeat
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -40,7 +40,7 @@ _FROM_WHERE = (
 
 
 def enum_name(value: Any, choices: tuple[str, ...], default: str) -> str:
-    """An enum as a name: C++ sends ordinals, others names in any case; what nobody knows becomes *default*."""
+    """Return an enum member's name. C++ sends ordinals, others send names in any case; unknown ones give *default*."""
     if isinstance(value, int) and not isinstance(value, bool):
         return choices[value] if 0 <= value < len(choices) else default
     text = str(value or "").upper()
@@ -48,12 +48,12 @@ def enum_name(value: Any, choices: tuple[str, ...], default: str) -> str:
 
 
 def language_name(code: int) -> str:
-    """A language as RocketMQ names it."""
+    """Return RocketMQ's name of a language."""
     return LanguageCode(code).name if code in LanguageCode._value2member_map_ else LanguageCode.OTHER.name
 
 
 def _consumer(data: dict[str, Any], without_subscriptions: bool) -> ConsumerHeartbeat:
-    """One consumer group of a heartbeat; its subscriptions are read in any case, so that a wrong one is refused."""
+    """Parse one consumer group of a heartbeat. Subscriptions are always parsed, so that invalid ones are refused."""
     group = text_in(data, "groupName", "")
     wanted = objects_in(data, "subscriptionDataSet")
     with members_of(f"subscriptionDataSet of group {group}"):
@@ -69,14 +69,14 @@ def _consumer(data: dict[str, Any], without_subscriptions: bool) -> ConsumerHear
 
 
 def _queues_of(asked: Command) -> tuple[str, str, list[MessageQueue]]:
-    """Group, client id and queues of a request to lock or unlock."""
+    """Parse group, client id and queues of a lock or unlock request."""
     body = object_body_of(asked)
     queues = [MessageQueue.from_json(each) for each in objects_in(body, "mqSet")]
     return text_in(body, "consumerGroup", ""), text_in(body, "clientId", ""), queues
 
 
 class ClientRequests:
-    """Serves what clients say of themselves."""
+    """Handlers for requests of clients about themselves."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -89,7 +89,7 @@ class ClientRequests:
 
     @serves(RequestCode.HEART_BEAT)
     def heartbeat(self, asked: Command, connection: Connection) -> Command:
-        """34: who is there, in which groups, with which subscriptions."""
+        """34: register a client in its groups with its subscriptions."""
         body = object_body_of(asked)
         client_id = text_in(body, "clientID", "")
         fingerprint = number_in(body, "heartbeatFingerprint", 0)
@@ -108,14 +108,14 @@ class ClientRequests:
 
     @serves(RequestCode.UNREGISTER_CLIENT)
     def unregister(self, asked: Command, connection: Connection) -> Command:
-        """35: a client leaves."""
+        """35: remove a client from its groups."""
         header = UnregisterClientRequest.from_ext(asked.ext)
         self._clients.unregister(connection, header.producer_group, header.consumer_group)
         return ok(asked, {})
 
     @serves(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
     def consumer_list(self, asked: Command, connection: Connection) -> Command:
-        """38: the client ids of a group; code 1 when nobody is online."""
+        """38: return the client ids of a group; code 1 if no member is online."""
         header = GetConsumerListByGroupRequest.from_ext(asked.ext)
         online = self._clients.consumer_group(header.consumer_group)
         if online is None or not online.members:
@@ -124,7 +124,7 @@ class ClientRequests:
 
     @serves(RequestCode.CHECK_CLIENT_CONFIG)
     def check_config(self, asked: Command, connection: Connection) -> Command:
-        """46: does an expression compile here?"""
+        """46: check that a subscription expression compiles."""
         body = object_body_of(asked)
         data = object_in(body, "subscriptionData")
         if data is not None:
@@ -141,12 +141,12 @@ class ClientRequests:
 
     @serves(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, asked: Command, connection: Connection) -> Command:
-        """42: give queues up."""
+        """42: release queues."""
         self._locks.unlock(*_queues_of(asked))
         return ok(asked)
 
     def _tell_members(self, group: ConsumerGroup) -> None:
-        """40, oneway, to every member of a group that changed."""
+        """Send the one-way request 40 to all members of a changed group."""
         config = self._groups.known(group.name)
         wanted = self._settings.flag("notifyConsumerIdsChangedEnable") and (config is None or config.notify_ids_changed)
         if not wanted or group.message_model == BROADCASTING:

@@ -1,6 +1,6 @@
-"""The broker's settings over the wire: 25 (change), 26 (show).
+"""The broker's settings: 25 (update), 26 (get).
 
-A change holds until the broker stops: what shall stay belongs in broker.conf as well (a Java broker writes it there).
+Changes are lost when the broker stops; permanent ones must also be made in broker.conf (a Java broker does so itself).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (updateBrokerConfig, getBrokerConfig),
 common/.../Configuration.java.
@@ -32,7 +32,7 @@ ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "brokerConfigPath", "rocketm
 
 
 class ConfigRequests:
-    """Serves the settings."""
+    """Handlers for the settings."""
 
     def __init__(self, parts: Parts) -> None:
         self._identity = parts.identity
@@ -44,9 +44,9 @@ class ConfigRequests:
 
     @serves(RequestCode.UPDATE_BROKER_CONFIG)
     def update(self, asked: Command, connection: Connection) -> Command:
-        """25: change settings that may change while the broker runs; all are checked before the first is set.
+        """25: change runtime settings; all are checked before the first is changed.
 
-        A key of RocketMQ's that nothing here reads is taken, as a Java broker takes it, and the log says so.
+        RocketMQ keys without effect here are accepted, like by a Java broker, and logged.
         """
         where = request_name(asked.code)
         given = properties_of(asked)
@@ -68,7 +68,7 @@ class ConfigRequests:
 
     @serves(RequestCode.GET_BROKER_CONFIG)
     def show(self, asked: Command, connection: Connection) -> Command:
-        """26: the settings of this broker but those of TLS, by name, as properties; what was empty as it came out."""
+        """26: return the settings by name as properties, without those of TLS. Empty ones show their effective value."""
         identity = self._identity
         secure = self._settings.text("tls.enable") or str(self._settings.text("tls.server.mode") == "enforcing").lower()
         values: dict[str, Value] = {
@@ -83,7 +83,7 @@ class ConfigRequests:
         return ok(asked, {"version": dumps(self._version.to_json()).decode()}, text.encode())
 
     def _checked(self, key: str, value: str, where: str) -> bool:
-        """Whether *key* has an effect here. Raises ConfigError when it cannot be set, or not to this."""
+        """Return whether *key* has an effect here. Raises ConfigError if it cannot be set to *value*."""
         setting = self._settings.schema.get(key)
         if setting is None:
             if (problem := refusal(key, value)) is not None:
@@ -92,7 +92,7 @@ class ConfigRequests:
                 return False
             meant = nearest(key, self._settings.schema)
             raise ConfigError(f"{key} is no setting of this broker{meant}; gantrymq config lists those there are")
-        setting.parse(value, where)  # first, so that a value that does not fit is told at once
+        setting.parse(value, where)  # report an invalid value first
         if not setting.runtime:
             raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
         return True

@@ -1,7 +1,7 @@
-"""Counters by name: 315.
+"""Counters by name (315).
 
-Kept are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE by topic, GROUP_GET_NUMS, GROUP_GET_SIZE and SNDBCK_PUT_NUMS by topic@group,
-BROKER_PUT_NUMS and BROKER_GET_NUMS by cluster. The other names RocketMQ has are refused with a sentence.
+Available are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE by topic, GROUP_GET_NUMS, GROUP_GET_SIZE and SNDBCK_PUT_NUMS by
+topic@group, BROKER_PUT_NUMS and BROKER_GET_NUMS by cluster. RocketMQ's other names are refused.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (viewBrokerStatsData),
 store/.../stats/BrokerStatsManager.java.
@@ -23,7 +23,7 @@ from gantrymq.remoting.serving import serves
 
 
 class CounterRequests:
-    """Serves counters."""
+    """Handler for counters."""
 
     def __init__(self, parts: Parts) -> None:
         self._cluster = parts.identity.cluster
@@ -39,7 +39,7 @@ class CounterRequests:
 
     @serves(RequestCode.VIEW_BROKER_STATS_DATA)
     def view(self, asked: Command, connection: Connection) -> Command:
-        """315: sum, rate and average of one counter over the last minute, hour and day."""
+        """315: return sum, rate and average of one counter over the last minute, hour and day."""
         header = ViewBrokerStatsDataRequest.from_ext(asked.ext)
         name, key = header.stats_name, header.stats_key
         if name in self._of_broker and key == self._cluster:

@@ -1,4 +1,4 @@
-"""How full the disk of the store is, as runtime figures.
+"""Disk usage of the store, for the runtime information.
 
 Source: apache/rocketmq store/.../DefaultMessageStore.java (getRuntimeInfo), common/.../UtilAll.java
 (getDiskPartitionSpaceUsedPercent), broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo).
@@ -15,10 +15,10 @@ _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def disk_figures(files: Files, root: Path) -> dict[str, str]:
-    """Share of the disk that is used, 0 to 1, and what it has; empty for a store without a log on disk.
+    """Return the used share of the disk (0 to 1) and its capacity; empty for a store without a log on disk.
 
     Args:
-        files: of this broker's world.
+        files: the broker's file system.
         root: the store's folder.
     """
     log = root / COMMIT_LOG
@@ -42,7 +42,7 @@ def _used(files: Files, path: Path) -> str:
 
 
 def readable(count: int) -> str:
-    """A number of bytes as Java prints it, such as ``252.0 GiB``."""
+    """Format a number of bytes like Java, such as ``252.0 GiB``."""
     if count < 1024:
         return f"{count} B"
     power = min((count.bit_length() - 1) // 10, len(_UNITS))

@@ -1,4 +1,4 @@
-"""All requests that a broker serves: core's, family by family, and those of plugins."""
+"""Registration of all request handlers, core's and those of plugins."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FAMILIES: Final = (
 
 
 def serve(router: RequestRouter, parts: Parts) -> None:
-    """Let *router* serve requests with *parts*; a plugin's handler takes the place of core's."""
+    """Add the handlers of core and plugins to *router*; a plugin's handler replaces core's."""
     sends = SendRequests(parts)
     router.add(handlers_of(sends))
     for family in FAMILIES:

@@ -1,5 +1,5 @@
-"""Groups for operators: 200, 225 (create), 201, 352 (read), 207 (delete), 353 (forbid), 203, 204, 328 (who is online),
-300, 343, 345 (who reads what).
+"""Group administration: 200, 225 (create), 201, 352 (read), 207 (delete), 353 (forbid), 203, 204, 328 (online members),
+300, 343, 345 (subscriptions).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 """
@@ -34,7 +34,7 @@ from gantrymq.world.time_slices import TimeSlices
 
 
 class GroupRequests:
-    """Serves the group table and the lists of who is online."""
+    """Handlers for the group table and online members."""
 
     def __init__(self, parts: Parts) -> None:
         self._groups = parts.groups
@@ -68,7 +68,7 @@ class GroupRequests:
 
     @serves(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
     def all_configs(self, asked: Command, connection: Connection) -> Command:
-        """201: every group, or a page of them."""
+        """201: return all groups, or a page of them."""
         header = GetAllSubscriptionGroupConfigRequest.from_ext(asked.ext)
         table = {name: group.to_json() for name, group in self._groups.view.items()}
         ext = None
@@ -86,7 +86,7 @@ class GroupRequests:
 
     @serves(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
-        """352: one group."""
+        """352: return one group."""
         name = GetSubscriptionGroupConfigRequest.from_ext(asked.ext).group
         group = self._groups.known(name)
         if group is None:
@@ -95,14 +95,14 @@ class GroupRequests:
 
     @serves(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     async def delete(self, asked: Command, connection: Connection) -> Command:
-        """207: forget a group, with its offsets and retry topics when asked."""
+        """207: delete a group, on request with its offsets and retry topics."""
         header = DeleteSubscriptionGroupRequest.from_ext(asked.ext)
         await self._delete(header.group_name, clean_offsets=header.clean_offset)
         return ok(asked)
 
     @serves(RequestCode.GET_CONSUMER_CONNECTION_LIST)
     def consumer_connections(self, asked: Command, connection: Connection) -> Command:
-        """203: members and subscriptions of a consumer group."""
+        """203: return members and subscriptions of a consumer group."""
         name = GetConsumerConnectionListRequest.from_ext(asked.ext).consumer_group
         online = self._clients.consumer_group(name)
         if online is None:
@@ -118,7 +118,7 @@ class GroupRequests:
 
     @serves(RequestCode.GET_PRODUCER_CONNECTION_LIST)
     def producer_connections(self, asked: Command, connection: Connection) -> Command:
-        """204: members of a producer group."""
+        """204: return the members of a producer group."""
         name = GetProducerConnectionListRequest.from_ext(asked.ext).producer_group
         members = self._clients.producers(name)
         if not members:
@@ -127,7 +127,7 @@ class GroupRequests:
 
     @serves(RequestCode.GET_ALL_PRODUCER_INFO)
     def all_producers(self, asked: Command, connection: Connection) -> Command:
-        """328: members of every producer group."""
+        """328: return the members of all producer groups."""
         groups = self._clients.producer_groups()
         return with_json(
             asked, {"data": {group: [_producer(each) for each in members] for group, members in groups.items()}}
@@ -135,7 +135,7 @@ class GroupRequests:
 
     @serves(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
     async def forbid(self, asked: Command, connection: Connection) -> Command:
-        """353: let a group read a topic, or not, when asked; answers whether it may."""
+        """353: allow or forbid a group to read a topic, if requested; return whether it may."""
         header = UpdateGroupForbiddenRequest.from_ext(asked.ext)
         if header.readable is not None:
             self._groups.set_readable(header.group, header.topic, readable=header.readable)
@@ -145,7 +145,7 @@ class GroupRequests:
 
     @serves(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
     def subscription(self, asked: Command, connection: Connection) -> Command:
-        """345: what a group that is online wants of a topic; no subscriptionData when it does not."""
+        """345: return an online group's subscription to a topic; without one, no subscriptionData."""
         header = QuerySubscriptionByConsumerRequest.from_ext(asked.ext)
         online = self._clients.consumer_group(header.group)
         found = online.subscriptions.get(header.topic or "") if online is not None else None
@@ -156,14 +156,14 @@ class GroupRequests:
 
     @serves(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     def groups_of_topic(self, asked: Command, connection: Connection) -> Command:
-        """300: groups that are subscribed to a topic or committed offsets for it."""
+        """300: return the groups that subscribe to a topic or have committed offsets for it."""
         topic = QueryTopicConsumeByWhoRequest.from_ext(asked.ext).topic
         online = [group.name for group in self._clients.consumer_groups() if topic in group.subscriptions]
         return with_json(asked, {"groupList": list(dict.fromkeys([*online, *self._offsets.groups_of(topic)]))})
 
     @serves(RequestCode.QUERY_TOPICS_BY_CONSUMER)
     def topics_of_group(self, asked: Command, connection: Connection) -> Command:
-        """343: topics that a group is subscribed to or committed offsets for."""
+        """343: return the topics that a group subscribes to or has committed offsets for."""
         name = QueryTopicsByConsumerRequest.from_ext(asked.ext).group
         online = self._clients.consumer_group(name)
         subscribed = list(online.subscriptions) if online is not None else []
@@ -193,6 +193,6 @@ def _producer(member: Member) -> dict[str, Any]:
         "clientId": member.client_id,
         "language": member.language,
         "lastUpdateTimestamp": member.heard_ms,
-        "remoteIP": f"/{format_address(*member.connection.peer)}",  # as Java prints an address
+        "remoteIP": f"/{format_address(*member.connection.peer)}",  # Java's format of an address
         "version": member.version,
     }

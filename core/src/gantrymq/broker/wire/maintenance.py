@@ -1,11 +1,11 @@
-"""Cleaning on demand, and the state of parts that a lone master without timers has nothing to say of.
+"""Cleanup on demand, and the state of features that a single master without timers does not have.
 
-    306  queues without messages     removed when all their messages have left the log
-    316  queues without a topic      forgotten by the store
-    329  expired log files           deleted in the background, whatever the hour
+    306  queues without messages     remove queues without any message left in the log
+    316  queues without a topic      remove them from the store
+    329  expired log files           delete them in the background, at any hour
     45   delay offsets               the empty table of a broker without delay levels
-    907, 908  replication            what a Java master without slaves answers
-    2003 cold reads                  what a Java broker with coldDataFlowControlEnable=false answers: none is held back
+    907, 908  replication            the response of a Java master without slaves
+    2003 cold reads                  the response of a Java broker with coldDataFlowControlEnable=false: no throttling
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java, store/.../DefaultMessageStore.java
 (cleanUnusedTopic), store/.../ha/DefaultHAService.java (getRuntimeInfo), broker/.../coldctr/ColdDataCgCtrService.java.
@@ -29,15 +29,15 @@ from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
-DROPS_TOGETHER = 16  # topics that are looked at together
-LOOKS_TOGETHER = 4  # so often without a pause
+DROPS_TOGETHER = 16  # topics per group of deletions
+LOOKS_TOGETHER = 4  # groups without yielding
 
-_COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # thresholds of RocketMQ's defaults; nothing is measured against them
+_COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # RocketMQ's default thresholds, without effect here
 _COLD_BYTES_OF_ALL = 100 * 1024 * 1024
 
 
 class MaintenanceRequests:
-    """Serves operators who clean up or look after a cluster."""
+    """Handlers for cleanup and cluster state."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.world.clock
@@ -46,24 +46,24 @@ class MaintenanceRequests:
 
     @serves(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE)
     async def clean_expired_queues(self, asked: Command, connection: Connection) -> Command:
-        """306: remove the queues whose messages have all left the log; the broker's own topics keep theirs."""
+        """306: remove queues without any message left in the log, except for those of the broker's topics."""
         report = await self._store.clean(Cleaning.EXPIRED_QUEUES)
         return self._cleaned(asked, connection, f"removed {report.queues} queues whose messages have left the log")
 
     @serves(RequestCode.CLEAN_UNUSED_TOPIC)
     async def clean_unused_topics(self, asked: Command, connection: Connection) -> Command:
-        """316: forget the queues of topics that do not exist; the broker's own stay."""
+        """316: remove the queues of topics that do not exist, except for those of the broker's topics."""
         count, slices = 0, TimeSlices(self._clock, LOOKS_TOGETHER)
         topics = list(dict.fromkeys(queue.topic for queue in self._store.queues()))
         for start in range(0, len(topics), DROPS_TOGETHER):
             dropped = self._drop_unused(topics[start : start + DROPS_TOGETHER])
-            await asyncio.gather(*dropped)  # none is dropped while a thread syncs, as with `Deletions`
+            await asyncio.gather(*dropped)  # drop no topic while a thread syncs, see `Deletions`
             count += len(dropped)
             await slices.item_done()
         return self._cleaned(asked, connection, f"removed the queues of {count} topics that do not exist")
 
     def _drop_unused(self, topics: Sequence[str]) -> list[Awaitable[None]]:
-        """Forget those of *topics* that do not exist and are not the broker's own; see `MessageStore.drop`."""
+        """Drop those of *topics* that do not exist and do not belong to the broker; see `MessageStore.drop`."""
         return [
             self._store.drop(topic)
             for topic in topics
@@ -72,24 +72,24 @@ class MaintenanceRequests:
 
     @serves(RequestCode.DELETE_EXPIRED_COMMITLOG)
     async def delete_expired_log(self, asked: Command, connection: Connection) -> Command:
-        """329: delete log files by age now; the answer comes before they are gone, as Java's does."""
+        """329: delete expired log files now; respond before they are deleted, like Java."""
         report = await self._store.clean(Cleaning.EXPIRED_LOG)
         return self._cleaned(asked, connection, f"deleting {report.log_files} log files, {report.log_bytes} bytes")
 
     @staticmethod
     def _cleaned(asked: Command, connection: Connection, what: str) -> Command:
-        """Say what was done, in the log, and in the answer to whoever wants to know."""
+        """Log the result, and include it in the response if requested."""
         log.warning("%s of %s: %s", request_name(asked.code), connection.address, what)
         return response_to(asked, 0, what if CleanRequest.from_ext(asked.ext).report else None)
 
     @serves(RequestCode.GET_ALL_DELAY_OFFSET)
     def delay_offsets(self, asked: Command, connection: Connection) -> Command:
-        """45: no delay level has delivered anything."""
+        """45: return an empty table of delay levels."""
         return with_json(asked, {"dataVersion": DataVersion().to_json(), "offsetTable": {}})
 
     @serves(RequestCode.GET_COLD_DATA_FLOW_CTR_INFO)
     def cold_reads(self, asked: Command, connection: Connection) -> Command:
-        """2003: no group reads old messages too fast, as none is watched; changing that (2001, 2002) is refused."""
+        """2003: report no throttled cold reads; changing the configuration (2001, 2002) is refused."""
         body = {
             "cgColdReadThreshold": _COLD_BYTES_OF_GROUP,
             "configTable": {},
@@ -101,7 +101,7 @@ class MaintenanceRequests:
 
     @serves(RequestCode.GET_BROKER_HA_STATUS)
     def replication(self, asked: Command, connection: Connection) -> Command:
-        """907: a master without slaves, and how long its log is."""
+        """907: return the state of a master without slaves, with the end of its log."""
         client = {
             "lastReadTimestamp": 0,
             "lastWriteTimestamp": 0,
@@ -120,6 +120,6 @@ class MaintenanceRequests:
 
     @serves(RequestCode.RESET_MASTER_FLUSH_OFFSET)
     def reset_master_flush_offset(self, asked: Command, connection: Connection) -> Command:
-        """908: only a slave has such an offset; a master agrees and does nothing."""
+        """908: succeed without effect, because only slaves have this offset."""
         ResetMasterFlushOffsetRequest.from_ext(asked.ext)
         return ok(asked)

@@ -1,4 +1,4 @@
-"""Offsets: 14, 15 (committed), 29 (by time), 30, 31 (bounds), 32 (earliest store time).
+"""Offsets: 14, 15 (committed), 29 (by time), 30, 31 (range), 32 (earliest store time).
 
 Source: apache/rocketmq broker/.../processor/ConsumerManageProcessor.java, AdminBrokerProcessor.java.
 """
@@ -26,7 +26,7 @@ from gantrymq.remoting.serving import serves
 
 
 class OffsetRequests:
-    """Serves look-ups and commits of offsets."""
+    """Handlers for queries and commits of offsets."""
 
     def __init__(self, parts: Parts) -> None:
         self._offset_commits = parts.offset_commits
@@ -35,7 +35,7 @@ class OffsetRequests:
 
     @serves(RequestCode.QUERY_CONSUMER_OFFSET)
     def query(self, asked: Command, connection: Connection) -> Command:
-        """14: the committed offset."""
+        """14: return the committed offset."""
         header = QueryConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
         zero_if_new = header.set_zero_if_not_found is not False
@@ -44,7 +44,7 @@ class OffsetRequests:
 
     @serves(RequestCode.UPDATE_CONSUMER_OFFSET)
     def update(self, asked: Command, connection: Connection) -> Command:
-        """15: commit an offset, usually oneway."""
+        """15: commit an offset; usually one-way."""
         header = UpdateConsumerOffsetRequest.from_ext(asked.ext)
         queue = Queue(header.topic, header.queue_id)
         self._offset_commits.commit_of_client(header.consumer_group, queue, header.commit_offset)
@@ -52,7 +52,7 @@ class OffsetRequests:
 
     @serves(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     async def search(self, asked: Command, connection: Connection) -> Command:
-        """29: the queue offset that belongs to a store time."""
+        """29: return the queue offset for a store time."""
         header = SearchOffsetByTimestampRequest.from_ext(asked.ext)
         boundary = (header.boundary_type or "LOWER").upper()
         if boundary not in BoundaryType.__members__:
@@ -64,32 +64,32 @@ class OffsetRequests:
 
     @serves(RequestCode.GET_MAX_OFFSET)
     def max_offset(self, asked: Command, connection: Connection) -> Command:
-        """30: the next offset to be written."""
+        """30: return the next offset to be written."""
         header = GetMaxOffsetRequest.from_ext(asked.ext)
         return ok(asked, {"offset": str(self._store.bounds(Queue(header.topic, header.queue_id)).max_offset)})
 
     @serves(RequestCode.GET_MIN_OFFSET)
     def min_offset(self, asked: Command, connection: Connection) -> Command:
-        """31: the first offset that is still there."""
+        """31: return the minimum offset."""
         header = GetMinOffsetRequest.from_ext(asked.ext)
         bounds = self._store.bounds(Queue(header.topic, header.queue_id))
         return ok(asked, {"offset": str(reported_min_offset(self._topics.get(header.topic), bounds))})
 
     @serves(RequestCode.GET_EARLIEST_MSG_STORETIME)
     async def earliest(self, asked: Command, connection: Connection) -> Command:
-        """32: store time of the oldest message, -1 where there is none."""
+        """32: return the store time of the oldest message; -1 if there is none."""
         header = GetEarliestMsgStoretimeRequest.from_ext(asked.ext)
         timestamp = await first_store_time(self._store, Queue(header.topic, header.queue_id))
         return ok(asked, {"timestamp": str(timestamp)})
 
 
 async def first_store_time(store: MessageStore, queue: Queue) -> int:
-    """Store time (ms) of a queue's oldest message, -1 where there is none."""
+    """Return the store time (ms) of a queue's oldest message; -1 if there is none."""
     return await store_time_at(store, queue, store.bounds(queue).min_offset)
 
 
 async def store_time_at(store: MessageStore, queue: Queue, queue_offset: int) -> int:
-    """Store time (ms) of one message of a queue, -1 where there is none."""
+    """Return the store time (ms) of one message of a queue; -1 if there is none."""
     found = store.get(queue, queue_offset, GetLimit(1), None)
     result = found if isinstance(found, tuple) else await found
     if not result.buffers:

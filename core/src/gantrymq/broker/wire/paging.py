@@ -12,18 +12,18 @@ from gantrymq.errors import FormatError, InvalidParameter
 from gantrymq.model.data_version import DataVersion
 
 MAX_PAGE = 2000  # entries
-ITEMS_TOGETHER = 16  # of a long list, without a pause
+ITEMS_TOGETHER = 16  # items of a long list to process without yielding
 
 
 def page(
     table: dict[str, Any], start: int, most: int | None, seen_version: str | None, version: DataVersion
 ) -> tuple[dict[str, Any], int]:
-    """Entries from *start* on and the number of all.
+    """Return the entries from *start* on, and the total number of entries.
 
-    A caller that saw another *seen_version* (JSON text) of the table begins again at its first entry.
+    If *seen_version* (JSON text) differs from *version*, start again at the first entry.
 
     Raises:
-        InvalidParameter: *start* or *most* is negative, or the version is no JSON.
+        InvalidParameter: *start* or *most* is negative, or the version is not JSON.
     """
     if start < 0 or (most is not None and most < 0):
         raise InvalidParameter(f"a page from {start} with {most} entries was asked; neither may be negative")

@@ -1,4 +1,4 @@
-"""How far groups are: 208, 317 (statistics), 303 (in time), 308 (lowest offsets), 314 (copy to another group).
+"""Consumption progress of groups: 208, 317 (statistics), 303 (times), 308 (lowest offsets), 314 (copy to a group).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsumeStats, fetchAllConsumeStatsInBroker,
 queryConsumeTimeSpan, queryCorrectionOffset, cloneGroupOffset), broker/.../offset/ConsumerOffsetManager.java.
@@ -28,11 +28,11 @@ from gantrymq.remoting.headers.groups import (
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 
-_NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group is behind every other
+_NO_LONGER_THERE = (1 << 63) - 1  # Long.MAX_VALUE: the compared group has a lower offset than all others
 
 
 class ProgressRequests:
-    """Serves what the offsets of groups tell."""
+    """Handlers for consumption progress."""
 
     def __init__(self, parts: Parts) -> None:
         self._identity = parts.identity
@@ -47,7 +47,7 @@ class ProgressRequests:
 
     @serves(RequestCode.GET_CONSUME_STATS)
     async def of_group(self, asked: Command, connection: Connection) -> Command:
-        """208: one group, on the topics named or on all it committed offsets for."""
+        """208: return the progress of one group, for the given topics or all with committed offsets."""
         header = GetConsumeStatsRequest.from_ext(asked.ext)
         group = header.consumer_group
         named = [header.topic, *(header.topic_list or "").split(";")]
@@ -62,9 +62,9 @@ class ProgressRequests:
 
     @serves(RequestCode.GET_BROKER_CONSUME_STATS)
     async def of_all(self, asked: Command, connection: Connection) -> Command:
-        """317: every group, topic by topic; isOrder leaves out topics that are not ordered.
+        """317: return the progress of all groups by topic; with isOrder only for ordered topics.
 
-        As in Java the pull offsets are left at 0, which makes totalInflightDiff minus the sum of all consumer offsets.
+        As in Java, all pull offsets are 0, so totalInflightDiff is minus the sum of all consumer offsets.
         """
         only_ordered = GetBrokerConsumeStatsRequest.from_ext(asked.ext).is_order
         groups: list[dict[str, Any]] = []
@@ -93,7 +93,7 @@ class ProgressRequests:
 
     @serves(RequestCode.QUERY_CONSUME_TIME_SPAN)
     async def time_span(self, asked: Command, connection: Connection) -> Command:
-        """303: when the oldest, the newest and the next message of each queue were stored, and how late that is."""
+        """303: return store times of the oldest, newest and next message of each queue, and the delay of the next."""
         header = QueryConsumeTimeSpanRequest.from_ext(asked.ext)
         topic = self._topics.get(header.topic)
         if topic is None:
@@ -124,9 +124,9 @@ class ProgressRequests:
 
     @serves(RequestCode.QUERY_CORRECTION_OFFSET)
     async def correction(self, asked: Command, connection: Connection) -> Command:
-        """308: the lowest offsets of all groups but those filtered; the largest number where compareGroup is behind.
+        """308: return the lowest offsets of all groups except the filtered ones; Long.MAX_VALUE if compareGroup lags.
 
-        Java also drops what the filtered groups committed, which is left alone here.
+        Java also removes the committed offsets of the filtered groups; here they are kept.
         """
         header = QueryCorrectionOffsetRequest.from_ext(asked.ext)
         without = {each.strip() for each in (header.filter_groups or "").split(",")}
@@ -148,7 +148,7 @@ class ProgressRequests:
 
     @serves(RequestCode.CLONE_GROUP_OFFSET)
     def clone(self, asked: Command, connection: Connection) -> Command:
-        """314: another group starts where one is, on one topic or on all."""
+        """314: copy a group's offsets to another group, for one topic or all."""
         header = CloneGroupOffsetRequest.from_ext(asked.ext)
         for name in [header.topic] if header.topic else self._offsets.topics_of(header.src_group):
             known = self._topics.get(name) is not None
@@ -157,7 +157,7 @@ class ProgressRequests:
         return ok(asked)
 
     def _followed(self, group: str, name: str) -> TopicConfig | None:
-        """The topic, unless it is gone or the group is online and does not subscribe to it any more."""
+        """Return the topic, or None if it does not exist or the online group no longer subscribes to it."""
         online = self._clients.consumer_group(group)
         if online is not None and online.subscriptions and name not in online.subscriptions:
             return None
@@ -167,7 +167,7 @@ class ProgressRequests:
         return MessageQueue(queue.topic, self._identity.broker_name, queue.queue_id)
 
     async def _queues(self, group: str, topic: TopicConfig, count: int, *, pulled: bool) -> dict[Any, Any]:
-        """Queue to its offsets."""
+        """Return the offsets by queue."""
         table: dict[Any, Any] = {}
         slices = TimeSlices(self._clock, ITEMS_TOGETHER)
         for queue_id in range(count):

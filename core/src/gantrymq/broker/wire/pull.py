@@ -1,4 +1,4 @@
-"""Pulling: 11 and 361.
+"""Pulls: 11 and 361.
 
 Source: apache/rocketmq broker/.../processor/PullMessageProcessor.java.
 """
@@ -18,7 +18,7 @@ from gantrymq.remoting.serving import serves
 
 
 class PullRequests:
-    """Serves pulls."""
+    """Handler for pulls."""
 
     def __init__(self, parts: Parts) -> None:
         self._pulls = parts.pulls
@@ -26,7 +26,7 @@ class PullRequests:
 
     @serves(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def pull(self, asked: Command, connection: Connection) -> Command | None:
-        """Hand a pull on; the answer leaves when there is something to say."""
+        """11, 361: serve a pull; the response may be sent later."""
         header = PullMessageRequest.from_ext(asked.ext, asked.code)
         request = PullRequest(
             header.consumer_group,

@@ -1,4 +1,4 @@
-"""Looking messages up: 12 by key, 33 by log offset. Records leave as the store gives them.
+"""Message queries: 12 by key, 33 by log offset. Records are sent without being copied or decoded.
 
 Source: apache/rocketmq broker/.../processor/QueryMessageProcessor.java.
 """
@@ -20,7 +20,7 @@ from gantrymq.remoting.serving import serves
 
 
 class QueryRequests:
-    """Serves look-ups."""
+    """Handlers for message queries."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -28,7 +28,7 @@ class QueryRequests:
 
     @serves(RequestCode.QUERY_MESSAGE)
     def query(self, asked: Command, connection: Connection) -> Command | Awaitable[Command | None] | None:
-        """12: by key; a unique key is marked in the request, and then the broker says how many at most."""
+        """12: query by key; for a unique key, which is marked in the request, the broker sets the limit."""
         header = QueryMessageRequest.from_ext(asked.ext)
         limit = self._settings.number("defaultQueryMaxNum") if header.unique_key_query else header.max_num
         window = header.begin_timestamp, header.end_timestamp
@@ -39,7 +39,7 @@ class QueryRequests:
 
     @serves(RequestCode.VIEW_MESSAGE_BY_ID)
     async def view(self, asked: Command, connection: Connection) -> None:
-        """33: the record at a log offset; the topic does not matter."""
+        """33: return the record at a log offset, of any topic."""
         header = ViewMessageByIdRequest.from_ext(asked.ext)
         record = await view_message(self._store, header.offset)
         if not asked.is_oneway and not connection.closed:
@@ -51,7 +51,7 @@ async def _answer_later(asked: Command, connection: Connection, found: Awaitable
 
 
 def _answer(asked: Command, connection: Connection, found: QueryResult) -> Command | None:
-    """Send what was found, or return why nothing was; 2 if the index cannot tell yet."""
+    """Send the result, or return an error response; SYSTEM_BUSY (2) if the index is incomplete."""
 
     def ends_at(timestamp: int, log_offset: int) -> dict[str, str]:
         return QueryMessageResponse(

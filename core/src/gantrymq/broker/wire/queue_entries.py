@@ -1,4 +1,4 @@
-"""Entries of a queue, raw: 321.
+"""Raw queue entries (321).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (queryConsumeQueue).
 """
@@ -20,11 +20,11 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.groups import QueryConsumeQueueRequest
 from gantrymq.remoting.serving import serves
 
-MAX_ENTRIES = 1000  # of one answer; RocketMQ has no bound
+MAX_ENTRIES = 1000  # per response; RocketMQ has no limit
 
 
 class QueueEntryRequests:
-    """Serves queue entries."""
+    """Handler for queue entries."""
 
     def __init__(self, parts: Parts) -> None:
         self._store = parts.store
@@ -34,9 +34,9 @@ class QueueEntryRequests:
 
     @serves(RequestCode.QUERY_CONSUME_QUEUE)
     async def entries(self, asked: Command, connection: Connection) -> Command:
-        """321: up to *count* entries from *index* on, with the group's subscription where one is named.
+        """321: return up to *count* entries from *index* on, with the subscription of a given group.
 
-        The entries are told from the records they point at: what no record belongs to any more is left out.
+        Entries are derived from the records they point at, so entries without a record are omitted.
         """
         header = QueryConsumeQueueRequest.from_ext(asked.ext)
         topic = self._topics.get(header.topic or "")

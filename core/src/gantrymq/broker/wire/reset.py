@@ -1,7 +1,7 @@
-"""Setting a group's offsets from outside: 222, and 220 to the group's members.
+"""Reset of a group's offsets: 222, and 220 to the group's members.
 
-With ``useServerSideResetOffset`` (the default) the broker keeps the new offsets and tells each of the group's pulls
-once (21, OFFSET_RESET). Without it the members are told, and commit the new offsets themselves.
+With ``useServerSideResetOffset`` (the default) the broker stores the new offsets, and the group's next pull of each
+queue gets code 21 (OFFSET_RESET). Otherwise the members are notified and commit the new offsets themselves.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (resetOffset, resetOffsetInner),
 broker/.../client/net/Broker2Client.java (resetOffset).
@@ -24,11 +24,11 @@ from gantrymq.remoting.headers.clients import ResetOffsetRequest
 from gantrymq.remoting.serving import serves
 from gantrymq.world.time_slices import TimeSlices
 
-QUEUES_TOGETHER = 64  # looked at without a pause
+QUEUES_TOGETHER = 64  # queues to process without yielding
 
 
 class ResetRequests:
-    """Serves resets."""
+    """Handler for resets."""
 
     def __init__(self, parts: Parts) -> None:
         self._world = parts.world
@@ -42,7 +42,7 @@ class ResetRequests:
 
     @serves(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
     async def reset(self, asked: Command, connection: Connection) -> Command:
-        """222: by time (-1: the end), or one queue to an offset; answers the new offsets."""
+        """222: reset by time (-1: the end), or one queue to an offset; return the new offsets."""
         header = ResetOffsetRequest.from_ext(asked.ext, asked.code)
         topic = self._topics.get(header.topic)
         if topic is None:
@@ -83,8 +83,8 @@ class ResetRequests:
         bounds = self._store.bounds(queue)
         if not bounds.min_offset <= given <= bounds.max_offset + 1:
             there = f"[{bounds.min_offset}-{bounds.max_offset}] of {queue}"
-            raise RequestRefused(1, f"Target offset {given} not in consume queue range {there}")
-        return min(given, bounds.max_offset)  # Java takes the one behind the end as well, and then counts -1 behind
+            raise RefusedWith(1, f"Target offset {given} not in consume queue range {there}")
+        return min(given, bounds.max_offset)  # Java also stores max_offset + 1, which makes the lag -1
 
     async def _by_time(self, queue: Queue, timestamp: int) -> int:
         if timestamp < 0:
@@ -94,7 +94,7 @@ class ResetRequests:
     async def _at_members(
         self, topic: TopicConfig, header: ResetOffsetRequest, *, in_list_form: bool
     ) -> dict[int, int]:
-        """Tell every member (220, oneway); without force an offset only moves back."""
+        """Notify every member (220, one-way); without force, offsets are only lowered."""
         found, slices = dict[int, int](), self._slices()
         for queue_id in range(topic.write_queues):
             queue = Queue(topic.name, queue_id)

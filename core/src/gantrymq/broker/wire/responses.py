@@ -1,4 +1,4 @@
-"""Building answers: JSON bodies in fastjson's dialect, and refusals.
+"""Building responses: JSON bodies in fastjson's dialect, and refusals.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRequestCommand).
 """
@@ -17,25 +17,25 @@ from gantrymq.world import Workers
 
 
 def ok(request: Command, ext: dict[str, str] | None = None, body: bytes | None = None) -> Command:
-    """A successful answer."""
+    """Return a success response."""
     return response_to(request, 0, None, ext, body)
 
 
 def with_json(request: Command, body: Any, ext: dict[str, str] | None = None) -> Command:
-    """A successful answer whose body is *body* as fastjson writes it: members sorted by name, nulls left out."""
+    """Return a success response with a JSON body like fastjson's: members sorted by name, nulls omitted."""
     return response_to(request, 0, None, ext, loose_json.dumps(body, sort=True))
 
 
 async def with_table(request: Command, body: Any, workers: Workers) -> Command:
-    """`with_json` for a body that grows with a topic's queues: a worker writes it, 20 us a queue."""
+    """Return a response like `with_json`, encoding the body in a worker: it may have many queues, at 20 us each."""
     return response_to(request, 0, None, None, await workers.run(partial(loose_json.dumps, body, sort=True)))
 
 
 def refusal(request: Command, error: GantryError, ext: dict[str, str] | None = None) -> Command:
-    """The answer that tells a peer why its request was refused."""
+    """Return the error response to a refused request."""
     return response_to(request, error.response_code, str(error), ext)
 
 
 def queue_key(queue: MessageQueue) -> ObjectKey:
-    """A queue as the key of a table."""
+    """Return a queue as the key of a JSON table."""
     return ObjectKey({"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic})

@@ -1,7 +1,7 @@
-"""From a read of the socket to the handlers: all requests of one read in one pass, one handler a request code.
+"""Routing of requests to handlers: all requests of one socket read in one pass, one handler per request code.
 
-The one place where a GantryError becomes an answer. Anything else a handler raises is a bug: it keeps its traceback in
-the log, and the peer is told SYSTEM_ERROR.
+GantryErrors become error responses here. Any other exception of a handler is a bug: it is logged with its traceback,
+and the peer gets SYSTEM_ERROR.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (processRequestCommand).
 """
@@ -25,9 +25,9 @@ from gantrymq.remoting.wrong_port import broker_port_message
 
 log = logging.getLogger(__name__)
 
-_ENDS: Final = int(RequestCode.END_TRANSACTION)  # oneway ones go before the sends of their read, which so come together
+_ENDS: Final = int(RequestCode.END_TRANSACTION)  # one-way ones are served before the sends of the same read
 
-_LONG: Final = frozenset(  # codes whose answers may be long and take a while to make
+_LONG: Final = frozenset(  # codes with potentially long responses
     {
         RequestCode.QUERY_MESSAGE,
         RequestCode.VIEW_MESSAGE_BY_ID,
@@ -41,7 +41,7 @@ _LONG: Final = frozenset(  # codes whose answers may be long and take a while to
 )
 
 HandlerOfMany = Callable[[Sequence[Command], int, Connection], int]
-"""Serves the requests from an index on that it can serve together, and returns how many."""
+"""Serves several requests from an index on together and returns their number."""
 
 NOT_BUILT: Mapping[int, str] = {
     RequestCode.UPDATE_AND_CREATE_STATIC_TOPIC: "static topics are",
@@ -54,7 +54,7 @@ NOT_BUILT: Mapping[int, str] = {
     **dict.fromkeys(range(RequestCode.AUTH_CREATE_USER, RequestCode.AUTH_LIST_ACL + 1), "access control is"),
 }
 
-IN_PLUGINS: Mapping[int, str] = {  # to the distribution that serves a code
+IN_PLUGINS: Mapping[int, str] = {  # request code to the distribution that serves it
     **dict.fromkeys((RequestCode.END_TRANSACTION, RequestCode.RESUME_CHECK_HALF_MESSAGE), "gantrymq-transaction"),
     **dict.fromkeys((RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2), "gantrymq-request-reply"),
     **dict.fromkeys(range(RequestCode.POP_MESSAGE, RequestCode.POP_ROLLBACK + 1), "gantrymq-pop"),
@@ -98,33 +98,33 @@ class RequestRouter:
 
     @property
     def connections(self) -> int:
-        """How many open connections have asked something."""
+        """Number of open connections that have sent a request."""
         return len(self._connections)
 
     def add(self, handlers: Mapping[int, Handler]) -> None:
-        """Serve these codes too; a code that is served already is replaced."""
+        """Add handlers; existing ones for the same codes are replaced."""
         if not SEND_CODES.isdisjoint(handlers):
             self._together = None
         self._handlers.update(handlers)
 
     def add_together(self, handler: HandlerOfMany) -> None:
-        """Ask *handler* first about requests that are a `SendCommand`, until another serves a code of theirs."""
+        """Try *handler* first for `Send` requests, until another handler for sends is added."""
         self._together = handler
 
     def guard(self, guards: Sequence[Guard]) -> None:
-        """Ask *guards* before each request is served, one behind the other."""
+        """Call *guards* in order before each request is served."""
         self._guards = tuple(guards)
 
     def around(self, before: Callable[[], object], after: Callable[[Connection], object]) -> None:
-        """Call these before and after the requests of each read."""
+        """Call *before* and *after* around the requests of each read."""
         self._before, self._after = before, after
 
     def on_connection_lost(self, callback: Callable[[Connection], None]) -> None:
-        """Call *callback* with every connection that asked something and closes."""
+        """Call *callback* with every closed connection that has sent a request."""
         self._lost.append(callback)
 
     def turn_away(self) -> None:
-        """From now on tell clients that understand it to go to another broker (1500, GO_AWAY)."""
+        """Redirect clients that support it to other brokers from now on (1500, GO_AWAY)."""
         self._turning_away = True
 
     def requests(self, connection: Connection, commands: Sequence[Command]) -> None:
@@ -140,7 +140,7 @@ class RequestRouter:
 
     def _serve(self, connection: Connection, commands: Sequence[Command], *, sorted_out: bool = False) -> None:
         handlers, guards = self._handlers, self._guards
-        together = None if self._turning_away or guards else self._together  # guards see each request
+        together = None if self._turning_away or guards else self._together  # guards must check each request
         behind = 0  # requests before this index are served
         for index, asked in enumerate(commands):
             if index < behind:
@@ -184,7 +184,7 @@ class RequestRouter:
             callback(connection)
 
     async def close(self) -> None:
-        """Wait for the requests that are being served."""
+        """Wait for requests in progress."""
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
@@ -204,7 +204,7 @@ def _in_its_order(asked: Command) -> bool:
 
 
 def _nothing(*_: object) -> None:
-    """Where nobody wants to know."""
+    """Do nothing."""
 
 
 def _unknown(asked: Command) -> Command:

@@ -1,4 +1,4 @@
-"""The broker about itself: 28 (runtime figures), 43 (all committed offsets).
+"""Runtime information (28) and all committed offsets (43).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (prepareRuntimeInfo);
 store/.../StoreStatsService.java, store/.../stats/BrokerStats.java.
@@ -20,7 +20,7 @@ from gantrymq.remoting.serving import serves
 
 _POOLS = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}  # capacities
 
-_NO_TIMERS = {  # as of a Java broker with timerWheelEnable=false
+_NO_TIMERS = {  # values of a Java broker with timerWheelEnable=false
     "timerReadBehind": "0",
     "timerOffsetBehind": "0",
     "timerCongestNum": "0",
@@ -30,7 +30,7 @@ _NO_TIMERS = {  # as of a Java broker with timerWheelEnable=false
 
 
 class RuntimeRequests:
-    """Serves figures."""
+    """Handlers for runtime information."""
 
     def __init__(self, parts: Parts) -> None:
         self._clock = parts.world.clock
@@ -47,17 +47,17 @@ class RuntimeRequests:
 
     @serves(RequestCode.GET_BROKER_RUNTIME_INFO)
     def figures(self, asked: Command, connection: Connection) -> Command:
-        """28: a table of texts, under RocketMQ's names."""
+        """28: return a table of texts under RocketMQ's names."""
         return with_json(asked, {"table": self.table()})
 
     @serves(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def all_offsets(self, asked: Command, connection: Connection) -> Command:
-        """43: every committed offset, as consumerOffset.json holds them."""
+        """43: return all committed offsets in the format of consumerOffset.json."""
         file = ConsumerOffsetsFile(self._offsets.table, self._offsets.version, light=self._light)
         return with_json(asked, file.to_json())
 
     def table(self) -> dict[str, str]:
-        """The figures themselves."""
+        """Return the runtime information."""
         state = self._store.state()
         stats = self._stats
         now = self._clock.now_ms()
@@ -69,7 +69,7 @@ class RuntimeRequests:
             "brokerVersion": "479",
             "bootTimestamp": str(self._started_ms),
             "runtime": run_time(now - self._started_ms),
-            "putMessageTimesTotal": str(stats.put.total or 1),  # so does Java
+            "putMessageTimesTotal": str(stats.put.total or 1),  # like Java
             "putMessageSizeTotal": str(stats.put.bytes),
             "putMessageAverageSize": repr(round(stats.put.bytes / stats.put.total, 3) if stats.put.total else 0.0),
             "putMessageEntireTimeMax": str(stats.put_times.max_ms),
@@ -97,8 +97,8 @@ class RuntimeRequests:
             "earliestMessageTimeStamp": str(self._earliest_ms(state.min_log_offset)),
             "startAcceptSendRequestTimeStamp": str(self._settings.number("startAcceptSendRequestTimeStamp")),
             "pageCacheLockTimeMills": "0",
-            "dispatchMaxBuffer": "0",  # a constant in Java too
-            "remainTransientStoreBufferNumbs": "2147483647",  # what Java says without that pool
+            "dispatchMaxBuffer": "0",  # also a constant in Java
+            "remainTransientStoreBufferNumbs": "2147483647",  # Java's value without that pool
             **_NO_TIMERS,
             **self._rows_of_plugins(),
             **disk_figures(self._files, self._state.root),
@@ -116,7 +116,7 @@ class RuntimeRequests:
         return rows
 
     def _problems(self, refusal: str | None) -> dict[str, str]:
-        """What an operator has to see to, under names of our own; empty while all is well."""
+        """Return problems that need an operator, under GantryMQ's own names; empty if there are none."""
         unwritten = "; ".join(self._state.failing.values())
         return {
             **({"storeRefusal": refusal} if refusal else {}),
@@ -124,13 +124,13 @@ class RuntimeRequests:
         }
 
     def _earliest_ms(self, log_offset: int) -> int:
-        """Store time of the oldest message, -1 without one."""
+        """Return the store time of the oldest message; -1 if there is none."""
         record = self._store.read(log_offset)
         return record.store_timestamp if record is not None else -1
 
 
 def idle_pools() -> dict[str, str]:
-    """RocketMQ's thread pools, which tools print: requests here wait in no queue."""
+    """Return values for RocketMQ's thread pools, which tools print; here requests do not wait in queues."""
     figures = {}
     for pool, capacity in _POOLS.items():
         figures[f"{pool}ThreadPoolQueueSize"] = "0"
@@ -142,7 +142,7 @@ def idle_pools() -> dict[str, str]:
 
 
 def run_time(elapsed_ms: int) -> str:
-    """A span as RocketMQ prints it."""
+    """Format a time span like RocketMQ."""
     seconds = elapsed_ms // 1000
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

@@ -1,4 +1,4 @@
-"""Sending: 10 (names), 310 (letters), 320 (batch, letters).
+"""Sends: 10 (long field names), 310 (short names), 320 (batch, short names).
 
 Source: apache/rocketmq broker/.../processor/SendMessageProcessor.java.
 """
@@ -25,7 +25,7 @@ _OK = PutStatus.OK
 
 
 class SendRequests:
-    """Serves sends. The answers of a batch leave together, a write for each connection."""
+    """Handlers for sends. The responses of a batch are sent with one write per connection."""
 
     def __init__(self, parts: Parts) -> None:
         self._settings = parts.settings
@@ -38,25 +38,25 @@ class SendRequests:
         )
         self._packed_host = parts.identity.packed_host
         self._offset_id = OffsetIds(parts.identity.packed_host).of
-        self._answered: dict[Connection, list[bytes]] = {}  # frames that are not handed to their connections yet
+        self._answered: dict[Connection, list[bytes]] = {}  # response frames to write
         parts.pipeline.on_answered(self._flush)
         self._read_settings()
 
     def _read_settings(self) -> None:
-        """Take over what may change while the broker runs."""
+        """Read the settings that may change at runtime."""
         self._revision = self._settings.revision
         self._region, self._trace_on = self._settings.text("regionId"), self._settings.flag("traceOn")
         self._ok = SendResponses(self._packed_host, self._region, self._trace_on)
 
     @serves(RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
     def send(self, asked: Command, connection: Connection) -> Command | None:
-        """Check a send and hand it on; the answer leaves when it is acknowledged."""
+        """10, 310, 320: check and store a send; the response is sent when it is acknowledged."""
         if self._settings.revision != self._revision:
             self._read_settings()
 
         def answered(answer: SendAnswer | GantryError) -> None:
             if not asked.is_oneway:
-                self._answered.setdefault(connection, [])  # it is flushed with the others
+                self._answered.setdefault(connection, [])  # flush this connection, too
                 connection.reply(asked, self._answer(asked, answer))
 
         try:
@@ -64,10 +64,11 @@ class SendRequests:
             self._sends.submit(request, answered)
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
-        if type(asked) is SendCommand:
-            passed = self._preparation.template_for(request)
-            if passed is not None and self._is_saved(passed.topic.name):  # or those beside them would wait with them
-                self._send_templates.remember(asked, passed)
+        if type(asked) is Send:
+            template = self._preparation.template_for(request)
+            # A topic that is not saved yet would delay other sends that are stored together with these.
+            if template is not None and self._is_saved(template.topic.name):
+                self._send_templates.remember(asked, template)
         return None
 
     def _read(self, asked: Command, connection: Connection) -> SendRequest:
@@ -78,10 +79,10 @@ class SendRequests:
             raise
 
     def send_together(self, asked: Sequence[Command], start: int, connection: Connection) -> int:
-        """Hand on ``asked[start]`` and those behind it whose checks an earlier send like them passed.
+        """Store ``asked[start]`` and the following sends with templates, without checking each of them.
 
         Returns:
-            How many were taken; 0 where the first is to be checked by itself.
+            The number of stored sends; 0 if the first one must be checked.
         """
         if self._settings.revision != self._revision:
             self._read_settings()
@@ -106,7 +107,7 @@ class SendRequests:
         return taken
 
     def _flush(self) -> None:
-        """Let answers leave before the loop looks for new requests: their senders get on with the next."""
+        """Write the responses before the loop polls for new requests, so that the senders can continue."""
         answered, self._answered = self._answered, {}
         for connection, frames in answered.items():
             if frames:
@@ -134,10 +135,10 @@ class SendRequests:
 
 
 def read_send(asked: Command, connection: Connection) -> SendRequest:
-    """A send as *asked* over *connection*.
+    """Parse a send request.
 
     Raises:
-        RequestError: the header lacks a field, or one is no number.
+        RequestError: a header field is missing or not a number.
     """
     header = read_send_header(asked)
     return SendRequest(

@@ -1,8 +1,8 @@
-"""Sends that are alike: what the checks of one came to holds for the others.
+"""Cache of check results for sends that are alike.
 
-A send that differs from an earlier one in its queue, time, id and body alone (`remoting.sends`) passes the same checks
-as long as its topic and the settings are the same. So those that came in one read are checked, stored and answered
-together. What is worth remembering comes a second time: of sends with a key of their own each nothing is kept.
+A send that differs from an earlier one only in queue, time, id and body (`remoting.sends`) passes the same checks as
+long as topic and settings do not change. Such sends of one read are stored and acknowledged together without checks. A
+result is cached at the second occurrence, so sends with distinct KEYS are not cached.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from gantrymq.remoting.sends import SendCommand
 
 __all__ = ["SendTemplateCache"]
 
-MOST_REMEMBERED: Final = 16384  # a client has one for each topic it sends to
-MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # of their headers
+MOST_REMEMBERED: Final = 16384  # templates; a client needs one for each topic that it sends to
+MOST_REMEMBERED_BYTES: Final = 16 * 1024 * 1024  # total size of their headers
 MOST_MET: Final = 2 * MOST_REMEMBERED
-LEAST_TIDIED: Final = 256  # kinds of sends that came since those of deleted topics were forgotten
+LEAST_TIDIED: Final = 256  # new templates between removals of those for deleted topics
 
 
 def _make_messages(
@@ -42,9 +42,9 @@ def _make_messages(
     wait_stored: bool,
     messages: list[StoreMessage],
 ) -> None:
-    """Append the messages of ``asked[start]`` and of those behind it that are like it to *messages*.
+    """Append the messages of ``asked[start]`` and of the following sends that are alike to *messages*.
 
-    The first that has no body, or a queue id that is not below *queues*, ends it.
+    Stop at the first send without a body or with a queue id that is not below *queues*.
     """
     alike = None
     for index in range(start, len(asked)):
@@ -81,20 +81,20 @@ make_messages = (
 
 
 class SendTemplateCache:
-    """What is remembered of the sends that passed."""
+    """Templates of sends that passed the checks."""
 
     def __init__(self, settings: Settings, topics: TopicTable, preparation: SendPreparation, store_host: bytes) -> None:
         self._settings = settings
         self._topics = topics
         self._preparation = preparation
         self._store_host = store_host
-        self._templates: dict[bytes, SendTemplate] = {}  # by what is alike
-        self._bytes = 0  # of their headers
+        self._templates: dict[bytes, SendTemplate] = {}  # by `Send.alike`
+        self._bytes = 0  # total size of their headers
         self._tidy_at = LEAST_TIDIED
-        self._met: set[int] = set()  # hashes of what came once; where two collide, one is remembered sooner
+        self._met: set[int] = set()  # hashes of sends that occurred once; a collision only caches one of them early
 
-    def remember(self, send: SendCommand, template: SendTemplate) -> None:
-        """Keep what the checks of *send* came to, unless it is the first of its kind."""
+    def remember(self, send: Send, template: SendTemplate) -> None:
+        """Cache the template of *send*, unless this is its first occurrence."""
         mark = hash(send.alike)
         if mark not in self._met:
             if len(self._met) >= MOST_MET:
@@ -111,22 +111,22 @@ class SendTemplateCache:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Forget those whose topic changed or was deleted."""
+        """Remove templates of changed or deleted topics."""
         get = self._topics.get
         known = {alike: each for alike, each in self._templates.items() if get(each.topic.name) is each.topic}
-        self._bytes = self._bytes * len(known) // len(self._templates)  # about
+        self._bytes = self._bytes * len(known) // len(self._templates)  # an estimate
         self._templates = known
         self._tidy_at = 2 * len(known) + LEAST_TIDIED
 
     def together(self, asked: Sequence[Command], start: int, born_host: bytes) -> list[StoreMessage]:
-        """The messages of ``asked[start]`` and those behind it, up to the first whose checks are to be made.
+        """Return the messages of ``asked[start]`` and the following sends, up to the first one that must be checked.
 
-        All are acknowledged alike (WAIT), so that they may be stored as one; where an interceptor sees every message,
-        they come one by one. One that a plugin refuses, or that is to be told more, ends it.
+        All have the same WAIT property, so that they can be stored together. If an interceptor is called for every
+        message, return only one. Stop before a message that a plugin refuses or adds response fields to.
 
         Args:
             asked: requests of one connection.
-            start: of the first that is wanted.
+            start: index of the first send.
             born_host: packed address of the connection's peer.
         """
         known, topics, revision = self._templates, self._topics, self._settings.revision
@@ -169,13 +169,13 @@ class SendTemplateCache:
         return messages
 
     def _complete(self, messages: list[StoreMessage], first: int, template: SendTemplate) -> bool:
-        """Let plugins see those from *first* on; False where the rest is cut off, as one is a case of its own."""
+        """Apply plugins to *messages* from *first* on. Return False if the rest was removed for separate checks."""
         for index in range(first, len(messages)):
             try:
                 messages[index] = self._preparation.complete(messages[index], template.topic, template.special)
                 if type(messages[index]) is not MovedMessage:
                     continue
-            except Exception:  # raised again, and answered, where it is looked at by itself
+            except Exception:  # raised again when the send is checked separately
                 pass
             del messages[index:]
             return False

@@ -1,4 +1,4 @@
-"""Failed messages that consumers send back: 36.
+"""Failed messages that consumers send back (36).
 
 Source: apache/rocketmq broker/.../processor/AbstractSendMessageProcessor.java (consumerSendMsgBack).
 """
@@ -16,14 +16,14 @@ from gantrymq.remoting.serving import serves
 
 
 class SendingBackRequests:
-    """Serves consumers that failed."""
+    """Handler for messages sent back."""
 
     def __init__(self, parts: Parts) -> None:
         self._sending_back = parts.sending_back
 
     @serves(RequestCode.CONSUMER_SEND_MSG_BACK)
     async def send_back(self, asked: Command, connection: Connection) -> Command:
-        """36: store a message again for its next try; the answer leaves when it is acknowledged."""
+        """36: store a message again for its next attempt; respond when it is acknowledged."""
         header = ConsumerSendMsgBackRequest.from_ext(asked.ext)
         await self._sending_back.send_back(
             SendBack(

@@ -1,4 +1,4 @@
-"""Topics for operators: 17, 18 (create), 21, 351 (read), 202 (statistics), 215 (delete), 305 (system topics).
+"""Topic administration: 17, 18 (create), 21, 351 (read), 202 (statistics), 215 (delete), 305 (system topics).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java.
 """
@@ -36,10 +36,10 @@ log = logging.getLogger(__name__)
 
 
 def attribute_changes(text: str | None) -> dict[str, str]:
-    """``+name=value,-name`` as a table.
+    """Parse ``+name=value,-name``.
 
     Raises:
-        InvalidParameter: a piece has another form.
+        InvalidParameter: an item has another form.
     """
     changes: dict[str, str] = {}
     for piece in (text or "").split(","):
@@ -53,7 +53,7 @@ def attribute_changes(text: str | None) -> dict[str, str]:
 
 
 class TopicRequests:
-    """Serves the topic table."""
+    """Handlers for the topic table."""
 
     def __init__(self, parts: Parts) -> None:
         self._world = parts.world
@@ -104,7 +104,7 @@ class TopicRequests:
 
     @serves(RequestCode.GET_ALL_TOPIC_CONFIG)
     def all_configs(self, asked: Command, connection: Connection) -> Command:
-        """21: every topic, or a page of them."""
+        """21: return all topics, or a page of them."""
         header = GetAllTopicConfigRequest.from_ext(asked.ext)
         table = {name: topic.to_json() for name, topic in self._topics.view.items()}
         ext = {}
@@ -124,13 +124,13 @@ class TopicRequests:
 
     @serves(RequestCode.GET_TOPIC_CONFIG)
     def config(self, asked: Command, connection: Connection) -> Command:
-        """351: one topic."""
+        """351: return one topic."""
         header = GetTopicConfigRequest.from_ext(asked.ext)
         return with_json(asked, self._required(header.topic).to_json())
 
     @serves(RequestCode.GET_TOPIC_STATS_INFO)
     async def stats(self, asked: Command, connection: Connection) -> Command:
-        """202: offsets of a topic's queues and when each last got a message."""
+        """202: return offsets and last update time of a topic's queues."""
         topic = self._required(GetTopicStatsInfoRequest.from_ext(asked.ext).topic)
         table: dict[Any, Any] = {}
         slices = TimeSlices(self._world.clock, ITEMS_TOGETHER)
@@ -152,19 +152,19 @@ class TopicRequests:
 
     @serves(RequestCode.DELETE_TOPIC_IN_BROKER)
     async def delete(self, asked: Command, connection: Connection) -> Command:
-        """215: forget a topic, its queues and what groups committed for it."""
+        """215: delete a topic with its queues and committed offsets."""
         await self._delete_topic(DeleteTopicInBrokerRequest.from_ext(asked.ext).topic)
         return ok(asked)
 
     @serves(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, asked: Command, connection: Connection) -> Command:
-        """305: topics that belong to the broker itself, those reserved for parts that are switched off included."""
+        """305: return the broker's own topics, including those reserved for disabled features."""
         own = [name for name in self._topics.view if self._topics.is_own(name)]
         reserved = sorted(names.SYSTEM_TOPICS.difference(own))
         return with_json(asked, {"topicList": [*own, *reserved]})
 
     def _update(self, topic: TopicConfig, changes: dict[str, str]) -> None:
-        """Apply a change. One that hides messages is done as in RocketMQ, and told: they come back with the queues."""
+        """Apply a change. If fewer read queues hide messages, as in RocketMQ, log a warning."""
         before = self._topics.view.get(topic.name)
         self._topics.update(topic, changes)
         gone = range(topic.read_queues, before.read_queues if before is not None else 0)
