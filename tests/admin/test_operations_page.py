@@ -7,7 +7,7 @@ import click
 import pytest
 
 from gantrymq.cli import main
-from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.cli.extensible_group import TO_INSTALL
 
 PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
 NAMED = sorted(set(re.findall(r"`gantrymq ([a-z]+(?:-[a-z]+)?(?: [a-z]+(?:-[a-z]+)?)*)", PAGE)))

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.cli.extensible_group import TO_INSTALL
 from gantrymq.plugins import load_plugins
 from gantrymq_admin import plugin
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import install_command
+from gantrymq.cli.extensible_group import TO_INSTALL
+from gantrymq.errors import to_install
 
 ROOT = Path(__file__).parents[2]
 FROM_AN_INDEX = re.compile(r"pip install\s+(?!.*--find-links)(?:[^\n|&(;]*?['\" ])?['\"]?gantrymq\b(?!\.)")

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("gantrymq_storage_memory")
 
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.cli.open_group import TO_INSTALL
+from gantrymq.cli.extensible_group import TO_INSTALL
 from gantrymq.client import Admin
 from gantrymq.errors import BrokerRefused, PluginError
 from gantrymq.plugins import load_plugins

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.cli.open_group import TO_INSTALL
-from gantrymq.errors import install_command
+from gantrymq.cli.extensible_group import TO_INSTALL
+from gantrymq.errors import to_install
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Candidate
 

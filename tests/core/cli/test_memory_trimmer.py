@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gantrymq.cli.memory_trimmer import LOOK_S, WORTH_BYTES, MemoryTrimmer, _look_again_and_again
+from gantrymq.cli.memory_trimmer import LOOK_S, WORTH_BYTES, MemoryTrimmer, _trim_periodically
 
 
 class Process:
@@ -25,15 +25,15 @@ class Process:
 def test_memory_is_given_back_each_time_enough_of_it_became_free():
     process = Process()
     freed = MemoryTrimmer(process.unused, process.trim)
-    freed.look()
+    freed.check()
     process.free = WORTH_BYTES
-    freed.look()
+    freed.check()
     assert process.trims == 0
     for times in (1, 2):
         process.free = WORTH_BYTES + 2000
-        freed.look()
+        freed.check()
         assert process.trims == times
-        freed.look()
+        freed.check()
         assert process.trims == times
 
 
@@ -42,7 +42,7 @@ def test_what_cannot_be_given_back_is_tried_once():
     freed = MemoryTrimmer(process.unused, lambda: setattr(process, "trims", process.trims + 1))
     process.free = 2 * WORTH_BYTES
     for _ in range(3):
-        freed.look()
+        freed.check()
     assert process.trims == 1
 
 
@@ -67,7 +67,7 @@ def test_looking_goes_on_after_a_failure_and_each_reason_is_told_once(caplog):
 
     world = SimpleNamespace(clock=SimpleNamespace(sleep=sleep), workers=SimpleNamespace(run=run))
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(_look_again_and_again(world, unused, process.trim))
+        asyncio.run(_trim_periodically(world, unused, process.trim))
     assert looks > 6
     (told,) = caplog.messages
     assert told.startswith("freed memory cannot be given back to the system: [Errno 24] Too many open files")

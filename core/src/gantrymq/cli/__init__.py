@@ -1,7 +1,7 @@
-"""The ``gantrymq`` command. A command's module is imported when the command is used, not before.
+"""The ``gantrymq`` command. Modules of commands are imported lazily.
 
-Exit codes: 0 done, 1 the broker or the data said no (one sentence on stderr), 2 wrong usage, 3 a store that a broker
-has open.
+Exit codes: 0 success, 1 refused by the broker or because of the data (one sentence on stderr), 2 wrong usage, 3 the
+store is open in a broker.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import click
 
 from gantrymq import __version__, speedups
-from gantrymq.cli.open_group import OpenGroup
+from gantrymq.cli.extensible_group import ExtensibleGroup
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.commands.output import print_json
 from gantrymq.errors import BrokerRefused, ConfigError, GantryError
@@ -48,39 +48,39 @@ ADVICE: Final = {
     "NotANameServer": "; -n names the name server",
     "OffsetOutside": ". Pick a queue with -q, or use a time",
 }
-"""By the class's name, as nothing is imported for it: what the client's errors cannot say, as they name no command."""
+"""Advice with command names for errors of the client, by class name, so that the classes need not be imported."""
 
 
-class MainGroup(OpenGroup):
-    """Core's commands by the table above, then those of plugins; every error raised on purpose is said once."""
+class MainGroup(ExtensibleGroup):
+    """Core's commands from the table above, then those of plugins. Errors are reported as one sentence."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words: a command that cannot be read says so in the form that they ask for."""
+        """Keep the arguments, so that usage errors can be reported in the requested format."""
         ctx.obj = tuple(args)
-        with _told(ctx):
+        with _report_errors(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command."""
-        with _told(ctx):
+        with _report_errors(ctx):
             return super().invoke(ctx)
 
 
 @contextmanager
-def _told(ctx: click.Context) -> Iterator[None]:
-    """Make of errors a sentence on stderr, with ``--output json`` a document on stdout as well, and an exit code."""
+def _report_errors(ctx: click.Context) -> Iterator[None]:
+    """Report errors as a sentence on stderr, with ``--output json`` also as a document on stdout; set the exit code."""
     try:
         yield
     except (GantryError, click.ClickException) as problem:
         message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
-        if "gantrymq " not in message:  # a command's own advice is nearer
+        if "gantrymq " not in message:  # the message has no advice of its own
             message += ADVICE.get(type(problem).__name__, "")
-        # A setting's error begins with the place of its value: a flag, as in "--set listenPort: ...", is wrong usage.
+        # An error of a setting starts with its source; if that is a flag ("--set listenPort: ..."), it is wrong usage.
         exit_code = 2 if isinstance(problem, ConfigError) and message.startswith("--") else problem.exit_code
         if "--output=json" in ctx.obj or ("--output", "json") in pairwise(ctx.obj):
             told = {"error": type(problem).__name__, "message": message, "exit_code": exit_code}
             print_json(told | ({"code": problem.response_code} if isinstance(problem, BrokerRefused) else {}))
-        if isinstance(problem, click.ClickException):  # click says it, with the usage
+        if isinstance(problem, click.ClickException):  # click prints it with the usage
             raise
         click.echo(f"gantrymq: {message}", err=True)
         ctx.exit(exit_code)

@@ -1,4 +1,4 @@
-"""``gantrymq config``: the settings a server would run with, and what one of them means."""
+"""``gantrymq config``: show the effective settings of a server, or explain one setting."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ Document = dict[str, Value | list[str] | None]
 @click.command()
 @settings_options("broker.conf or namesrv.conf")
 @click.option("--server", type=click.Choice(["broker", "nameserver"]), default="broker", show_default=True)
-@click.option("--explain", metavar="KEY", help="Explain one setting: type, values, where its value comes from.")
+@click.option("--explain", metavar="KEY", help="Explain one setting: type, values, source of its value.")
 @output_option
 def config(file: Path | None, pairs: tuple[str, ...], server: str, explain: str | None, output: str) -> None:
-    """Show the settings in force with the given file, environment and flags, or explain one."""
+    """Show the effective settings with the given file, environment and flags, or explain one."""
     by_server = {server: _settings(server, file, pairs)}
     if explain is None:
         _show(by_server[server], output)
         return
     other = "nameserver" if server == "broker" else "broker"
     if explain not in by_server[server].schema and file is None and not pairs:
-        with suppress(PluginError):  # no name server is installed, whose key it could be
+        with suppress(PluginError):  # no name server plugin is installed
             by_server[other] = _settings(other, None, ())
     document = _unused(by_server, explain) or _explained(by_server, explain)
     if output == "json":
@@ -65,7 +65,7 @@ def _show(settings: Settings, output: str) -> None:
 
 
 def _unused(by_server: dict[str, Settings], key: str) -> Document | None:
-    """What to say of a key that RocketMQ knows and nothing here declares; None for any other."""
+    """Describe a key of RocketMQ that is not declared here; None for any other key."""
     if not is_rocketmq_key(key) or any(key in settings.schema for settings in by_server.values()):
         return None
     of_name_server = key in NAME_SERVER_DEFAULTS and key not in BROKER_DEFAULTS
@@ -77,10 +77,10 @@ def _unused(by_server: dict[str, Settings], key: str) -> Document | None:
 
 
 def _explained(by_server: dict[str, Settings], key: str) -> Document:
-    """The declaration of *key*, and the server it belongs to.
+    """Describe the declaration of *key* and its server.
 
     Raises:
-        ConfigError: there is none; says which key is near.
+        ConfigError: the key is not declared.
     """
     for server, settings in by_server.items():
         if key in settings.schema:

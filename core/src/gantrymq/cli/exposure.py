@@ -1,8 +1,8 @@
-"""Who can reach the servers of this process: this machine alone, or others, without anything that asks who they are.
+"""Warnings about servers that other machines can reach without access control.
 
-RocketMQ's servers listen on every address unless told otherwise. Those of the commands listen on 127.0.0.1 unless
-bindAddress is set or, for a broker, brokerIP1 names an address that others reach. Only clients' certificates keep
-others out in this version: TLS alone, with ``tls.server.need.client.auth=require``.
+RocketMQ's servers listen on all addresses by default. Servers started by commands listen on 127.0.0.1 unless
+bindAddress is set or, for a broker, brokerIP1 is an address that other machines can reach. In this version the only
+access control is TLS with client certificates (``tls.server.need.client.auth=require``).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gantrymq.config import Settings
 __all__ = ["BROKER_CLOSED", "LOOPBACK", "NAME_SERVER_CLOSED", "exposure_notes", "is_loopback"]
 
 LOOPBACK: Final = "127.0.0.1"
-BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # where an address of the commands comes from
+BROKER_CLOSED: Final = "neither bindAddress nor brokerIP1 is set"  # source of the default address
 NAME_SERVER_CLOSED: Final = "bindAddress is not set"
 
 
 def exposure_notes(servers: Iterable[tuple[str, Settings]]) -> tuple[str, ...]:
-    """A sentence for each server that only this machine reaches because nothing says where it listens, and for each
-    address that others reach and that anybody may use; servers by what they are called.
+    """Return a sentence for each server that listens only on loopback by default, and for each address that other
+    machines can reach without access control. *servers*: names and settings.
     """
     servers = list(servers)
     notes = [_closed(name, settings) for name, settings in servers]
@@ -48,7 +48,7 @@ def _closed(name: str, settings: Settings) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches *host*."""
+    """Return whether *host* is reachable only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

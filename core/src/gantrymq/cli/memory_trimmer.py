@@ -1,8 +1,8 @@
-"""Giving freed memory back to the system, which the C library does not do by itself.
+"""Returning freed memory to the system, which the C library does not do on its own.
 
-glibc takes blocks of up to 32 MiB from its heap once one of that size was freed, and gives back only what lies free at
-the heap's end: a burst of answers of a megabyte each stayed resident for good, and counted against the process's
-limit. ``malloc_trim`` gives back free pages wherever they lie.
+Once a block of up to 32 MiB has been freed, glibc allocates blocks of that size on its heap, and returns only free
+memory at the heap's end. After a burst of responses of a megabyte each, their memory stayed resident and counted
+against the process's limit. ``malloc_trim`` returns free pages anywhere in the heap.
 
 Source: glibc's malloc/malloc.c (M_MMAP_THRESHOLD, systrim, mtrim), mallinfo(3); proc(5), statm.
 """
@@ -18,25 +18,25 @@ from typing import Final
 
 from gantrymq.world import World
 
-__all__ = ["MemoryTrimmer", "give_freed_memory_back"]
+__all__ = ["MemoryTrimmer", "trim_freed_memory"]
 
 log = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0
-WORTH_BYTES: Final = 4 * 1024**2  # less is not given back
+WORTH_BYTES: Final = 4 * 1024**2  # minimum amount to return
 
 
 class MemoryTrimmer:
-    """Gives memory back once enough of it is free. `look` blocks for some milliseconds: for a thread."""
+    """Returns memory once enough of it is free. `check` blocks for some milliseconds: call it in a thread."""
 
     def __init__(self, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
-        """*unused_bytes*: what is resident and not in use, and whatever else is the same before and after *trim*."""
+        """*unused_bytes*: returns the resident bytes not in use; a constant offset does not matter."""
         self._unused_bytes = unused_bytes
         self._trim = trim
         self._least = unused_bytes()
 
-    def look(self) -> None:
-        """Give back if WORTH_BYTES more are unused than at the least since the last time."""
+    def check(self) -> None:
+        """Trim if the unused bytes exceed their minimum since the last trim by WORTH_BYTES."""
         now = self._unused_bytes()
         if now > self._least + WORTH_BYTES:
             self._trim()
@@ -44,8 +44,8 @@ class MemoryTrimmer:
         self._least = min(self._least, now)
 
 
-async def give_freed_memory_back(world: World) -> None:
-    """Look from time to time until cancelled; return at once where the C library is not glibc 2.33 or newer."""
+async def trim_freed_memory(world: World) -> None:
+    """Trim periodically until cancelled; return at once if the C library is not glibc 2.33 or newer."""
     library = ctypes.CDLL(None) if os.name == "posix" else None
     trim, ask = getattr(library, "malloc_trim", None), getattr(library, "mallinfo2", None)
     if trim is None or ask is None:
@@ -53,16 +53,16 @@ async def give_freed_memory_back(world: World) -> None:
     ask.restype = _MallInfo
 
     def unused_bytes() -> int:
-        """Pages of Python's own allocator are taken for unused: they do not change much."""
+        """Return resident bytes not in use. Pages of Python's allocator count as unused; they change little."""
         _, resident, of_files = Path("/proc/self/statm").read_bytes().split()[:3]
         found = ask()
         return (int(resident) - int(of_files)) * os.sysconf("SC_PAGE_SIZE") - int(found.uordblks + found.hblkhd)
 
-    await _look_again_and_again(world, unused_bytes, lambda: trim(0))
+    await _trim_periodically(world, unused_bytes, lambda: trim(0))
 
 
-async def _look_again_and_again(world: World, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
-    """Go on also when memory cannot be looked at, for example with too many open files; a new reason is logged."""
+async def _trim_periodically(world: World, unused_bytes: Callable[[], int], trim: Callable[[], object]) -> None:
+    """Check periodically. Errors, such as too many open files, are logged when they change; checks continue."""
     freed: MemoryTrimmer | None = None
     told = ""
     while True:
@@ -70,7 +70,7 @@ async def _look_again_and_again(world: World, unused_bytes: Callable[[], int], t
             if freed is None:
                 freed = await world.workers.run(MemoryTrimmer, unused_bytes, trim)
             else:
-                await world.workers.run(freed.look)
+                await world.workers.run(freed.check)
         except Exception as error:
             if told != str(error):
                 told = str(error)

@@ -1,7 +1,7 @@
-"""Which name server the commands run: one that a plugin offers (`gantry_register_name_servers`).
+"""Selection of the name server implementation from plugins (`gantry_register_name_servers`).
 
-The plugin that core knows by name is loaded alone, so that ``gantrymq nameserver`` waits for no other. The setting
-``plugins`` is the broker's and has no part in this.
+The plugin `TO_INSTALL` is loaded without any other, so that ``gantrymq nameserver`` starts fast. The setting
+``plugins`` applies only to the broker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOOKS = ("gantry_register_name_servers",)
 
 
 def name_server_kind() -> NameServerKind:
-    """What `TO_INSTALL` offers; where that is not installed, what another plugin does.
+    """Return the name server of `TO_INSTALL`, or of another plugin if that is not installed.
 
     Raises:
         PluginError: no installed plugin offers a name server, several others do, or the known one is broken.

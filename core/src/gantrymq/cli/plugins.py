@@ -1,4 +1,4 @@
-"""``gantrymq plugins``: what is installed, what each plugin registers, and what is wrong with one."""
+"""``gantrymq plugins``: list installed plugins, the objects they register, and their problems."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """``gantrymq quickstart``: a name server and a broker on free loopback ports, and a short demonstration.
 
-Its log files are 4 MiB instead of RocketMQ's 1 GiB, so that a laptop's disk is not filled for a few messages.
+The log files have 4 MiB instead of RocketMQ's 1 GiB, to save disk space.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TAG = "TagA"
 LOG_FILE_BYTES = 4 * 1024 * 1024
 QUEUE_FILE_BYTES = 60_000
 MESSAGES = 6
-ROUTE_S = 10.0  # for the name server to hear of the topic
+ROUTE_S = 10.0  # time limit for the topic's registration with the name server
 
 
 @click.command()
@@ -57,7 +57,7 @@ def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | N
 
 
 def _servers(root: Path) -> Servers:
-    """Both servers on free loopback ports, with everything they keep below *root*."""
+    """Return both servers, configured for free loopback ports, with all files below *root*."""
     from gantrymq.cli.server_settings import ServerArguments, broker_settings, name_server_settings
     from gantrymq.cli.serving import Servers
     from gantrymq.config import free_port_keys
@@ -91,7 +91,7 @@ def _pairs(**values: object) -> tuple[str, ...]:
 
 
 class Demonstration:
-    """Creates a topic, sends, consumes one tag, and says at each step what it does."""
+    """Demonstration that creates a topic, sends messages, consumes one tag, and prints each step."""
 
     def __init__(self, tell: Callable[[str], object], as_json: bool, leave: bool, *, temporary: bool) -> None:
         self._tell = tell
@@ -100,7 +100,7 @@ class Demonstration:
         self._temporary = temporary
 
     def announce(self, servers: Servers) -> None:
-        """Say what runs where."""
+        """Print the addresses and the store."""
         line = servers.ready_line()
         if self._as_json:
             print_json(line)
@@ -112,7 +112,7 @@ class Demonstration:
         self._tell(f"     durability   {line['flush']}: a message is acknowledged when it is on disk")
 
     async def run(self, servers: Servers) -> None:
-        """Show, then leave or wait for ever (a signal ends that)."""
+        """Run the demonstration, then return or wait until a signal cancels this."""
         address = servers.name_server_address
         await self._create_topic(servers)
         sent = await self._send(address, servers.world)
@@ -156,7 +156,7 @@ class Demonstration:
         return MESSAGES
 
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
-        """Bodies of the messages with the tag, and how many others the broker kept back."""
+        """Return the bodies of the messages with the tag, and the number of other messages."""
         from gantrymq.client import Reader
         from gantrymq.client.queue_reading import read
 

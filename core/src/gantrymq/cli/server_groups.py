@@ -1,6 +1,6 @@
-"""``gantrymq broker`` and ``gantrymq nameserver``: run a server; with a subcommand, which plugins add, administer one.
+"""``gantrymq broker`` and ``gantrymq nameserver``: run a server, or administer one with subcommands of plugins.
 
-The options of a server's start belong to the group itself, so that ``gantrymq broker -c broker.conf`` is all it takes.
+The options for starting a server belong to the group itself, so that ``gantrymq broker -c broker.conf`` works.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from typing import Any
 import click
 
 from gantrymq.cli import servers
-from gantrymq.cli.open_group import OpenGroup
+from gantrymq.cli.extensible_group import ExtensibleGroup
 
 __all__ = ["broker", "nameserver"]
 
 
-def _group(name: str, start: click.Command) -> OpenGroup:
+def _group(name: str, start: click.Command) -> ExtensibleGroup:
     @click.pass_context
     def run(ctx: click.Context, /, **options: Any) -> None:
         if ctx.invoked_subcommand is None:
             assert start.callback is not None
             start.callback(**options)
 
-    return OpenGroup(
+    return ExtensibleGroup(
         name,
         own={},
         words=f"{name} ",

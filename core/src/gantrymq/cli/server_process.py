@@ -1,4 +1,4 @@
-"""What a command sets up for a server's process: descriptors, garbage collection, logs."""
+"""Process setup of server commands: descriptors, garbage collection, logs."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ import click
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MAX_DESCRIPTORS = 1_048_576  # more than this buys nothing and slows down what closes them all
+MAX_DESCRIPTORS = 1_048_576  # more is not needed, and slows down code that closes all possible descriptors
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 
 
 def give_way_sooner() -> None:
-    """Have threads that compute give the event loop the interpreter's lock back within half a millisecond.
+    """Make computing threads release the GIL to the event loop within half a millisecond.
 
-    With Python's 5 ms each call of the system that the loop makes beside such a thread takes 5 ms: 64 files written in
-    one step made it one of 300 ms.
+    With Python's default of 5 ms, each system call of the loop takes 5 ms while such a thread runs: a step that writes
+    64 files took 300 ms.
     """
     sys.setswitchinterval(0.0005)
 
 
 def collect_only_young() -> None:
-    """While a server starts, look for cycles among new objects only: what it loads stays for as long as it runs.
+    """During startup, collect only young objects, because the loaded objects live as long as the server.
 
-    With tens of thousands of queues each full collection stopped the start for 50 ms.
+    With tens of thousands of queues each full collection delayed the start by 50 ms.
     """
     gc.set_threshold(10_000, 1_000_000, 1_000_000)
 
 
 def collect_less_often() -> None:
-    """Leave what a server is made of out of garbage collections, and collect a tenth as often.
+    """Exclude the server's long-lived objects from garbage collection, and collect a tenth as often.
 
-    Messages on their way are freed when nobody refers to them any more; looking for cycles among them, some hundred at
-    a time, took 8 % of a send, and a full collection stopped a server for milliseconds.
+    Messages are freed by reference counting; searching them for cycles took 8 % of a send, and a full collection
+    stopped the server for milliseconds.
     """
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
 
 
 def raise_descriptor_limit() -> None:
-    """Lift the soft limit of open files to the hard one: sockets and queue files count against it."""
+    """Raise the soft limit of open files, which includes sockets and queue files, to the hard limit."""
     if sys.platform == "win32":
         return
     import resource
@@ -59,7 +59,7 @@ def raise_descriptor_limit() -> None:
 
 
 def log_options(level: str = "info") -> Callable[[F], F]:
-    """Add ``--log-level``, *level* by default, and ``--log-file``; the command passes both to `set_up_logs`."""
+    """Add ``--log-level``, with default *level*, and ``--log-file``; the command passes both to `set_up_logs`."""
 
     def add(command: F) -> F:
         command = click.option("--log-file", metavar="PATH", help="Append logs to this file instead of stderr.")(
@@ -77,7 +77,7 @@ def log_options(level: str = "info") -> Callable[[F], F]:
 
 
 def set_up_logs(level: str, file: str | None) -> None:
-    """Log to stderr, or to *file*; the file is opened again after somebody moved it away.
+    """Log to stderr, or to *file*, which is opened again after log rotation.
 
     Raises:
         click.BadParameter: the file cannot be opened.

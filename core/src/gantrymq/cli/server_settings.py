@@ -1,7 +1,7 @@
-"""Which settings a server runs with: schema of core and plugins, layers of the operator.
+"""Settings of servers: the schema of core and plugins, and the layers of values.
 
-defaults  <  the file of tls.config.file  <  what the command sets  <  the file of -c  <  environment  <  --set and
-options such as --port
+defaults  <  file of tls.config.file  <  defaults of the command  <  file of -c  <  environment  <  --set and options
+such as --port
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from gantrymq.world import World
 
 @attrs.frozen
 class ServerArguments:
-    """What the command line says about settings."""
+    """The settings given on the command line."""
 
-    command: str  # as sources name it, e.g. "gantrymq start"
+    command: str  # name of the source, e.g. "gantrymq start"
     file: Path | None = None  # -c
     pairs: tuple[str, ...] = ()  # --set key=value
-    options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value, None: not given
-    defaults: Mapping[str, str] = attrs.field(factory=dict)  # where the operator says nothing
-    closed: str = BROKER_CLOSED  # source of a loopback bindAddress that nobody asked for
+    options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value (None: not given)
+    defaults: Mapping[str, str] = attrs.field(factory=dict)  # defaults of the command
+    closed: str = BROKER_CLOSED  # source of the default loopback bindAddress
 
 
 class BrokerSettings(NamedTuple):
-    """What a broker is built from."""
+    """The arguments for creating a broker."""
 
     settings: Settings
     plugins: Plugins
@@ -53,7 +53,7 @@ class BrokerSettings(NamedTuple):
 
 
 class NameServerSettings(NamedTuple):
-    """What a name server is built from."""
+    """The arguments for creating a name server."""
 
     settings: Settings
     kind: NameServerKind
@@ -64,10 +64,10 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     """Load the plugins and read a broker's settings.
 
     Args:
-        strict: as in `load_plugins`.
+        strict: see `load_plugins`.
 
     Raises:
-        ConfigError: a setting does not fit or asks for what is not built.
+        ConfigError: a setting is invalid or needs a feature that is not implemented.
         PluginError: with *strict*, a plugin is broken.
     """
     from gantrymq.broker.settings import SCHEMA
@@ -79,7 +79,7 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     allowed = strongest(layers, "plugins") or Given("", "")
     plugins = load_plugins(allowed.text, allowed.source, strict=strict, reserved=SCHEMA)
     schema = [*SCHEMA, *plugins.schema]
-    layers[3] = environment_layer(world.environ, schema)  # now with the keys that plugins declare
+    layers[3] = environment_layer(world.environ, schema)  # now including the keys declared by plugins
     settings, notes = build_settings(schema, layers)
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return BrokerSettings(settings, plugins, notes)
@@ -89,8 +89,8 @@ def name_server_settings(world: World, arguments: ServerArguments) -> NameServer
     """Read a name server's settings.
 
     Raises:
-        ConfigError: a setting does not fit or asks for what is not built.
-        PluginError: as `name_server_kind` raises it.
+        ConfigError: a setting is invalid or needs a feature that is not implemented.
+        PluginError: see `name_server_kind`.
     """
     kind = name_server_kind()
     schema = kind.settings()
@@ -101,7 +101,7 @@ def name_server_settings(world: World, arguments: ServerArguments) -> NameServer
 
 
 def name_server_keys() -> frozenset[str]:
-    """Keys that a name server has and a broker has not. Raises PluginError, as `name_server_kind` does."""
+    """Return the keys of a name server that a broker does not have. Raises PluginError like `name_server_kind`."""
     from gantrymq.broker.settings import SCHEMA
 
     declared = name_server_kind().settings()
@@ -109,12 +109,12 @@ def name_server_keys() -> frozenset[str]:
 
 
 def store_root(settings: Settings) -> Path:
-    """Folder of the broker's store, absolute."""
+    """Return the absolute path of the broker's store."""
     return Path(settings.text("storePathRootDir")).expanduser().absolute()
 
 
 def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
-    """The broker's settings of TLS and proxies where they were given, for the name server of the same process."""
+    """Return the given settings of TLS and proxies of the broker, for the name server in the same process."""
     given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
     values = of_broker.as_dict(secrets=True)
     return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
@@ -123,10 +123,10 @@ def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
 def _layers(
     world: World, arguments: ServerArguments, defaults: Mapping[str, str], schema: Iterable[Setting], closed: str
 ) -> list[Layer]:
-    """Weakest first; the environment is at index 3.
+    """Return the layers in order of increasing precedence; the environment is at index 3.
 
-    The command's own layer sets bindAddress to the loopback address unless brokerIP1 is an address that others reach;
-    *closed* is the source of that, so that the operator is told.
+    The command's layer sets bindAddress to the loopback address, unless brokerIP1 is an address that other machines can
+    reach; *closed* is the source of that value, for a note to the operator.
     """
     lines = read_settings_file(world.files, arguments.file) if arguments.file is not None else []
     given = {key: Given(str(value), flag) for key, (flag, value) in arguments.options.items() if value is not None}

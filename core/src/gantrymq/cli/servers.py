@@ -1,4 +1,4 @@
-"""``gantrymq start``, ``nameserver`` and ``broker``: servers that run until SIGTERM or SIGINT."""
+"""``gantrymq start``, ``nameserver`` and ``broker``: run servers until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = click.IntRange(0, 65535)
 
 
 def settings_options(file: str) -> Callable[[F], F]:
-    """Add ``-c`` and ``--set``; *file* is what the settings file is usually called."""
+    """Add ``-c`` and ``--set``; *file* is the usual name of the settings file."""
 
     def add(command: F) -> F:
         command = click.option(
@@ -31,7 +31,7 @@ def settings_options(file: str) -> Callable[[F], F]:
             multiple=True,
             metavar="KEY=VALUE",
             callback=_check_pairs,
-            help="One setting, under RocketMQ's name; may be repeated, weighs more than file and environment.",
+            help="One setting, under RocketMQ's name; may be repeated, overrides file and environment.",
         )(command)
         return click.option(
             "-c",
@@ -95,7 +95,7 @@ def start(
     set_up_logs(log_level, log_file)
     world = real_world()
     given = {"storePathRootDir": ("--store", store), "listenPort": ("--broker-port", broker_port)}
-    closed = "gantrymq start" if file is None else BROKER_CLOSED  # to try it on one machine needs no warning
+    closed = "gantrymq start" if file is None else BROKER_CLOSED  # a trial on one machine needs no warning
     of_names = name_server_keys()
     names_pairs = tuple(pair for pair in pairs if pair.partition("=")[0].strip() in of_names)
     broker_pairs = tuple(pair for pair in pairs if pair not in names_pairs)
@@ -188,7 +188,7 @@ def broker(
 
 
 def _serve(servers: Servers, output: str) -> None:
-    """Run *servers* until a signal; says on stderr what the settings made worth saying."""
+    """Print notes about the settings, and run *servers* until a signal."""
     from gantrymq.cli.serving import serve
 
     for note in servers.notes:

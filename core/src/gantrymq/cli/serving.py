@@ -1,8 +1,8 @@
-"""Name server and broker in this process: start, the ready line, wait for a signal, stop.
+"""Running name server and broker in this process: start, ready line, wait for a signal, stop.
 
-The ready line is printed when requests are accepted and the broker is registered, so that a client that asks at once
-finds its route. One that comes while the broker recovers its store waits for its answer: the name server would say that
-the topic does not exist. A signal during the start ends it; whatever was opened is closed in order.
+The ready line is printed when requests are served and the broker is registered, so that a client can find routes
+immediately. Requests to the name server while the broker recovers its store wait, because the response would be that
+the topic does not exist. A signal cancels the start; opened resources are closed in order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import name_servers_of
 from gantrymq.cli import LOADED_AT
 from gantrymq.cli.exposure import exposure_notes, is_loopback
-from gantrymq.cli.memory_trimmer import give_freed_memory_back
+from gantrymq.cli.memory_trimmer import trim_freed_memory
 from gantrymq.cli.server_process import collect_less_often, collect_only_young, give_way_sooner
 from gantrymq.cli.server_settings import BrokerSettings, NameServerSettings, store_root
 from gantrymq.commands.output import warn
@@ -39,24 +39,24 @@ class Servers:
     world: World
     name_server: NameServerSettings | None = None
     broker: BrokerSettings | None = None
-    name_server_address: str = ""  # where clients on this machine reach it
-    broker_address: str = ""  # what is advertised
+    name_server_address: str = ""  # address for clients on this machine
+    broker_address: str = ""  # advertised address
     recovery: RecoveryReport | None = None
     _running: list[NameServer | BrokerServer] = attrs.field(factory=list)
-    _serving: Callable[[], object] = lambda: None  # called when the broker serves
+    _serving: Callable[[], object] = lambda: None  # called when the broker serves requests
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the settings made worth saying, one sentence each."""
+        """Notes about the settings, one sentence each."""
         return tuple(note for _, part in self._parts() for note in part.notes)
 
     async def start(self) -> None:
-        """Start the name server, then the broker with the name server's address in front of its list.
+        """Start the name server, then the broker with the name server's address first in its list.
 
         Raises:
-            ConfigError, PluginError, StoreError: as the servers do; what was started is stopped again.
+            ConfigError, PluginError, StoreError: a server failed to start; started ones are stopped.
         """
-        if self.broker is not None:  # before any port is open
+        if self.broker is not None:  # check this before opening a port
             settings = self.broker.settings
             self.broker.plugins.store(settings.text("store"), settings)
         try:
@@ -71,12 +71,12 @@ class Servers:
             warn(note)
 
     async def stop(self) -> None:
-        """Stop what runs, the last one first. Idempotent."""
+        """Stop the servers in reverse order. Idempotent."""
         while self._running:
             await self._running.pop().stop()
 
     def ready_line(self) -> dict[str, Any]:
-        """What ``--output json`` prints when the servers are ready; members of servers that do not run are left out."""
+        """Return the document that ``--output json`` prints when the servers are ready, without absent servers."""
         line: dict[str, Any] = {"ready": True}
         if self.name_server_address:
             line["namesrv"] = self.name_server_address
@@ -88,7 +88,7 @@ class Servers:
         return line
 
     def _parts(self) -> list[tuple[str, NameServerSettings | BrokerSettings]]:
-        """The servers that are to run, by what they are called."""
+        """Return the configured servers with their names."""
         parts = (("name server", self.name_server), ("broker", self.broker))
         return [(name, part) for name, part in parts if part is not None]
 
@@ -119,7 +119,7 @@ class Servers:
 
 
 def name_servers(settings: Settings) -> list[str]:
-    """Addresses of ``namesrvAddr``.
+    """Return the addresses in ``namesrvAddr``.
 
     Raises:
         ConfigError: one of them is not host:port.
@@ -136,7 +136,7 @@ def name_servers(settings: Settings) -> list[str]:
 
 
 def advertises_loopback(advertised: str, bound: str) -> bool:
-    """Whether clients of other machines may connect but are then sent to themselves."""
+    """Return whether clients of other machines can connect but get a loopback address."""
     return is_loopback(advertised) and not is_loopback(bound)
 
 
@@ -145,7 +145,7 @@ async def serve(
     announce: Callable[[Servers], object],
     work: Callable[[Servers], Awaitable[object]] | None = None,
 ) -> None:
-    """Start *servers*, announce them, and stop them at SIGTERM or SIGINT, or when *work* is done.
+    """Start *servers*, announce them, and stop them on SIGTERM or SIGINT, or when *work* is done.
 
     Raises:
         ConfigError, PluginError, StoreError: the start failed.
@@ -158,7 +158,7 @@ async def serve(
         if not await _first(servers.start(), asked):
             return
         collect_less_often()
-        trimming = asyncio.create_task(give_freed_memory_back(servers.world))
+        trimming = asyncio.create_task(trim_freed_memory(servers.world))
         announce(servers)
         if work is None:
             await asked
@@ -173,7 +173,7 @@ async def serve(
 
 
 async def _first(work: Awaitable[object], asked: asyncio.Task[Any]) -> bool:
-    """Await *work*; False when the stop was asked for first, in which case the work is cancelled."""
+    """Await *work*. If the stop is requested first, cancel the work and return False."""
     task = asyncio.ensure_future(work)
     try:
         await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)

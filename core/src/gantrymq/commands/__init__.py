@@ -1,11 +1,11 @@
-"""What the commands of ``gantrymq`` share, core's and those of plugins: options, output, times.
+"""Shared code for the commands of ``gantrymq``, core's and those of plugins.
 
     output           -n, --tls, --output json; documents on stdout, everything else on stderr
-    times            times as options give them
-    bodies           a message's body for people and for scripts
-    groups           groups of commands: whole sentences, suggestions, completion
-    imported         commands whose modules are imported when they are used
-    run              a coroutine on an event loop of its own, for commands that ask servers
+    times            parsing of times and durations in options
+    bodies           output of message bodies for people and for scripts
+    groups           groups of commands: complete sentences, suggestions, completion
+    imported         commands with lazy imports
+    run              running coroutines on an event loop, for commands that query servers
 
-A plugin of commands may import all of it; `gantrymq.cli`, the command line itself, it sees as little as any other.
+Plugins may import this package, but not `gantrymq.cli`, the command line itself.
 """

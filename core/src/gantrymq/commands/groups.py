@@ -1,4 +1,4 @@
-"""Groups of commands whose help is whole, and which say what a name that they do not have may have meant."""
+"""Command groups with complete help sentences and suggestions for unknown names."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from click.shell_completion import CompletionItem
 
 __all__ = ["CommandGroup"]
 
-WHOLE = 10_000  # characters: click would cut a command's sentence at the terminal's width
+WHOLE = 10_000  # characters; click would truncate a command's sentence to the terminal's width
 
 
 class CommandGroup(click.Group):
-    """What ``@click.group(cls=CommandGroup)`` makes."""
+    """A command group, for ``@click.group(cls=CommandGroup)``."""
 
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """Every command that the help lists, and its first sentence."""
+        """Return the name and first sentence of each command in the help."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         return [(name, each.get_short_help_str(WHOLE)) for name, each in found if each and not each.hidden]
 
@@ -27,7 +27,7 @@ class CommandGroup(click.Group):
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Options, and the commands that the help lists, of which none is imported for it."""
+        """Complete options and the commands in the help, without importing them."""
         named = [(name, purpose) for name, purpose in self.purposes(ctx) if name.startswith(incomplete)]
         found = [CompletionItem(name, help=purpose) for name, purpose in named]
         return found + click.Command.shell_complete(self, ctx, incomplete)
@@ -35,7 +35,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, in every version with what may have been meant."""
+        """Resolve a command like click, with suggestions in all versions of click."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError:

@@ -1,4 +1,4 @@
-"""Commands that are known by name and purpose, and imported when they are used: the help imports none of them."""
+"""Commands with lazy imports: the help needs only their names and purposes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["ImportedCommand"]
 
 
 class ImportedCommand(NamedTuple):
-    """Where a command is, and what it is for."""
+    """Import path and purpose of a command."""
 
     where: str  # "package.module:attribute"; the attribute is a click.Command
-    purpose: str  # one sentence, for the list of commands, which leaves out a command without one
+    purpose: str  # one sentence for the list of commands; if empty, the command is not listed
 
     def load(self) -> click.Command:
-        """Import its module. Raises whatever that raises."""
+        """Import the command. Exceptions of the import are raised."""
         module, _, attribute = self.where.partition(":")
         found: click.Command = getattr(import_module(module), attribute)
         return found

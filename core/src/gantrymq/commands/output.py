@@ -1,7 +1,7 @@
-"""What every command shares: ``--output json``, ``-n``, JSON on stdout, everything else on stderr.
+"""Common options and output of commands: ``--output json``, ``-n``, JSON on stdout, everything else on stderr.
 
-``--output json`` prints one JSON document, or one per line for streams. Text for people may use colours and tables;
-scripts rely on the JSON only.
+``--output json`` prints one JSON document, or one per line for streams. Text for people may contain colours and tables;
+scripts must use the JSON.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from gantrymq.model.hosts import parse_address
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
-PAGE_COLUMNS = 100_000  # of a table that goes to a file or a pipe
-LAST_COLUMNS = 40  # of a table's last column, at least
-LONG_ROWS = 500  # of a table that is not laid out by rich, which takes 1 ms a row
+PAGE_COLUMNS = 100_000  # width of a table in a file or pipe
+LAST_COLUMNS = 40  # minimum width of a table's last column
+LONG_ROWS = 500  # longer tables are not printed with rich, which takes 1 ms per row
 
 
 def output_option(command: Command) -> Command:
-    """Add ``--output``; the command gets ``output``, "text" or "json"."""
+    """Add ``--output``; the command receives ``output``, "text" or "json"."""
     return click.option(
         "--output",
         type=click.Choice(["text", "json"]),
@@ -35,16 +35,16 @@ def output_option(command: Command) -> Command:
 
 
 def namesrv_option(command: Command) -> Command:
-    """Add ``-n`` and ``--tls``; the command gets ``namesrv``, a list like "host:port;host:port".
+    """Add ``-n`` and ``--tls``; the command receives ``namesrv``, a list like "host:port;host:port".
 
-    What is said of TLS goes where clients look for it, into this process's environment, as long as the command runs.
+    TLS options are set in this process's environment, where clients read them, while the command runs.
     """
     command = click.option(
         "--tls",
         is_flag=True,
         expose_value=False,
         callback=_into_environment,
-        help="Connect with TLS. Any certificate of a server is believed, as in RocketMQ, unless tls.client.authServer "
+        help="Connect with TLS. Any certificate of a server is accepted, as in RocketMQ, unless tls.client.authServer "
         "is true in the file of --tls-config or in the environment.",
     )(command)
     command = click.option(
@@ -70,7 +70,7 @@ def namesrv_option(command: Command) -> Command:
 
 def _addresses(_ctx: click.Context, _parameter: click.Parameter, text: str) -> str:
     for part in text.replace(",", ";").split(";"):
-        address = part.strip().rpartition("/")[2]  # clients cut "http://" off as well
+        address = part.strip().rpartition("/")[2]  # clients also strip "http://"
         try:
             if address:
                 parse_address(address)
@@ -95,7 +95,7 @@ def _into_environment(ctx: click.Context, parameter: click.Parameter, value: str
 
 
 def print_json(document: Any) -> None:
-    """Write *document* as one line of JSON on stdout, at once."""
+    """Write *document* as one line of JSON on stdout and flush."""
     from gantrymq import strict_json
 
     click.echo(strict_json.dumps(document).decode())
@@ -113,9 +113,9 @@ def warn(sentence: str) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write a table for people on stdout.
+    """Write a table for people to stdout.
 
-    Nothing is folded; at a terminal the last column is, between words, unless the table is long.
+    Columns are not wrapped, except for the last one on a terminal, between words, unless the table is long.
     """
     cells = [[str(cell) for cell in row] for row in rows]
     if len(cells) > LONG_ROWS and all(cell.isascii() and cell.isprintable() for row in cells for cell in row):
@@ -142,7 +142,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def _print_long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-    """Write what rich would write to a pipe; no character takes two columns."""
+    """Write a table like rich to a pipe; all characters must be one column wide."""
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     line = " " + "   ".join(f"{{:{width}}}" for width in widths) + " "
     full = sum(widths) + 3 * len(widths) - 1

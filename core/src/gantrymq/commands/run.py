@@ -1,4 +1,4 @@
-"""Running asynchronous work under a command, and what asks it to stop."""
+"""Running asynchronous work in a command, and stopping it with signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run *work* on a new event loop, uvloop's where it is installed."""
+    """Run *work* on a new event loop, uvloop's if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -26,10 +26,10 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stop_requested() -> asyncio.Event:
-    """An event that SIGTERM or SIGINT sets; further signals change nothing. Call it on the event loop."""
+    """Return an event that is set by SIGTERM or SIGINT. Must be called on the event loop."""
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(NotImplementedError):  # Windows: KeyboardInterrupt ends the loop there
+        with contextlib.suppress(NotImplementedError):  # on Windows, KeyboardInterrupt ends the loop
             loop.add_signal_handler(number, asked.set)
     return asked

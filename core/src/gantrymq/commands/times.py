@@ -1,4 +1,4 @@
-"""Times as options give them: ``'2026-11-21 10:00:00'``, milliseconds, ``-10m``."""
+"""Times in options: ``'2026-11-21 10:00:00'``, milliseconds, ``-10m``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or -10m for ten minutes ago"  # for the help of an option
+TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or -10m for ten minutes ago"  # for help texts
 _AWAY: Final = re.compile(r"([+-][0-9]{1,12})(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -17,7 +17,7 @@ def read_duration_ms(text: str, **where: Any) -> int:
     """Return a duration such as ``500ms``, ``10s`` or ``5m`` in milliseconds.
 
     Raises:
-        click.BadParameter: it is none.
+        click.BadParameter: it is not a duration.
     """
     if found := _AWAY.fullmatch(f"+{text}"):
         return int(found[1]) * _UNIT_MS[found[2]]
@@ -25,12 +25,12 @@ def read_duration_ms(text: str, **where: Any) -> int:
 
 
 def read_time_ms(text: str, now_ms: int | None = None, **where: Any) -> int:
-    """A time as milliseconds, as local time that `datetime` reads, or as ``-10m``, so long before now, or ``+10m``.
+    """Return a time in milliseconds, from such a number, local time in ISO format, or a relative ``-10m`` or ``+10m``.
 
-    *now_ms* is the clock's time where it is not given; *where* is click's ``param`` or ``param_hint``.
+    *now_ms* defaults to the clock's time; *where* is click's ``param`` or ``param_hint``.
 
     Raises:
-        click.BadParameter: it is none of them.
+        click.BadParameter: it is not a time.
     """
     if text.isdecimal():
         return int(text)

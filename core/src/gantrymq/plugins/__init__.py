@@ -1,8 +1,8 @@
-"""The plugin kernel: finds what is installed, calls every hook once, and hands out what was registered.
+"""The plugin kernel: finds installed plugins, calls every hook once, and provides the registered objects.
 
     entry points of group "gantrymq"  ->  discover  ->  load (pluggy, hooks)  ->  Plugins
 
-Which store, transaction service or strategy is used, the settings say by name; the order of loading means nothing.
+Settings select the store, transaction service and strategies by name; the order of loading has no effect.
 """
 
 from gantrymq.plugins.discover import Candidate, find_candidates

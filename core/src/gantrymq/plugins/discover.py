@@ -1,4 +1,4 @@
-"""Which plugins are installed: the entry points of group ``gantrymq``. Nothing is imported here."""
+"""Discovery of installed plugins: the entry points of group ``gantrymq``. Plugins are not imported here."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ GROUP = "gantrymq"
 
 @attrs.frozen
 class Candidate:
-    """An installed plugin that may be loaded."""
+    """An installed plugin that can be loaded."""
 
     name: str  # the entry point's name, one word
-    distribution: str  # what pip calls it; empty for a plugin handed in by code
+    distribution: str  # its name for pip; empty for a plugin passed in by code
     version: str
     entry_point: EntryPoint | None = None
-    given: Any = None  # the plugin itself, when there is no entry point to import
+    given: Any = None  # the plugin itself if there is no entry point
 
     def __str__(self) -> str:
         return f"{self.name} ({self.distribution} {self.version})" if self.distribution else self.name
@@ -32,7 +32,7 @@ class Candidate:
         """Import the plugin's module.
 
         Raises:
-            PluginError: the import failed; says which plugin, why and what to do about it.
+            PluginError: the import failed.
         """
         if self.entry_point is None:
             return self.given
@@ -46,7 +46,7 @@ class Candidate:
 
     @property
     def remedy(self) -> str:
-        """How to get rid of a problem with this plugin."""
+        """Advice for a problem with this plugin."""
         if not self.distribution:
             return "correct the plugin or do not hand it in"
         return (
@@ -55,12 +55,12 @@ class Candidate:
 
 
 def find_candidates(only_distribution: str = "") -> tuple[list[Candidate], list[str]]:
-    """Every installed plugin, sorted by name, and a sentence for each name that two distributions claim.
+    """Return the installed plugins, sorted by name, and an error sentence for each name claimed by two distributions.
 
-    Of two claimants neither is a candidate. The same distribution seen twice on the path counts once.
+    A name claimed twice gives no candidate. The same distribution twice on the path counts once.
 
     Args:
-        only_distribution: look at this distribution alone, and at no claims of others: 1 ms instead of 5 or more.
+        only_distribution: search only this distribution, without checking other claims: 1 ms instead of 5 or more.
     """
     by_name: dict[str, dict[str, Candidate]] = {}
     for point in _entry_points(only_distribution):
@@ -88,7 +88,7 @@ def _entry_points(only_distribution: str) -> Iterable[EntryPoint]:
 
 
 def given(plugins: Iterable[tuple[str, Any]]) -> list[Candidate]:
-    """Candidates for plugins that code hands in, such as a test or a program that embeds a broker."""
+    """Return candidates for plugins passed in by code, for example by a test or a program that embeds a broker."""
     return [
         Candidate(name, "", getattr(plugin, "__version__", "") if isinstance(plugin, ModuleType) else "", given=plugin)
         for name, plugin in plugins

@@ -1,6 +1,6 @@
-"""The kinds of things that plugins register: one table, from which registries, loading and its result follow.
+"""The table of hooks: registries, loading and `Plugins` are derived from it.
 
-A new kind is a spec in `gantrymq.hooks`, a row here, and a member of `gantrymq.plugins.loaded.Plugins`.
+A new hook needs a spec in `gantrymq.hooks`, a row here, and a member of `gantrymq.plugins.loaded.Plugins`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ __all__ = ["KINDS", "HookKind", "registries"]
 
 @attrs.frozen
 class HookKind:
-    """What one hook registers."""
+    """A hook and the kind of objects that it registers."""
 
     hook: str
     registry: type[Registry[Any, Any]]
-    title: str  # of one object, in sentences
-    member: str  # of `Plugins`
+    title: str  # name of one object in messages
+    member: str  # member of `Plugins`
 
 
-KINDS: Final = (  # in the order in which hooks are called
+KINDS: Final = (  # in order of the hook calls
     HookKind("gantry_register_config", SettingRegistry, "setting", "schema"),
     HookKind("gantry_register_stores", FactoryRegistry, "store", "stores"),
     HookKind("gantry_register_dispatchers", FactoryRegistry, "dispatcher", "dispatchers"),
@@ -51,5 +51,5 @@ KINDS: Final = (  # in the order in which hooks are called
 
 
 def registries() -> dict[str, Registry[Any, Any]]:
-    """A registry for each hook, by the hook's name."""
+    """Return a new registry for each hook, by the hook's name."""
     return {kind.hook: kind.registry(kind.title) for kind in KINDS}

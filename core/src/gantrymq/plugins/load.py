@@ -1,8 +1,8 @@
-"""Loading: import the plugins, let pluggy check them against the hook specs, call each hook of each plugin once.
+"""Loading plugins: import them, let pluggy check them against the hook specs, and call each hook of each plugin once.
 
-A plugin is broken when it does not import, names a hook that does not exist, takes arguments a hook does not have,
-raises in a hook or claims what another plugin has. A server does not start beside a broken plugin; a command leaves it
-out, with everything it registered, and goes on.
+A plugin is broken if it cannot be imported, implements a hook that does not exist, takes arguments that a hook does not
+have, raises an exception in a hook, or registers something that another plugin has registered. A server does not start
+with a broken plugin; a command skips it with everything it registered, and continues.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def load_plugins(
     installed: bool = True,
     only_distribution: str = "",
 ) -> Plugins:
-    """Load what is installed and collect what it registers.
+    """Load the installed plugins and collect the objects that they register.
 
     Args:
         allowed: value of the setting ``plugins``: names separated by commas; empty means all.
-        source: where that value comes from, for errors.
-        strict: True for servers, which stop at the first problem; False for commands, which find them in the result.
-        reserved: settings that core declares itself, so that no plugin can.
+        source: source of that value, for errors.
+        strict: True for servers: raise the first problem. False for commands: return problems in the result.
+        reserved: settings declared by core, which plugins cannot declare.
         only_hooks: hooks to call, such as ``gantry_register_commands``; None means all of them.
-        extra: plugins that code hands in, as name and module (or object); they count as allowed.
-        only_distribution: load what this distribution brings, and no other plugin of this machine; empty means all.
-        installed: False leaves the entry points of this machine alone, for tests and embedding.
+        extra: plugins passed in by code, as name and module (or object); always allowed.
+        only_distribution: load only the plugins of this distribution; empty means all.
+        installed: False ignores installed plugins, for tests and embedding.
 
     Raises:
-        PluginError: with *strict*, the first problem and how to fix it.
+        PluginError: the first problem, with *strict*.
     """
     candidates, problems = find_candidates(only_distribution) if installed else ([], [])
     loader = _Loader(reserved, only_hooks, problems)
@@ -77,7 +77,7 @@ class _Loader:
         self._manager.add_hookspecs(hooks)
 
     def block(self, candidates: list[Candidate], allowed: str, source: str) -> None:
-        """Shut out what the setting ``plugins`` does not name; a name that is not installed is a problem."""
+        """Block plugins not named in the setting ``plugins``; a name that is not installed is a problem."""
         wanted = {name.strip() for name in allowed.split(",") if name.strip()}
         if not wanted:
             return
@@ -92,7 +92,7 @@ class _Loader:
             self._note(PluginError(f"{where}plugins={allowed}: no plugin called {name} is installed; {hint}"))
 
     def load(self, candidate: Candidate) -> None:
-        """Import, check and register one plugin; a problem takes out all of it."""
+        """Import, check and register one plugin; after a problem, nothing of it stays registered."""
         if self._manager.is_blocked(candidate.name):
             self._inform(candidate, PluginState.LEFT_OUT)
             return
@@ -151,13 +151,13 @@ class _Loader:
         )
 
     def result(self) -> Plugins:
-        """Everything that was registered."""
+        """Return everything that was registered."""
         found: dict[str, Any] = {kind.member: self._registries[kind.hook].collected() for kind in KINDS}
         return Plugins(tuple(self._infos), tuple(self.problems), **found)
 
 
 def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:
-    """A sentence part on the first hook of *plugin* that does not exist; empty when all do."""
+    """Return a phrase about the first hook of *plugin* that does not exist, or an empty string."""
     known = [name for name in vars(hooks) if name.startswith("gantry_")]
     for caller in manager.get_hookcallers(plugin) or ():
         if not caller.has_spec():
@@ -167,7 +167,7 @@ def _misspelt(manager: pluggy.PluginManager, plugin: Any) -> str:
 
 
 def _unmarked(plugin: Any) -> str:
-    """The first function of the plugin's own that is named like a hook and not marked as one; empty without."""
+    """Return the first function of the plugin that is named like a hook but lacks the marker, or an empty string."""
     home = getattr(plugin, "__name__", None)
     marker = f"{hooks.PROJECT}_impl"
     for name, member in vars(plugin).items() if home else ():

@@ -1,4 +1,4 @@
-"""What loading the plugins yields."""
+"""The result of loading plugins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALLOCATION_TO_INSTALL = "gantrymq-allocate"
 
 
 class PluginState(enum.Enum):
-    """What became of an installed plugin."""
+    """State of an installed plugin."""
 
     LOADED = "loaded"
     BROKEN = "broken"
@@ -51,34 +51,34 @@ class PluginInfo:
     version: str
     state: PluginState
     registers: tuple[str, ...] = ()  # e.g. "store mmap", "filter TAG"
-    problem: str = ""  # a sentence, for a broken one
+    problem: str = ""  # error sentence of a broken plugin
 
 
 @attrs.frozen
 class Plugins:
-    """Everything that was registered, by kind. FactoryRegistry are not called yet."""
+    """All registered objects by kind. Factories have not been called yet."""
 
     infos: tuple[PluginInfo, ...] = ()
-    problems: tuple[str, ...] = ()  # one sentence each; always empty for a server, which does not start with one
-    schema: tuple[Setting, ...] = ()  # what plugins declare; core's own settings are not among them
+    problems: tuple[str, ...] = ()  # one sentence each; always empty in a server, which does not start otherwise
+    schema: tuple[Setting, ...] = ()  # declared by plugins, without those of core
     stores: Mapping[str, Callable[[StoreContext], MessageStore]] = attrs.field(factory=dict)
     dispatchers: Mapping[str, Callable[[StoreContext], Dispatcher]] = attrs.field(factory=dict)
     filters: Mapping[str, Callable[[], FilterType]] = attrs.field(factory=dict)
     allocations: Mapping[str, Callable[[dict[str, str]], AllocationStrategy]] = attrs.field(factory=dict)
     transactions: Mapping[str, Callable[[], TransactionService]] = attrs.field(factory=dict)
-    interceptors: tuple[Interceptor, ...] = ()  # by ascending order
+    interceptors: tuple[Interceptor, ...] = ()  # in ascending order
     gates: tuple[Gate, ...] = ()
-    guards: tuple[Guard, ...] = ()  # by ascending order
+    guards: tuple[Guard, ...] = ()  # in ascending order
     handlers: Mapping[int, Handler] = attrs.field(factory=dict)
     services: tuple[Service, ...] = ()
     name_servers: Mapping[str, NameServerKind] = attrs.field(factory=dict)
     commands: Mapping[str, click.Command | ImportedCommand] = attrs.field(factory=dict)
 
     def store(self, name: str, settings: Settings | None = None) -> Callable[[StoreContext], MessageStore]:
-        """The factory that ``store=NAME`` picks; errors say what *settings* know of where that comes from.
+        """Return the factory that ``store=NAME`` selects; *settings* gives the source of the value for errors.
 
         Raises:
-            PluginError: no store plugin is installed, or none of that name; says which command installs one.
+            PluginError: no store plugin is installed, or none with that name.
         """
         if name in self.stores:
             return self.stores[name]
@@ -94,10 +94,10 @@ class Plugins:
         )
 
     def allocation(self, name: str) -> Callable[[dict[str, str]], AllocationStrategy]:
-        """The factory of the allocation strategy *name*; it takes the strategy's settings.
+        """Return the factory of the allocation strategy *name*, which takes the strategy's settings.
 
         Raises:
-            PluginError: no installed plugin offers it; says which there are, or what to install.
+            PluginError: no installed plugin offers it.
         """
         if name in self.allocations:
             return self.allocations[name]

@@ -68,7 +68,7 @@ class ConfigRequests:
 
     @serves(RequestCode.GET_BROKER_CONFIG)
     def show(self, asked: Command, connection: Connection) -> Command:
-        """26: return the settings by name as properties, without those of TLS. Empty ones show their effective value."""
+        """26: return the settings as properties, without those of TLS. Empty ones show their effective value."""
         identity = self._identity
         secure = self._settings.text("tls.enable") or str(self._settings.text("tls.server.mode") == "enforcing").lower()
         values: dict[str, Value] = {

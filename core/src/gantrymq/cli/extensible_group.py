@@ -1,7 +1,7 @@
-"""Groups of commands to which plugins add theirs: the command line itself, ``gantrymq broker`` and ``nameserver``.
+"""Command groups that plugins can extend: the command line itself, ``gantrymq broker`` and ``nameserver``.
 
-A plugin's command is registered under the words after ``gantrymq``: "store", or "broker clean" for a subcommand of
-core's group. For words of `TO_INSTALL` no other plugin is loaded than the one that brings them.
+A plugin registers a command under the words after ``gantrymq``: "store", or "broker clean" for a subcommand of core's
+group. For the words in `TO_INSTALL` only the plugin that provides the command is loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gantrymq.commands.groups import WHOLE, CommandGroup
 from gantrymq.commands.imported import ImportedCommand
 from gantrymq.errors import PluginError, install_command
 
-__all__ = ["TO_INSTALL", "OpenGroup"]
+__all__ = ["TO_INSTALL", "ExtensibleGroup"]
 
 ADMIN = "gantrymq-admin"
 TO_INSTALL = {
@@ -33,35 +33,35 @@ TO_INSTALL = {
     "store": "gantrymq-store-tools",
     "transactions": "gantrymq-transaction",
 }
-"""Commands of plugins that a user may miss: the words to the distribution that brings the command."""
+"""Well-known commands of plugins: words to the distribution that provides the command."""
 
 _HOOKS = ("gantry_register_commands",)
 Command = click.Command | ImportedCommand
 
 
-class OpenGroup(CommandGroup):
-    """Core's own commands first, then those of plugins. Only the command that is used is imported."""
+class ExtensibleGroup(CommandGroup):
+    """A group with core's commands first, then those of plugins. Only the command to run is imported."""
 
     def __init__(self, *args: Any, own: Mapping[str, ImportedCommand], words: str = "", **settings: Any) -> None:
-        """Take what click's group takes, and:
+        """Create the group with click's arguments and:
 
         Args:
             own: core's commands by name.
-            words: of the group itself, with a blank behind each; empty for the command line.
+            words: the words of the group itself, each followed by a blank; empty for the command line.
         """
         super().__init__(*args, **settings)
         self._own = own
         self._words = words
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Core's commands in their order, then the plugins' by name."""
+        """Return core's commands in their order, then those of plugins by name."""
         return [*self._own, *self._added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; plugins are only loaded for a name that core does not have.
+        """Import one command; plugins are loaded only for a name that core does not have.
 
         Raises:
-            PluginError: a plugin that is not installed, or broken, has it; says which.
+            PluginError: the plugin with the command is not installed or broken.
         """
         if cmd_name in self._own:
             return self._own[cmd_name].load()
@@ -83,7 +83,7 @@ class OpenGroup(CommandGroup):
             ) from problem
 
     def purposes(self, ctx: click.Context) -> list[tuple[str, str]]:
-        """As `CommandGroup` has it; imports none of the commands."""
+        """Return names and first sentences without importing the commands."""
         rows = []
         for name, command in {**self._own, **self._added()}.items():
             if isinstance(command, ImportedCommand):
@@ -93,13 +93,13 @@ class OpenGroup(CommandGroup):
         return rows
 
     def _of_mqadmin(self, ctx: click.Context, words: str) -> click.Command | None:
-        """What does the same as mqadmin's command of that name, where the plugin that knows them is installed."""
+        """Return a hint for mqadmin's command of that name, if the plugin with these names is installed."""
         found = _of_known_plugin("mqadmin") if not self._words else None
         names = found.load() if isinstance(found, ImportedCommand) else None
         return names.get_command(ctx, words) if isinstance(names, click.Group) else None
 
     def _added(self) -> dict[str, Command]:
-        """What plugins add to this group, by name."""
+        """Return the commands of plugins for this group, by name."""
         added = {
             words.removeprefix(self._words): command
             for words, command in sorted(_of_plugins().items())
@@ -109,10 +109,10 @@ class OpenGroup(CommandGroup):
 
 
 def _of_known_plugin(words: str) -> Command | None:
-    """The command, with no other plugin loaded than that of `TO_INSTALL`; None where it is not installed.
+    """Return the command, loading only the plugin in `TO_INSTALL`; None if that is not installed.
 
     Raises:
-        PluginError: it is broken.
+        PluginError: the plugin is broken.
     """
     if words not in TO_INSTALL:
         return None
@@ -126,7 +126,7 @@ def _of_known_plugin(words: str) -> Command | None:
 
 
 def _of_plugins() -> dict[str, Command]:
-    """Every command of every plugin by its words; broken plugins are told on stderr."""
+    """Return the commands of all plugins by their words; print a warning for each broken plugin."""
     from gantrymq.plugins import load_plugins
 
     loaded = load_plugins(strict=False, only_hooks=_HOOKS)
