@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.cli.extensible_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 
 ROOT = Path(__file__).parents[2]
 FROM_AN_INDEX = re.compile(r"pip install\s+(?!.*--find-links)(?:[^\n|&(;]*?['\" ])?['\"]?gantrymq\b(?!\.)")

@@ -12,7 +12,7 @@ from faulty_broker import DEADLINE_S, PROGRAM, Peer
 
 from gantrymq.cli import main, name_servers
 from gantrymq.cli.extensible_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 from gantrymq.plugins import discover
 
 SPOILT = b"these bytes are no stream"

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from gantrymq.cli import main
 from gantrymq.cli.extensible_group import TO_INSTALL
-from gantrymq.errors import to_install
+from gantrymq.errors import install_command
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Candidate
 

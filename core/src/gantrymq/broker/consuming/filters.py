@@ -106,7 +106,7 @@ class Filters:
 
         Raises:
             SubscriptionParseFailed: the expression does not compile, or raised an error while running.
-            RefusedWith: no plugin serves its type, or the operator disabled it (code 1, like RocketMQ).
+            RequestRefused: no plugin serves its type, or the operator disabled it (code 1, like RocketMQ).
         """
         if subscription.type != TAG and not self._settings.flag("enablePropertyFilter"):
             raise RequestRefused(

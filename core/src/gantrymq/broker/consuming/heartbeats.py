@@ -35,7 +35,7 @@ class Heartbeats:
         """Register a client in its groups. Return whether its next heartbeat must have the full subscriptions.
 
         Raises:
-            RefusedWith: code 1, the connection would be in too many groups; the client joins none of them.
+            RequestRefused: code 1, the connection would be in too many groups; the client joins none of them.
             GantryError: a plugin refuses the heartbeat; the client joins no group.
         """
         self._check_count(heartbeat, connection)

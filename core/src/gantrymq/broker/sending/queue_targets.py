@@ -60,7 +60,7 @@ class TargetSelector:
 
     def refuse_light_batch(self, topic: TopicConfig, text: bytes) -> None:
         """Refuse light queues in *text*, the properties of a batch or an entry of one. Raises MessageIllegal."""
-        if self._light and _ASKS in text and light_names(props.decode(text)) and fans_out(topic.name):
+        if self._light and _ASKS in text and light_queue_names(props.decode(text)) and fans_out(topic.name):
             raise self._refusal(topic.name, "the messages of a batch")
 
     def assign_for_plugin(self, message: StoreMessage, topic: TopicConfig | None) -> None:

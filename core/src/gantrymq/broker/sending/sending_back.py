@@ -96,7 +96,7 @@ class SendingBack:
             GroupNotExist: the group does not exist.
             NoPermission: broker or retry topic are not writable.
             MessageIllegal: no plugin supports delays.
-            RefusedWith: code 1, there is no message, or it cannot be stored again.
+            RequestRefused: code 1, there is no message, or it cannot be stored again.
             StoreError: the disk cannot be read, or a gate failed or took too long.
         """
         group = self._groups.require(asked.group)

@@ -38,8 +38,8 @@ def changed_attributes(
         changes: ``+name`` sets an attribute, ``-name`` deletes it.
 
     Raises:
-        RefusedWith: an attribute or value is unknown, given twice, to be deleted but not set, fixed at creation, or not
-            implemented.
+        RequestRefused: an attribute or value is unknown, given twice, to be deleted but not set, fixed at creation, or
+            not implemented.
     """
     result = dict(kept or {})
     named = set()

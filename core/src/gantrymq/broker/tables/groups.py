@@ -102,7 +102,7 @@ class GroupTable:
 
         Raises:
             InvalidParameter: same as `put`, or a number is above its limit.
-            RefusedWith: an attribute is unknown, or cannot be deleted.
+            RequestRefused: an attribute is unknown, or cannot be deleted.
         """
         changed: dict[str, GroupConfig] = {}
         for group in groups:

@@ -80,7 +80,7 @@ class StateFiles:
         self._offsets = offsets
         self._topics_file = TopicsFile()
         self._groups_file = GroupsFile()
-        self._offset_texts = OffsetTexts()
+        self._offset_texts = OffsetTextCache()
         self._dirty: set[str] = set()  # files for the next save
         self._writes = StateWriter(world, folder, reserve)
         self._unsaved_topics: set[str] = set()

@@ -97,7 +97,7 @@ class TopicTable:
 
         Raises:
             InvalidParameter: the name is illegal, the topic belongs to the broker, or a number is out of bounds.
-            RefusedWith: an attribute is not implemented, or cannot be changed.
+            RequestRefused: an attribute is not implemented, or cannot be changed.
         """
         names.check_topic(topic.name)
         self.check_own(topic.name, "changed")

@@ -83,7 +83,7 @@ class ResetRequests:
         bounds = self._store.bounds(queue)
         if not bounds.min_offset <= given <= bounds.max_offset + 1:
             there = f"[{bounds.min_offset}-{bounds.max_offset}] of {queue}"
-            raise RefusedWith(1, f"Target offset {given} not in consume queue range {there}")
+            raise RequestRefused(1, f"Target offset {given} not in consume queue range {there}")
         return min(given, bounds.max_offset)  # Java also stores max_offset + 1, which makes the lag -1
 
     async def _by_time(self, queue: Queue, timestamp: int) -> int:

@@ -108,7 +108,7 @@ class RequestRouter:
         self._handlers.update(handlers)
 
     def add_together(self, handler: HandlerOfMany) -> None:
-        """Try *handler* first for `Send` requests, until another handler for sends is added."""
+        """Try *handler* first for `SendCommand` requests, until another handler for sends is added."""
         self._together = handler
 
     def guard(self, guards: Sequence[Guard]) -> None:

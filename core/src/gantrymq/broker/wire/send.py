@@ -64,7 +64,7 @@ class SendRequests:
             self._sends.submit(request, answered)
         except GantryError as error:
             return refusal(asked, error, self._region_ext())
-        if type(asked) is Send:
+        if type(asked) is SendCommand:
             template = self._preparation.template_for(request)
             # A topic that is not saved yet would delay other sends that are stored together with these.
             if template is not None and self._is_saved(template.topic.name):

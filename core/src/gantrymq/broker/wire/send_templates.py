@@ -88,12 +88,12 @@ class SendTemplateCache:
         self._topics = topics
         self._preparation = preparation
         self._store_host = store_host
-        self._templates: dict[bytes, SendTemplate] = {}  # by `Send.alike`
+        self._templates: dict[bytes, SendTemplate] = {}  # by `SendCommand.alike`
         self._bytes = 0  # total size of their headers
         self._tidy_at = LEAST_TIDIED
         self._met: set[int] = set()  # hashes of sends that occurred once; a collision only caches one of them early
 
-    def remember(self, send: Send, template: SendTemplate) -> None:
+    def remember(self, send: SendCommand, template: SendTemplate) -> None:
         """Cache the template of *send*, unless this is its first occurrence."""
         mark = hash(send.alike)
         if mark not in self._met:
