@@ -41,8 +41,8 @@ class Page(NamedTuple):
 PAGES = {
     "client-api": Page(
         "API: client, messages, errors",
-        "All that `gantrymq.client` exports, from its docstrings, by `.ci/client_pages.py`; [client.md](client.md) is "
-        "the place to begin. What stands in `code` without a link is a name of the same class, or of the package.",
+        "The exports of `gantrymq.client`, generated from docstrings by `.ci/client_pages.py`; start with "
+        "[client.md](client.md). A name in `code` without a link belongs to the same class, or to the package.",
         (
             *("Client", BASE, "Message", "ReceivedMessage", "MessageQueue", "ConnectOptions", "Credentials"),
             *("TlsClient", "ClientError", "InvalidParameter", "MessageIllegal", "NoPermission", "NoRoute"),
@@ -52,7 +52,7 @@ PAGES = {
     ),
     "client-api-producing": Page(
         "API: producing",
-        "What sends ([client-producing.md](client-producing.md)).",
+        "Producers ([client-producing.md](client-producing.md)).",
         (
             *("Producer", "ProducerSettings", "Batching", "SendResult", "SendStatus", "Balancing", "Selector"),
             *("by_key", "at_random", "reply_to", "TransactionProducer", "Transaction", "TransactionState"),
@@ -60,8 +60,9 @@ PAGES = {
     ),
     "client-api-consuming": Page(
         "API: consuming and reading",
-        "What consumes in groups ([client-consuming.md](client-consuming.md)), reads without them "
-        "([client-reading.md](client-reading.md)) and works once ([client-idempotent.md](client-idempotent.md)).",
+        "Consumers of groups ([client-consuming.md](client-consuming.md)), readers "
+        "([client-reading.md](client-reading.md)) and idempotent handlers "
+        "([client-idempotent.md](client-idempotent.md)).",
         (
             *("Consumer", "ConsumerSettings", "ReconsumeLater", "PopConsumer", "LitePullConsumer", "Reader"),
             *("PullResult", "PullStatus", "PulledRecords", "Subscription", "idempotent", "Idempotent"),
@@ -70,14 +71,14 @@ PAGES = {
     ),
     "client-api-admin": Page(
         "API: administration",
-        "`client.admin` and what its calls take and return ([client-admin.md](client-admin.md)). What is not exported "
-        f"by `gantrymq.client` is by `{ADMIN}`.",
+        "`client.admin`, with the types of its arguments and results ([client-admin.md](client-admin.md)). Names that "
+        f"`gantrymq.client` does not export are in `{ADMIN}`.",
         ("Admin", "TopicConfig", "GroupConfig", "OffsetTarget", "QueueStats"),
     ),
     "client-api-tracing": Page(
         "API: hooks and tracing",
-        "What is told of sends and of what is consumed ([client-tracing.md](client-tracing.md)). The records of a "
-        f"trace are of `{RECORDS}`, `OpenTelemetry` is of `gantrymq.client.opentelemetry`.",
+        "Hooks for sends and consumption, and message trace ([client-tracing.md](client-tracing.md)). Trace records "
+        f"are in `{RECORDS}`, `OpenTelemetry` is in `gantrymq.client.opentelemetry`.",
         (
             *(
                 "SendHook",
@@ -95,10 +96,10 @@ PAGES = {
     ),
     "client-api-sync": Page(
         "API: the client for threads",
-        f"What `{SYNC}` exports ([client-sync.md](client-sync.md)). Where a method says less than the one of the same "
-        "name in `gantrymq.client`, that one's words hold here as well; errors are the same. `Message` and "
-        "`ReceivedMessage` are those of `gantrymq.client`. What a `Client` makes is used as ``with``, and also has "
-        "`close`, `is_started`, `name_servers`, `set_name_servers` and `wait_ready`, as the client has them.",
+        f"The exports of `{SYNC}` ([client-sync.md](client-sync.md)). Details of a method, and its errors, are "
+        "described with the method of the same name in `gantrymq.client`. `Message` and `ReceivedMessage` are those of "
+        "`gantrymq.client`. Objects that a `Client` creates are used as ``with``, and also have `close`, `is_started`, "
+        "`name_servers`, `set_name_servers` and `wait_ready`, like the client.",
         (),
     ),
 }
@@ -196,7 +197,7 @@ def section(name: str, thing: Any, page: str, placed: dict[str, str]) -> str:
     last = name.rpartition(".")[2]
     if name == BASE:
         head = (
-            "## What all of them have\n\nClients, producers, consumers, readers and `Admin` are used as "
+            "## Common methods\n\nClients, producers, consumers, readers and `Admin` are used as "
             "``async with``, or between `start` and `close`:"
         )
         return "\n\n".join([code(head), *methods(thing, last, page, placed)])

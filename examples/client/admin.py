@@ -1,4 +1,4 @@
-"""A topic is made and looked at, a group is behind on it and is set past what waits; a message is found by its key."""
+"""Create and inspect a topic, skip the waiting messages of a group, and find a message by its key."""
 
 import asyncio
 import contextlib
@@ -23,9 +23,9 @@ async def main() -> None:
             print(f"queue {queue.queue_id}: {stats.count} messages, the last at {stored:%H:%M}")
 
         reset = await admin.skip_messages("archive", "Invoices")
-        print(f"archive passes over {reset.skipped} messages")
+        print(f"archive skips {reset.skipped} messages")
         progress = await admin.group_progress(broker, "archive", "Invoices")
-        print(f"archive is {sum(each.lag for each in progress.values())} behind")
+        print(f"archive has a lag of {sum(each.lag for each in progress.values())}")
 
         for message in await admin.query_message("Invoices", "number3"):
             print(f"found {message.body.decode()} by its key")

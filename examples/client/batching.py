@@ -1,4 +1,4 @@
-"""Readings of many sensors: gathered by the producer, and as batches made here."""
+"""Send readings of many sensors: batched by the producer, and as explicit batches."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ async def main() -> None:
         readings = [Message("Readings", f"sensor {number}: 21.0".encode()) for number in range(1000)]
         batches = await producer.send_batches(readings)
         for batch in batches:
-            print(f"{len(batch.message_ids)} more lie in queue {batch.queue.queue_id} from {batch.queue_offset} on")
+            print(f"{len(batch.message_ids)} more are in queue {batch.queue.queue_id} from {batch.queue_offset} on")
 
 
 with contextlib.suppress(KeyboardInterrupt):

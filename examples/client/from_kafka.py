@@ -1,4 +1,4 @@
-"""Orders are sent by key and consumed with a commit after each: a program of kafka-python, moved."""
+"""Send orders by key and commit after each one: a program ported from kafka-python."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""A message is sent and a function consumes it: a program of rocketmq-client-python, moved."""
+"""Send a message and consume it with a function: a program ported from rocketmq-client-python."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""An order is paid in the database and announced in a message: both, or neither."""
+"""Pay an order in the database and announce it in a message: both, or neither."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ database.execute("CREATE TABLE IF NOT EXISTS payments (transaction_id TEXT PRIMA
 
 
 def check(message: ReceivedMessage) -> TransactionState:
-    """A broker asks what became of a message: the database knows, or nobody yet."""
+    """Answer a broker that asks for the outcome of a message, from the database."""
     found = database.execute("SELECT 1 FROM payments WHERE transaction_id = ?", (message.message_id,)).fetchone()
     return TransactionState.COMMIT if found else TransactionState.UNKNOWN
 

@@ -1,4 +1,4 @@
-"""Entries are polled, written together, and committed once they are written."""
+"""Poll entries, write them together, and commit them once they are written."""
 
 import asyncio
 import contextlib

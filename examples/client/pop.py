@@ -1,4 +1,4 @@
-"""Parcels are popped from any queue and acknowledged together; one that cannot be read comes again in a minute."""
+"""Pop parcels from any queue and acknowledge them together; retry an unreadable one after a minute."""
 
 import asyncio
 import contextlib

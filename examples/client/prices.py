@@ -1,4 +1,4 @@
-"""A question waits for its answer: whoever consumes the topic sends it."""
+"""Send a request and wait for the reply of a consumer of the topic."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Everything that a topic holds now, read without a group; then one queue of it from an offset on."""
+"""Read all messages of a topic without a group; then one queue, starting at an offset."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ async def main() -> None:
 
         queue, end = next((queue, end) for queue, end in reader.positions.items() if end)
         async for message in reader.read(queue, end - 1):
-            print(f"the last one of queue {queue.queue_id}: {message.body.decode()}")
+            print(f"the last message of queue {queue.queue_id}: {message.body.decode()}")
 
 
 with contextlib.suppress(KeyboardInterrupt):

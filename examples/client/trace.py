@@ -1,4 +1,4 @@
-"""An order is sent and consumed with message trace on; then everything that the trace says of it."""
+"""Send and consume an order with message trace on; then read its trace."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ async def main() -> None:
             if message.message_id == sent.message_id:
                 break
 
-    async with Client() as client:  # closing the first one has written what waited
+    async with Client() as client:  # closing the first client has written its trace
         found = [
             record
             async for message in client.reader("RMQ_SYS_TRACE_TOPIC", start="first")

@@ -165,7 +165,7 @@ def interrupted(name, namesrv, lines):
 def test_the_examples_that_send_batches_pay_and_ask(servers, tmp_path):
     said = {name: finished(f"client/{name}", servers.namesrv, tmp_path) for name in ("batching", "payments", "prices")}
     assert said["batching"][0] == "1000 readings are stored, each with its own result"
-    assert said["batching"][1].startswith("1000 more lie in queue ")
+    assert said["batching"][1].startswith("1000 more are in queue ")
     assert sorted(said["payments"]) == ["order 1 is paid", "order 3 is paid"]
     with contextlib.closing(sqlite3.connect(tmp_path / "payments.db")) as database:
         assert database.execute("SELECT order_id FROM payments ORDER BY order_id").fetchall() == [(1,), (3,)]

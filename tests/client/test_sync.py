@@ -472,7 +472,7 @@ def test_a_decision_after_closing_is_logged_and_hides_no_error(namesrv, topic, w
                 raise ends
     told = [record.getMessage() for record in caplog.records if transaction.id in record.getMessage()]
     assert told
-    assert all(each.endswith("; the broker will ask") for each in told)
+    assert all(each.endswith("; the broker will check") for each in told)
 
 
 def test_a_check_runs_in_a_thread():

@@ -119,7 +119,7 @@ def test_a_decision_after_closing_is_logged_and_hides_no_error(ends, closed, hoo
     told = [record.getMessage() for record in caplog.records if transaction.id in record.getMessage()]
     assert len(told) == 1
     assert told[0].startswith(f"{state} of transaction {transaction.id}: this TransactionProducer is not started")
-    assert told[0].endswith("; the broker will ask")
+    assert told[0].endswith("; the broker will check")
 
 
 async def unreachable(*_):

@@ -90,7 +90,7 @@ def test_name_servers_are_those_of_the_page_and_change_with_it(simulate, cluster
         (ok(""), OptionUnusable, "names no server"),
         (ok("<html>"), OptionUnusable, "the page http://web:8080/rocketmq/nsaddr: '<html>' is not host:port"),
         (ok("x" * 70000), OptionUnusable, "is not host:port"),
-        (None, CallTimeout, "gave no whole answer within 3 s"),
+        (None, CallTimeout, "sent no complete response within 3 s"),
     ],
 )
 def test_a_page_that_does_not_say_it(page, kind, said, simulate):

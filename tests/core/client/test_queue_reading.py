@@ -125,7 +125,7 @@ def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
             stream = followed(consumer, 2, problems)
             async with aclosing(stream) as messages:
                 assert (await anext(messages)).queue_offset == 10
-        assert problems == ["a queue 0 has no offset 2 (it has 10 to 13); going on at 10"]
+        assert problems == ["a queue 0 has no offset 2 (it has 10 to 13); continuing at 10"]
 
     simulate(work)
 

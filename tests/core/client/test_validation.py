@@ -48,9 +48,9 @@ def test_message_that_no_broker_takes_is_refused(message, error, word):
         ({"properties": []}, r"properties=\[\] of"),
         ({"properties": None}, "properties=None of"),
         ({"system_properties": "x"}, "system_properties='x' of"),
-        ({"properties": {1: "a"}}, "property 1 of a message for T needs a name and a text: 'a'"),
-        ({"properties": {"a": 1}}, "property 'a' of a message for T needs a name and a text: 1"),
-        ({"properties": {"a": b"1" * 1000}}, r"needs a name and a text: b'1{98}\.\.\.$"),
+        ({"properties": {1: "a"}}, "property 1 of a message for T must have a name and a non-empty text: 'a'"),
+        ({"properties": {"a": 1}}, "property 'a' of a message for T must have a name and a non-empty text: 1"),
+        ({"properties": {"a": b"1" * 1000}}, r"must have a name and a non-empty text: b'1{98}\.\.\.$"),
         ({"flag": "3"}, "flag='3' of a message for T; expected a number of 32 bits with its sign"),
         ({"flag": None}, "flag=None of"),
         ({"flag": True}, "flag=True of"),
@@ -88,7 +88,7 @@ def test_other_types_that_say_the_same_pass(fields):
 
 @pytest.mark.parametrize("message", ["T", b"x", None, {"topic": "T"}])
 def test_what_is_no_message_is_named(message):
-    with pytest.raises(MessageIllegal, match="a Message was expected to be sent, not "):
+    with pytest.raises(MessageIllegal, match="expected a Message to send, not "):
         check_message(message)
 
 
@@ -100,7 +100,7 @@ def test_a_topic_that_is_no_text_is_named(topic):
 
 @pytest.mark.parametrize("messages", [Message("T", b"x"), "TT", ["T"], iter([Message("T", b"x")]), None])
 def test_what_is_no_batch_is_named(messages):
-    with pytest.raises(MessageIllegal, match="a batch is a sequence of Message, this one is "):
+    with pytest.raises(MessageIllegal, match="a batch must be a sequence of Message, not "):
         check_batch(messages)
 
 

@@ -31,7 +31,7 @@ def test_a_body_that_gets_no_shorter_stays_as_it_is():
     ("given", "words"),
     [
         (("gzip",), "compression 'gzip' is unknown; known are zlib, lz4, zstd"),
-        (("zlib", 10), "compression level 10 is none; levels are 0 to 9"),
+        (("zlib", 10), "compression level 10 is invalid; levels are 0 to 9"),
         (("lz4",), "compression lz4: .* pip install lz4"),
         (("zstd",), "compression zstd: .* pip install zstandard"),
     ],

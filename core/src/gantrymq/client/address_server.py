@@ -70,7 +70,7 @@ class AddressServer:
         except OSError as error:
             raise ConnectFailed(f"the address server {self} cannot be reached: {error.strerror or error}") from error
         if page is None:
-            raise CallTimeout(f"the address server {self} gave no whole answer within {TIMEOUT_S:g} s")
+            raise CallTimeout(f"the address server {self} sent no complete response within {TIMEOUT_S:g} s")
         return self._listed(page)
 
     async def _page(self, world: World) -> bytes:

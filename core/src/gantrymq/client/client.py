@@ -169,7 +169,7 @@ class Client(BaseClient):
             return made
         if type(found) is not kind or (given and given != options):
             raise ClientError(
-                f"this Client has a producer of group {group} that was made with other options or in another way; "
+                f"this Client has a producer of group {group} that was created with other options or as another class; "
                 "keep it in a variable, close it, or choose another group"
             )
         return found
@@ -186,7 +186,7 @@ class Client(BaseClient):
         """Return *options*. Raises InvalidParameter if one of them is a connection option."""
         for name in CONNECT_OPTIONS:
             if name in options:
-                raise InvalidParameter(f"{name} is said once, where the Client is made: Client(..., {name}=...)")
+                raise InvalidParameter(f"{name} is an option of the Client: Client(..., {name}=...)")
         return options
 
     def _begun(self, part: Part) -> Part:

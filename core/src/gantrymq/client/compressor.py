@@ -34,7 +34,7 @@ class Compressor:
         if not isinstance(kind, str) or kind not in _FLAGS:
             raise OptionUnusable(f"compression {kind!r} is unknown; known are {', '.join(_FLAGS)}")
         if not isinstance(level, int) or not 0 <= level <= 9:
-            raise OptionUnusable(f"compression level {level} is none; levels are 0 to 9")
+            raise OptionUnusable(f"compression level {level} is invalid; levels are 0 to 9")
         self.flags = COMPRESSED | _FLAGS[kind]  # for sysFlag
         self._pack = _packer(kind, level)
 

@@ -272,7 +272,7 @@ def _split_batch(batch: ReceivedMessage) -> Iterator[ReceivedMessage]:
     try:
         entries = decode_batch(batch.body)
     except FormatError as problem:
-        yield attrs.evolve(batch, body_problem=f"an inner batch that cannot be taken apart: {problem}")
+        yield attrs.evolve(batch, body_problem=f"an inner batch that cannot be split: {problem}")
         return
     for number, entry in enumerate(entries):
         yield attrs.evolve(

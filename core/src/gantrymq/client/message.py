@@ -50,7 +50,7 @@ class Message:
             ClientError: the body could not be decoded.
         """
         if received.body_problem:
-            raise ClientError(f"a message cannot be sent on as it was not read whole: {received.body_problem}")
+            raise ClientError(f"a message cannot be forwarded because it was not decoded: {received.body_problem}")
         origin = received.properties.get(names.RETRY_TOPIC) if received.topic.startswith(_MOVED) else None
         return cls(
             topic=topic or origin or received.topic,

@@ -88,7 +88,7 @@ async def follow(
         if result.status is PullStatus.OFFSET_ILLEGAL:
             problem(
                 f"{queue.broker_name} queue {queue.queue_id} has no offset {at} (it has {result.min_offset} to "
-                f"{result.max_offset}); going on at {result.next_offset}"
+                f"{result.max_offset}); continuing at {result.next_offset}"
             )
         for message in result.messages:
             yield message

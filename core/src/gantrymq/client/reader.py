@@ -293,7 +293,7 @@ class Reader(BaseClient):
             ClientError: the reader was created without a group.
             as `pull`: all other errors.
         """
-        self._check_group("kept")
+        self._check_group("query")
         return await self._offsets().committed(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
@@ -308,7 +308,7 @@ class Reader(BaseClient):
             InvalidParameter: the offset is below 0 or beyond the end, which would skip future messages.
             as `pull`: all other errors.
         """
-        self._check_group("stored")
+        self._check_group("commit")
         if offset < 0:
             raise InvalidParameter(f"offset {offset} cannot be committed; the first one of a queue is 0")
         if offset > self._ends.get(queue, -1):
@@ -329,7 +329,7 @@ class Reader(BaseClient):
     def _topic(self, topic: str | None) -> str:
         found = topic or self.topic
         if found is None:
-            raise ClientError("this reader was made without a topic; name one: client.reader('Orders')")
+            raise ClientError("this reader was created without a topic; name one: client.reader('Orders')")
         return found
 
     def _filter(self, expression: str | None, expression_type: str | None) -> tuple[str, str]:
@@ -339,7 +339,7 @@ class Reader(BaseClient):
 
     def _check_group(self, what: str) -> None:
         if not self._own_group:
-            raise ClientError(f"no offset is {what} for a reader without a group; make it with group='my_group'")
+            raise ClientError(f"a reader without a group cannot {what} offsets; create it with group='my_group'")
 
     def _offsets(self) -> GroupOffsets:
         return GroupOffsets(self._started(), self.group)

@@ -254,8 +254,8 @@ class RouteCache:
                 if not left:
                     known = ", ".join(self._servers.addresses)
                     missing = NoNameServer(
-                        f"no name server answers at {known} ({problem}); is one running there? Others are named "
-                        "where the client is made, or in $NAMESRV_ADDR"
+                        f"no name server answers at {known} ({problem}); is one running there? Name others "
+                        "when creating the client, or in $NAMESRV_ADDR"
                     )
                     missing.address = problem.address
                     raise missing from problem

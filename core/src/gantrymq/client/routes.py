@@ -169,7 +169,7 @@ def parse_route(body: bytes) -> TopicRoute:
         ]
         brokers = [_broker(member) for member in data.get("brokerDatas") or ()]
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise AnswerUnreadable(f"route reply has members of the wrong kind: {problem!r}") from problem
+        raise AnswerUnreadable(f"route reply has members of the wrong type: {problem!r}") from problem
     return TopicRoute(
         queues=tuple(sorted(queues, key=lambda q: q.broker_name)),
         brokers=tuple(sorted(brokers, key=lambda b: b.name)),
@@ -189,7 +189,7 @@ def parse_clusters(body: bytes) -> ClusterInfo:
         brokers = [_broker(member) for member in (data.get("brokerAddrTable") or {}).values()]
         clusters = {str(k): tuple(sorted(map(str, v))) for k, v in (data.get("clusterAddrTable") or {}).items()}
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise AnswerUnreadable(f"cluster-info reply has members of the wrong kind: {problem!r}") from problem
+        raise AnswerUnreadable(f"cluster-info reply has members of the wrong type: {problem!r}") from problem
     return ClusterInfo(tuple(sorted(brokers, key=lambda b: b.name)), dict(sorted(clusters.items())))
 
 
@@ -197,7 +197,7 @@ def _object(body: bytes, what: str) -> dict[Any, Any]:
     with client_errors():
         data = loads(body)
     if not isinstance(data, dict):
-        raise AnswerUnreadable(f"{what} reply is no JSON object: {body[:40]!r}")
+        raise AnswerUnreadable(f"{what} reply is not a JSON object: {body[:40]!r}")
     return data
 
 

@@ -90,7 +90,9 @@ class RpcClient:
                 await self._remoting.connect(address)
                 timeout_s -= self._clock.monotonic() - begun
                 if timeout_s <= 0:
-                    raise CallTimeout(f"{address}: connecting took the time there was for {request_name(request.code)}")
+                    raise CallTimeout(
+                        f"{address}: connecting took all the time allowed for {request_name(request.code)}"
+                    )
             answer = await self._remoting.call(address, request, timeout_s)
         except LocalProtocolError as problem:
             raise RequestMalformed(str(problem)) from problem

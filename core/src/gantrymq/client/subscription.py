@@ -85,7 +85,7 @@ class Subscription:
             return None
         known = ", ".join(sorted(types)) or "none"
         raise PluginAbsent(
-            f"no installed plugin offers the filter type {asked.type} (there is {known}); install one that does"
+            f"no installed plugin offers the filter type {asked.type} (available: {known}); install one that does"
         )
 
     def __repr__(self) -> str:

@@ -113,7 +113,7 @@ class TransactionProducer(Producer):
         """
         half = attrs.evolve(message, system_properties=self._marked(message))
         if message.delay_level or message.delay_ms is not None or message.deliver_at_ms is not None:
-            raise ClientError("a message of a transaction cannot be delayed; send it by itself")
+            raise ClientError("a message of a transaction cannot be delayed; send it on its own")
         transaction = Transaction(await self.send(half, timeout_s=timeout_s))
         if not transaction.sent.ok:
             await self._end(message, transaction, TransactionState.ROLLBACK)
@@ -153,7 +153,7 @@ class TransactionProducer(Producer):
             address = await instance.routes.find_broker(sent.queue.topic, sent.queue.broker_name)
             await instance.rpc.call(address, RequestCode.END_TRANSACTION, header, timeout_s=_ANSWER_TIMEOUT_S)
         except GantryError as problem:  # the producer may have been closed inside the block
-            logger.warning("%s of transaction %s: %s; the broker will ask", state.name, transaction.id, problem)
+            logger.warning("%s of transaction %s: %s; the broker will check", state.name, transaction.id, problem)
 
     async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:
         """Answer a broker's check of *message*."""

@@ -150,7 +150,9 @@ def running_task() -> asyncio.Task[Any] | None:
         return None
 
 
-_GENERATOR: Final = "is a generator function (it has 'yield'), of which a call runs nothing; expected one that returns"
+_GENERATOR: Final = (
+    "is a generator function (it has 'yield'), whose body a call does not run; expected one that returns"
+)
 
 
 def _check_result(result: object, name: str) -> None:

@@ -92,7 +92,7 @@ def check_batch(messages: Sequence[Message]) -> None:
             sequence of messages.
     """
     if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):
-        raise MessageIllegal(f"a batch is a sequence of Message, this one is {shown(messages)}")
+        raise MessageIllegal(f"a batch must be a sequence of Message, not {shown(messages)}")
     if not messages:
         raise MessageIllegal("a batch needs at least one message")
     first = messages[0]
@@ -104,9 +104,9 @@ def check_batch(messages: Sequence[Message]) -> None:
         if message.wait_stored != first.wait_stored:
             raise MessageIllegal("all messages of a batch wait for the store, or none does (wait_stored)")
         if is_delayed(message):
-            raise MessageIllegal("a delayed message cannot be part of a batch; send it by itself")
+            raise MessageIllegal("a delayed message cannot be part of a batch; send it on its own")
         if property_names.TRAN_MSG in message.system_properties:
-            raise MessageIllegal("a message of a transaction cannot be part of a batch; send it by itself")
+            raise MessageIllegal("a message of a transaction cannot be part of a batch; send it on its own")
 
 
 def is_delayed(message: Message) -> bool:
@@ -120,10 +120,10 @@ def is_delayed(message: Message) -> bool:
 def _check_kind(message: object) -> None:
     if isinstance(message, ReceivedMessage):
         raise MessageIllegal(
-            f"a received message of {message.topic} was to be sent; make a new one: Message.from_received(message)"
+            f"a received message of {message.topic} cannot be sent; make a new one: Message.from_received(message)"
         )
     if not isinstance(message, Message):
-        raise MessageIllegal(f"a Message was expected to be sent, not {shown(message)}")
+        raise MessageIllegal(f"expected a Message to send, not {shown(message)}")
 
 
 def _check_numbers(message: Message) -> None:
@@ -173,7 +173,8 @@ def _check_properties(message: Message) -> None:
     for name, value in found.items():
         if not name or not isinstance(name, str) or not isinstance(value, str) or not value:
             raise MessageIllegal(
-                f"property {shown(name)} of a message for {message.topic} needs a name and a text: {shown(value)}"
+                f"property {shown(name)} of a message for {message.topic} must have a name and a non-empty text: "
+                f"{shown(value)}"
             )
     text = property_names.encode_text(found)
     if not text.count("\x01") == text.count("\x02") == len(found):

@@ -147,6 +147,6 @@ def refuse_by_members(broker: str, group: str, target: OffsetTarget) -> None:
     """Reject targets that older members do not understand. Raises InvalidParameter."""
     if target.queue_offset is not None:
         raise InvalidParameter(
-            f"broker {broker} lets the members of {group} set their offsets, and they understand times alone; stop "
+            f"broker {broker} lets the members of {group} set their offsets, which accept times only; stop "
             f"them first, or use a time ({SERVER_SIDE} is false there, or not known)"
         )

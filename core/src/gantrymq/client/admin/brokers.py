@@ -116,7 +116,7 @@ class BrokerCalls(AdminRequests):
             InvalidParameter: *what* is not one of them.
         """
         if what not in CLEANINGS:
-            raise InvalidParameter(f"a broker does not clean {what!r}, but one of {', '.join(CLEANINGS)}")
+            raise InvalidParameter(f"unknown clean-up {what!r}; expected one of {', '.join(CLEANINGS)}")
         return (await self.request(address, CLEANINGS[what], CleanRequest(report=True))).remark or ""
 
 

@@ -183,7 +183,7 @@ class ConnectionCalls(AdminRequests):
         """
         header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=stacks)
         found = await self.request_json(address, RequestCode.GET_CONSUMER_RUNNING_INFO, header, what="running info")
-        with parsing(f"what {client_id} says of itself"):
+        with parsing(f"the running info of {client_id}"):
             return _running(found, group)
 
     async def consume_directly(self, address: str, group: str, client_id: str, offset_id: str) -> ConsumedDirectly:
@@ -200,7 +200,7 @@ class ConnectionCalls(AdminRequests):
         """
         header = ConsumeMessageDirectlyRequest(consumer_group=group, client_id=client_id, msg_id=offset_id)
         found = await self.request_json(address, RequestCode.CONSUME_MESSAGE_DIRECTLY, header, what="results")
-        with parsing(f"what {client_id} says of the message"):
+        with parsing(f"the result of {client_id}"):
             return ConsumedDirectly(
                 str(found["consumeResult"]),
                 str(found.get("remark") or ""),

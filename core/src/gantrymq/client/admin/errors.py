@@ -96,6 +96,6 @@ def parsing(what: str) -> Iterator[None]:
     except FormatError as problem:
         raise AnswerUnreadable(f"{what} cannot be read: {problem}") from problem
     except GantryError as problem:
-        raise AnswerUnreadable(f"{what} have members of the wrong kind: {problem}") from problem
+        raise AnswerUnreadable(f"{what} have members of the wrong type: {problem}") from problem
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as problem:
-        raise AnswerUnreadable(f"{what} have members of the wrong kind: {problem!r}") from problem
+        raise AnswerUnreadable(f"{what} have members of the wrong type: {problem!r}") from problem

@@ -89,7 +89,7 @@ class MessageCalls(TopicCalls):
         )
         found = list(decode_messages(reply.payload, "", unwrap=self._started().unwrap))
         if not found:
-            raise AnswerUnreadable(f"{address} answered a look-up by id with nothing")
+            raise AnswerUnreadable(f"{address} returned no message for the id")
         return found[0]
 
     def _made(self, unique_key: str) -> int:

@@ -118,7 +118,7 @@ def members_of(reply: Command, what: str) -> dict[Any, Any]:
     with parsing(what):
         data = loads(reply.payload or b"{}")
     if not isinstance(data, dict):
-        raise AnswerUnreadable(f"{what} are no JSON object: {bytes(reply.payload[:40])!r}")
+        raise AnswerUnreadable(f"{what} are not a JSON object: {bytes(reply.payload[:40])!r}")
     return data
 
 

@@ -170,8 +170,8 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
                 if by_members is None:
                     raise ClientError(
                         f"{here} members of {group} are online at broker {broker.name}, which does not set offsets "
-                        "itself (useServerSideResetOffset); they would commit over it: stop them first. Nothing was "
-                        "changed"
+                        "itself (useServerSideResetOffset); they would overwrite the offsets: stop them first. "
+                        "Nothing was changed"
                     )
                 refuse_by_members(broker.name, group, by_members)
             ways.append(way)

@@ -81,7 +81,7 @@ class TransactionProducer(Producer):
         try:
             self._own_portal.call(left)
         except ClientError as problem:  # the loop was stopped: the client was closed inside the block
-            logger.warning("the end of transaction %s: %s; the broker will ask", transaction.id, problem)
+            logger.warning("the end of transaction %s: %s; the broker will check", transaction.id, problem)
 
 
 @attrs.frozen

@@ -137,7 +137,7 @@ def decode_trace(body: bytes) -> tuple[TraceRecord, ...]:
     try:
         text = body.decode()
     except UnicodeDecodeError as problem:
-        raise AnswerUnreadable(f"a trace is UTF-8 text, this one is not: {problem}") from problem
+        raise AnswerUnreadable(f"the trace is not UTF-8 text: {problem}") from problem
     found: list[TraceRecord] = []
     for line in text.split(_RECORD):
         name, *fields = line.split(_FIELD)
