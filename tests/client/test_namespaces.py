@@ -17,7 +17,7 @@ from gantrymq.client import (
     reply_to,
 )
 from gantrymq.client.connection_config import ConnectionConfig
-from gantrymq.client.instance import join
+from gantrymq.client.instance import acquire_instance
 from gantrymq_testing.simulation import simulate_cluster
 
 NS = {"namespace": "NS"}
@@ -180,10 +180,10 @@ def test_offsets_are_reset_from_outside():
 def test_instances_are_shared_within_one_namespace():
     async def work(cluster):
         async with client_of(cluster, instance_name="one") as first:
-            assert first._started() is await join(
+            assert first._started() is await acquire_instance(
                 ConnectionConfig(cluster.namesrv, "NS", world=cluster.world, instance_name="one")
             )
-            await first._started().leave()
+            await first._started().release()
             async with client_of(cluster, instance_name="one", namespace="OTHER") as second:
                 assert first._started() is not second._started()
 

@@ -12,7 +12,7 @@ PAGE = "http://web:8080/rocketmq/nsaddr"
 
 
 class Web(asyncio.Protocol):
-    """Answers every request with what `page` is then, None for never; keeps what was asked."""
+    """Answers every request with the current `page`, or never if it is None; records the requests."""
 
     def __init__(self, page, asked):
         self.page, self.asked, self._request = page, asked, ""

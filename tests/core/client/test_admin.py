@@ -224,7 +224,7 @@ def test_a_name_server_that_lacks_a_request_is_not_called_a_broker(ask):
 
 
 def test_a_broker_that_denies_what_is_not_its_own_is_not_called_a_name_server(ask):
-    """With access control a broker may say NO_PERMISSION to what it does not know."""
+    """With access control, a broker may answer NO_PERMISSION to an unknown request."""
 
     async def work(admin, c):
         broker = c.brokers["a"]

@@ -1,4 +1,4 @@
-"""Calls of `Admin` on scripted servers: what is asked, what is made of the answers, and of answers that are none."""
+"""Calls of `Admin` on scripted servers: requests, decoded responses, and malformed responses."""
 
 import re
 
@@ -32,7 +32,7 @@ QUEUE = b'{"brokerName":"a","queueId":1,"topic":"T"}'  # a key that is an object
 
 @pytest.fixture
 def answered(simulate, cluster):
-    """``answered(code, body, call)``: what *call* of an Admin makes of *body*, and the request it sent to a:10911."""
+    """``answered(code, body, call)``: the result of *call* for a response *body*, and the request sent to a:10911."""
 
     def run(code, body, call, *, ext=None):
         async def outer(world):

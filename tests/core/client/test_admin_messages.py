@@ -1,4 +1,4 @@
-"""Finding messages: what is asked of which broker, and what is made of the answers."""
+"""Message queries: requests to each broker, and their results."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def ask(simulate, cluster):
 
 @pytest.fixture
 def found(record):
-    """An answer with messages that have these KEYS, UNIQ_KEY and store time."""
+    """Return a response with messages that have these KEYS, UNIQ_KEY and store time."""
 
     def make(*messages, remark=None):
         return Command(

@@ -1,4 +1,4 @@
-"""Automatic batching beside scripted brokers, on a virtual clock: what is gathered and when it is sent."""
+"""Automatic batching with scripted brokers on a virtual clock: which messages are batched and when they are sent."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def body(number):
 
 
 def batches(c):
-    """Bodies of each request in the order of the brokers, and of what they were asked."""
+    """Return the bodies of each request, by broker and request order."""
     found = []
     for peer in c.brokers.values():
         for request in peer.asked:
@@ -360,7 +360,7 @@ def test_topics_with_batch_queues_get_inner_batches_of_one_tag(simulate, cluster
 
 
 def test_messages_of_a_new_topic_keep_their_order(simulate, cluster):
-    """Also those that are sent while others wait for the topic's route and kind."""
+    """Includes messages sent while others wait for the topic's route and queue type."""
 
     async def work(world):
         async with cluster(world, "a") as c, producer_of(c, world) as producer:
@@ -377,7 +377,7 @@ def test_messages_of_a_new_topic_keep_their_order(simulate, cluster):
 
 
 class Told:
-    """A hook that keeps what it is told, and adds to each message."""
+    """A hook that records its contexts and adds a property to each message."""
 
     def __init__(self):
         self.before, self.after = [], []

@@ -1,4 +1,4 @@
-"""What clients of every kind share: their event loop, waiting until servers are there, closing beside hung ones."""
+"""Common behaviour of all clients: event loops, waiting for servers, closing while servers hang."""
 
 import asyncio
 import gc

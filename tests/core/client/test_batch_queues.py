@@ -1,4 +1,4 @@
-"""Which topics have batch queues, as asked of a scripted broker."""
+"""Detection of batch queues with a scripted broker."""
 
 import asyncio
 import json

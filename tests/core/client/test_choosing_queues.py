@@ -1,4 +1,4 @@
-"""Selectors, least latency and latency fault tolerance of a producer beside scripted brokers, on a virtual clock."""
+"""Selectors, least latency and latency fault tolerance of a producer, with scripted brokers on a virtual clock."""
 
 import asyncio
 from collections import Counter

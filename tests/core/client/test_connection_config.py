@@ -1,4 +1,4 @@
-"""The options that say how to connect: stated once, taken by every kind of client."""
+"""Connection options: declared once, accepted by every kind of client."""
 
 import asyncio
 

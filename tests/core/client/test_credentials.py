@@ -1,4 +1,4 @@
-"""Signatures as brokers check them, on every request and nowhere in a log."""
+"""Signatures, as brokers verify them, on every request and never in a log."""
 
 import logging
 
@@ -27,7 +27,7 @@ def signed(credentials, ext, body=None):
 
 
 def checked(request, credentials):
-    """What a broker does: the signature is that of the other fields and the body."""
+    """Verify like a broker: the signature covers the other fields and the body."""
     others = {name: value for name, value in request.ext.items() if name != "Signature"}
     return signed(credentials, others, request.body)["Signature"] == request.ext["Signature"]
 
@@ -148,14 +148,14 @@ def test_a_namespace_v2_is_signed_as_well(simulate, cluster):
 @pytest.mark.parametrize("code", [SEND, RequestCode.SEND_BATCH_MESSAGE, RequestCode.LOCK_BATCH_MQ])
 def test_the_vip_channel_is_two_ports_below(code):
     hooks = RpcHooks(vip_channel=True)
-    assert hooks.leaving("10.0.0.1:10911", command.request(code)) == "10.0.0.1:10909"
-    assert hooks.leaving("[::1]:10911", command.request(code)) == "[::1]:10909"
-    assert hooks.leaving("broker:2", command.request(code)) == "broker:2"
+    assert hooks.before_request("10.0.0.1:10911", command.request(code)) == "10.0.0.1:10909"
+    assert hooks.before_request("[::1]:10911", command.request(code)) == "[::1]:10909"
+    assert hooks.before_request("broker:2", command.request(code)) == "broker:2"
 
 
 @pytest.mark.parametrize("code", [PULL, BEAT, RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.END_TRANSACTION])
 def test_what_the_java_client_sends_elsewhere_stays(code):
-    assert RpcHooks(vip_channel=True).leaving("10.0.0.1:10911", command.request(code)) == "10.0.0.1:10911"
+    assert RpcHooks(vip_channel=True).before_request("10.0.0.1:10911", command.request(code)) == "10.0.0.1:10911"
 
 
 def test_sends_and_pulls_take_different_ports(simulate, cluster, peer):

@@ -119,7 +119,7 @@ def made(kind, namesrv, world):
 
 
 async def used(client, name):
-    """Call, and wait for what it gives; a loop for its first result."""
+    """Call and await the result; for an iterator, its first item."""
     function = getattr(type(client), name)
     if isinstance(function, property):
         result = getattr(client, name)
@@ -140,7 +140,7 @@ async def used(client, name):
 
 
 async def outcome(client, name, world):
-    """What it raises; None where it returns, or waits for longer than it is worth."""
+    """Return the exception, or None if the call returns or takes too long."""
     task = asyncio.ensure_future(used(client, name))
     timer = world.clock.call_later(LIMIT_S, task.cancel)
     await asyncio.wait([task])

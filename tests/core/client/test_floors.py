@@ -1,4 +1,4 @@
-"""The table of the client's parts in docs/architecture.md is what the imports say."""
+"""The table of the client's layers in docs/architecture.md matches the imports."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ CLIENT = ROOT / "core" / "src" / "gantrymq" / "client"
 
 
 def floors():
-    """Part to the number of its row, the highest first."""
+    """Return the row number of each part, from the top."""
     chapter = re.search(r"^## \d+\. The client\n(.*?)^## ", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)[1]
     rows = [re.findall(r"`(\w+)`", line.split(" | ")[0]) for line in chapter.splitlines() if line.startswith("| `")]
     return {part: number for number, row in enumerate(rows) for part in row}
@@ -21,7 +21,7 @@ def test_every_part_has_its_row():
 
 
 def test_imports_point_down_the_table():
-    """Those at the head of a module; what is imported where it is used, or for type checkers, may point up."""
+    """Check imports at module level; local imports and imports for type checkers may point up."""
     floor = floors()
     up = [(path.relative_to(CLIENT).as_posix(), part) for path, part in imports() if floor[part] < floor[top(path)]]
     assert up == []

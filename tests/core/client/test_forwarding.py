@@ -1,4 +1,4 @@
-"""Received messages that are sent on: what the application gave goes along, what RocketMQ wrote does not."""
+"""Forwarding received messages: the application's fields are copied, RocketMQ's properties are not."""
 
 import attrs
 import pytest

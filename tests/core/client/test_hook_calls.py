@@ -1,4 +1,4 @@
-"""What hooks get to see of a message."""
+"""The copies of messages that hooks receive."""
 
 import attrs
 

@@ -7,7 +7,7 @@ from gantrymq.client import Admin, Producer, Reader
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import ConnectionConfig
 from gantrymq.client.heartbeat import ConsumerInfo
-from gantrymq.client.instance import join
+from gantrymq.client.instance import acquire_instance
 from gantrymq.errors import ClientError, ConfigError
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode
@@ -150,9 +150,9 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
                 async with Producer("Q", c.namesrv, **options):
                     pass
                 await producer.queues("T")  # still open
-            first = await join(ConnectionConfig(c.namesrv, world=world, instance_name="one"))
+            first = await acquire_instance(ConnectionConfig(c.namesrv, world=world, instance_name="one"))
             assert first.users == 1
-            await first.leave()
+            await first.release()
 
     simulate(work)
 
@@ -176,12 +176,12 @@ def test_clients_are_strangers_by_default(simulate, cluster):
 def test_unit_and_address_are_part_of_the_id(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:
-            instance = await join(
+            instance = await acquire_instance(
                 ConnectionConfig(c.namesrv, world=world, instance_name="i", unit_name="u", client_ip="10.1.2.3")
             )
             assert instance.client_id == "10.1.2.3@i@u"
             assert instance.ids.next().startswith("0A010203")
-            await instance.leave()
+            await instance.release()
 
     simulate(work)
 

@@ -1,4 +1,4 @@
-"""Which brokers are left alone, for how long: the table, and any order of events."""
+"""Which brokers are avoided, and for how long: the table, and any order of events."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Names with a namespace: as Java's client writes them, and only where names stand."""
+"""Names with a namespace: as in Java's client, and only in fields that contain names."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_an_endpoint_of_a_cloud_says_its_namespace(given, found):
 
 def leaving(code, ext=None, body=None):
     request = command.request(code, ext, body)
-    NS.leaving(request)
+    NS.wrap_request(request)
     return request
 
 
@@ -133,14 +133,14 @@ def test_acknowledgements_in_a_batch_have_short_names():
 )
 def test_answers_about_what_was_named_lose_it(code, before, after):
     answer = command.Command(0, body=before)
-    NS.answered(code, answer)
+    NS.unwrap_response(code, answer)
     assert answer.body == after
 
 
 def test_a_broker_asks_with_it_and_is_answered_with_it():
     asked = command.request(220, {"topic": "NS%T", "group": "NS%G"}, b'{"offsetTable":{{"topic":"NS%T"}:7}}')
-    NS.asked(asked)
+    NS.unwrap_request(asked)
     assert (asked.ext, asked.body) == ({"topic": "T", "group": "G"}, b'{"offsetTable":{{"topic":"T"}:7}}')
     answer = command.response_to(asked, body=b'{"messageQueueTable":{{"topic":"T"}:7}}')
-    NS.answering(answer)
+    NS.wrap_response(answer)
     assert answer.body == b'{"messageQueueTable":{{"topic":"NS%T"}:7}}'

@@ -1,4 +1,4 @@
-"""What a program is told that has no OpenTelemetry."""
+"""The error without the OpenTelemetry package."""
 
 import importlib
 import sys

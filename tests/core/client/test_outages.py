@@ -101,4 +101,4 @@ def test_what_is_remembered_is_bounded(outages, clock, pause_s):
     for number in range(5000):
         outages.failed(f"pulling T{number}", BrokerRefused(1, "no", "a:1"))
         clock.now += pause_s
-    assert len(outages._told) <= 1000
+    assert len(outages._last_logged) <= 1000

@@ -36,7 +36,7 @@ class Log:
 
 
 def followed(consumer, start, told, outages=None):
-    """Messages of QUEUE from *start* on; *told* gets what is said of problems, and of outages unless they are given."""
+    """Return the messages of QUEUE from *start*; *told* receives warnings, and outages unless they are given."""
     clock = consumer._started().world.clock
     outages = outages or Outages(clock, told.append)
     return follow(consumer, QUEUE, start, clock=clock, outages=outages, problem=told.append)

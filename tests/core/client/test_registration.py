@@ -1,4 +1,4 @@
-"""What brokers are told of a client whenever a connection to them is new."""
+"""Registration of a client on every new connection to a broker."""
 
 import asyncio
 import json
@@ -61,7 +61,7 @@ async def lite_pull(cluster, world):
 
 
 async def restarted(peer, world, away_s):
-    """The broker was away for *away_s* seconds; returns how much it had been asked before."""
+    """Make the broker unavailable for *away_s* seconds; return the number of earlier requests."""
     await peer.stop()
     peer.connections.clear()
     await world.clock.sleep(away_s)
@@ -168,7 +168,7 @@ def test_readers_and_assigned_queues_need_no_heartbeat(simulate, cluster):
 
 
 def test_a_restarted_broker_is_told_the_progress_again(simulate, cluster, record):
-    """It may have lost what it was told last, although it did not move since."""
+    """It may have lost the last commit, although the offset did not change since."""
 
     async def work(world):
         async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
@@ -260,7 +260,7 @@ def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simul
 
 
 class SlowPeer:
-    """What `Registration` needs of connections, routes and calls, for one broker whose answers the test gives."""
+    """Connections, routes and calls for `Registration`, with one broker whose responses the test provides."""
 
     def __init__(self):
         self.answer = asyncio.get_running_loop().create_future()
@@ -287,7 +287,7 @@ class SlowPeer:
 
 
 def test_a_heartbeat_that_says_more_may_begin_in_the_step_that_ends_the_one_before():
-    """It must not wait for what has ended, which would never give the event loop back."""
+    """It must not wait for ended tasks, which would block the event loop."""
 
     async def work():
         peer = SlowPeer()

@@ -1,4 +1,4 @@
-"""What a failed attempt leads to."""
+"""Decisions after a failed attempt."""
 
 import random
 
@@ -17,7 +17,7 @@ def refused(code):
 
 
 def attempts(policy, error, most=20):
-    """How many attempts are made that all end with *error*."""
+    """Return the number of attempts if all end with *error*."""
     retries = SendRetries(policy)
     for count in range(1, most + 1):
         retries.brokers += ("b",)

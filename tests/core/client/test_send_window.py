@@ -10,7 +10,7 @@ from gantrymq.errors import CallTimeout
 
 
 class Visitors:
-    """Sends that note when their turn came."""
+    """Sends that record when they were admitted."""
 
     def __init__(self, window):
         self.window = window

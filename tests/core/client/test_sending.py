@@ -42,7 +42,7 @@ class Slow:
 
 
 async def outage(world, peer, seconds):
-    """The peer is gone for a while; its address is refused meanwhile."""
+    """Make the peer unavailable for a while; connections to it are refused."""
     await peer.stop()
     await world.clock.sleep(seconds)
     await peer.start()

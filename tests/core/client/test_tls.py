@@ -1,4 +1,4 @@
-"""How a client that the program gives no TLS reads it from the environment."""
+"""TLS settings from the environment, for a client without a ``tls`` option."""
 
 import attrs
 import pytest

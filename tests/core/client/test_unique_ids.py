@@ -1,4 +1,4 @@
-"""The parts of a unique id, and what they say of when it was made."""
+"""The parts of a unique id, and its creation time."""
 
 import pytest
 

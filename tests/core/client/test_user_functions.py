@@ -1,4 +1,4 @@
-"""Which functions of an application are taken, and what becomes of what they return and raise."""
+"""Which functions of an application are accepted, and handling of their results and exceptions."""
 
 import asyncio
 import concurrent.futures

@@ -126,7 +126,7 @@ class BatchAccumulator:
         topic = message.topic
         queues, inner = self._sending.queues_known(topic), self._sending.batch_queues.known(topic)
         if not queues or inner is None or topic in self._first:
-            return self._gathered_later(message, where, timeout_s, is_async=is_async)
+            return self._collect_later(message, where, timeout_s, is_async=is_async)
         try:
             queue, balancing = resolve_destination(where, queues, message)
         except Exception as error:  # as without batching: the send fails, not the call
@@ -138,7 +138,7 @@ class BatchAccumulator:
             BatchKey(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag), message
         )
 
-    async def _gathered_later(
+    async def _collect_later(
         self, message: Message, where: Destination, timeout_s: float, *, is_async: bool
     ) -> SendResult:
         topic = message.topic
@@ -201,9 +201,11 @@ class BatchAccumulator:
             kept = [number for number, waiter in enumerate(waiters) if not waiter.done()]
             waiters, parts = [waiters[number] for number in kept], parts.subset(kept)
         if waiters:
-            self._begin(self._sent(group, parts, waiters))
+            self._begin(self._send_batch(group, parts, waiters))
 
-    async def _sent(self, group: BatchKey, parts: BatchBuilder, waiters: list[asyncio.Future[SendResult]]) -> None:
+    async def _send_batch(
+        self, group: BatchKey, parts: BatchBuilder, waiters: list[asyncio.Future[SendResult]]
+    ) -> None:
         try:
             is_batch = len(waiters) > 1
             encoded = parts.build(self._next_id, inner=group.inner) if is_batch else parts.singles[0]
@@ -230,7 +232,7 @@ class BatchAccumulator:
     ) -> None:
         """Send each message on its own, in order: nothing of the batch was stored."""
         for number, waiter in enumerate(waiters):
-            await self._sent(group, parts.subset([number]), [waiter])
+            await self._send_batch(group, parts.subset([number]), [waiter])
 
 
 def _fail(waiters: list[asyncio.Future[SendResult]], error: Exception) -> None:

@@ -15,7 +15,7 @@ import attrs
 
 from gantrymq.client.connection_config import ConnectionConfig, ConnectOptions
 from gantrymq.client.errors import client_errors
-from gantrymq.client.instance import ClientInstance, join
+from gantrymq.client.instance import ClientInstance, acquire_instance
 from gantrymq.client.nameservers import parse_namesrv
 from gantrymq.client.rpc import CALL_TIMEOUT_S
 from gantrymq.client.time_limits import within
@@ -62,7 +62,7 @@ class BaseClient:
         starting = self._in_this_loop(self._starting)
         is_first = starting is None
         if starting is None:
-            starting = self._starting = asyncio.get_running_loop().create_task(self._joined())
+            starting = self._starting = asyncio.get_running_loop().create_task(self._join_instance())
         try:
             await asyncio.wait((starting,))
         except asyncio.CancelledError:
@@ -77,14 +77,14 @@ class BaseClient:
         if not self.is_started:
             raise ClientError(f"this {type(self).__name__} was closed while it was being started")
 
-    async def _joined(self) -> None:
+    async def _join_instance(self) -> None:
         if self._instance is not None:  # started by another task while this one waited
             return
-        instance = await join(self._connection_config)
+        instance = await acquire_instance(self._connection_config)
         try:
             self._register(instance)
         except BaseException:
-            await instance.leave()
+            await instance.release()
             raise
         self._instance, self._loop = instance, asyncio.get_running_loop()
 
@@ -193,15 +193,15 @@ class BaseClient:
         self._closing = False
         self._closers.clear()
         if instance is not None:
-            self._ending = asyncio.get_running_loop().create_task(self._left(instance, deadline))
+            self._ending = asyncio.get_running_loop().create_task(self._unregister_and_release(instance, deadline))
         assert self._ending is not None
         return self._ending
 
-    async def _left(self, instance: ClientInstance, deadline: float) -> None:
+    async def _unregister_and_release(self, instance: ClientInstance, deadline: float) -> None:
         clock = instance.world.clock
         deadline = min(deadline, clock.monotonic() + CALL_TIMEOUT_S)
         await within(clock, deadline - clock.monotonic(), self._unregister(instance))
-        await instance.leave(max(0.0, deadline - clock.monotonic()))
+        await instance.release(max(0.0, deadline - clock.monotonic()))
 
     def __del__(self) -> None:
         if getattr(self, "_instance", None) is not None:

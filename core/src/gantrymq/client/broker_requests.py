@@ -59,7 +59,7 @@ class BrokerRequests:
         """Answer each request in its own task."""
         for asked in commands:
             if self._namespace is not None:
-                self._namespace.asked(asked)
+                self._namespace.unwrap_request(asked)
             if asked.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 for consumer in self.consumers.values():
                     consumer.members_changed()
@@ -84,7 +84,7 @@ class BrokerRequests:
             answer = response_to(asked, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         if answer is not None and not asked.is_oneway and not connection.closed:
             if self._namespace is not None:
-                self._namespace.answering(answer)
+                self._namespace.wrap_response(answer)
             connection.reply(asked, answer)
 
     async def _answer(self, connection: Connection, asked: Command) -> Command | None:

@@ -89,7 +89,9 @@ class Client(BaseClient):
         """
         from gantrymq.client.producer import Producer
 
-        return self._only(Producer, group, dict(options), lambda: Producer(group, **self._watched(options)))
+        return self._get_or_create(
+            Producer, group, dict(options), lambda: Producer(group, **self._instrumented(options))
+        )
 
     def transaction_producer(
         self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
@@ -101,8 +103,8 @@ class Client(BaseClient):
         from gantrymq.client.transactions import TransactionProducer
 
         given = {"check": check, **options}
-        return self._only(
-            TransactionProducer, group, given, lambda: TransactionProducer(group, check, **self._watched(options))
+        return self._get_or_create(
+            TransactionProducer, group, given, lambda: TransactionProducer(group, check, **self._instrumented(options))
         )
 
     def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
@@ -114,7 +116,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.group.consumer import Consumer
 
-        return self._begun(Consumer(group, topics, **self._watched(options)))
+        return self._start_part(Consumer(group, topics, **self._instrumented(options)))
 
     def lite_pull(
         self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
@@ -125,7 +127,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.group.lite_pull import LitePullConsumer
 
-        return self._begun(LitePullConsumer(group, topics, **self._watched(options)))
+        return self._start_part(LitePullConsumer(group, topics, **self._instrumented(options)))
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
         """Return a started pop consumer of *group*; *options* as for `gantrymq.client.PopConsumer`.
@@ -136,7 +138,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.pop.consumer import PopConsumer
 
-        return self._begun(PopConsumer(group, topic, **self._watched(options)))
+        return self._start_part(PopConsumer(group, topic, **self._instrumented(options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
         """Return a new started reader of *topic*; *options* as for `gantrymq.client.Reader`.
@@ -147,7 +149,7 @@ class Client(BaseClient):
         """
         from gantrymq.client.reader import Reader
 
-        return self._begun(Reader(topic, **self._own(options)))
+        return self._start_part(Reader(topic, **self._checked_options(options)))
 
     @property
     def admin(self) -> Admin:
@@ -155,15 +157,15 @@ class Client(BaseClient):
         if self._admin is None or not self._admin.is_started:
             from gantrymq.client.admin import Admin
 
-            self._admin = self._begun(Admin())
+            self._admin = self._start_part(Admin())
         return self._admin
 
-    def _only(self, kind: type[Made], group: str, given: dict[str, Any], make: Callable[[], Made]) -> Made:
+    def _get_or_create(self, kind: type[Made], group: str, given: dict[str, Any], make: Callable[[], Made]) -> Made:
         """Return the started producer of *group*, created by *make* if there is none. *given* are its options."""
         self._started()
         found, options = self._producers.get(group, (None, {}))
         if found is None or not found._usable:
-            made = self._begun(make())
+            made = self._start_part(make())
             self._producers = {name: each for name, each in self._producers.items() if each[0].is_started}
             self._producers[group] = made, given
             return made
@@ -174,22 +176,22 @@ class Client(BaseClient):
             )
         return found
 
-    def _watched(self, options: Options) -> Options:
+    def _instrumented(self, options: Options) -> Options:
         """Return *options* with the hooks and the trace of this client added."""
-        own: dict[str, Any] = dict(self._own(options))
+        own: dict[str, Any] = dict(self._checked_options(options))
         own["hooks"] = (*self._hooks, *own.get("hooks", ()))
         if own.get("trace") is None:
             own["trace"] = self._trace
         return cast(Options, own)
 
-    def _own(self, options: Options) -> Options:
+    def _checked_options(self, options: Options) -> Options:
         """Return *options*. Raises InvalidParameter if one of them is a connection option."""
         for name in CONNECT_OPTIONS:
             if name in options:
                 raise InvalidParameter(f"{name} is an option of the Client: Client(..., {name}=...)")
         return options
 
-    def _begun(self, part: Part) -> Part:
+    def _start_part(self, part: Part) -> Part:
         part.start_in(self)
         self._parts = [each for each in self._parts if each.is_started]
         self._parts.append(part)

@@ -123,7 +123,7 @@ class BatchBuilder:
         first = self.messages[0]
         envelope = {property_text.WAIT: "true" if first.wait_stored else "false"}
         if inner:
-            envelope |= _found_by(self.messages, next_id)
+            envelope |= _inner_batch_properties(self.messages, next_id)
         unique_ids = tuple([each for single in self.singles for each in single.unique_ids])
         return EncodedMessage(first.topic, encode_batch(self._entries), envelope, 0, 0, unique_ids, batch=True)
 
@@ -148,7 +148,7 @@ def prepare_batch(
     return parts.build(next_id, inner=inner)
 
 
-def _found_by(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:
+def _inner_batch_properties(messages: Sequence[Message], next_id: Callable[[], str]) -> dict[str, str]:
     """Return the extra envelope properties of an inner batch; empty if *messages* cannot be one."""
     tag = messages[0].tags
     keys = " ".join(dict.fromkeys(key for message in messages for key in _keys(message)))

@@ -37,7 +37,7 @@ from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 
-__all__ = ["ClientInstance", "join"]
+__all__ = ["ClientInstance", "acquire_instance"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ class SharedSettings:
     vip_channel: bool = False
 
 
-async def join(options: ConnectionConfig) -> ClientInstance:
-    """Return a started instance; the caller gives it up with `ClientInstance.leave`.
+async def acquire_instance(options: ConnectionConfig) -> ClientInstance:
+    """Return a started instance; the caller gives it up with `ClientInstance.release`.
 
     Clients with the same name, name servers and connection settings share one instance; the default name is never
     shared.
@@ -111,7 +111,7 @@ def _real_world(process_id: int) -> World:
 
 
 class ClientInstance:
-    """One client id; created by `join`."""
+    """One client id; created by `acquire_instance`."""
 
     def __init__(
         self,
@@ -152,17 +152,17 @@ class ClientInstance:
         The address server, if any, is not queried any more.
         """
         self._page = None
-        self._ask_others(addresses)
+        self._switch_name_servers(addresses)
 
-    def _ask_others(self, addresses: tuple[str, ...]) -> None:
+    def _switch_name_servers(self, addresses: tuple[str, ...]) -> None:
         for gone in self.servers.update(addresses):
             self.rpc.disconnect(gone)
 
-    def wrapped(self, name: str) -> str:
+    def wrap_name(self, name: str) -> str:
         """Return the name of a topic or group as servers know it, for data that does not pass through `rpc`."""
         return name if self._namespace is None else self._namespace.wrap(name)
 
-    def unwrapped(self, name: str | None) -> str:
+    def unwrap_name(self, name: str | None) -> str:
         """Return the name as the program knows it, for data that is not part of a response; empty for None."""
         return (name or "") if self.unwrap is None else self.unwrap(name or "")
 
@@ -171,9 +171,9 @@ class ClientInstance:
         self._page = page
         self._jobs = [self.job(self.registration.run()), self.job(self._refresh())]
         if page is not None:
-            self._jobs.append(self.job(self._look_at(page)))
+            self._jobs.append(self.job(self._poll_address_server(page)))
 
-    async def leave(self, grace_s: float = CLOSE_GRACE_S) -> None:
+    async def release(self, grace_s: float = CLOSE_GRACE_S) -> None:
         """Give up one use of the instance; the last one closes it, flushing for up to *grace_s* seconds."""
         self.users -= 1
         if self.users > 0:
@@ -187,7 +187,7 @@ class ClientInstance:
         await self._remoting.close(min(grace_s, CLOSE_GRACE_S))
         await self.registration.ended()
 
-    async def _look_at(self, page: AddressServer) -> None:
+    async def _poll_address_server(self, page: AddressServer) -> None:
         while True:
             await self.world.clock.sleep(ASK_EVERY_S)
             try:
@@ -199,7 +199,7 @@ class ClientInstance:
                 return
             if set(addresses) != set(self.servers.addresses):
                 logger.info("using name servers %s from now on, as listed by %s", ", ".join(addresses), page)
-                self._ask_others(addresses)
+                self._switch_name_servers(addresses)
 
     async def _refresh(self) -> None:
         while True:

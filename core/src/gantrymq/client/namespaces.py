@@ -109,7 +109,7 @@ class Namespace:
         prefix, own = _parted(name)
         return prefix + own[len(self._mark) :] if own.startswith(self._mark) else name
 
-    def leaving(self, request: Command) -> None:
+    def wrap_request(self, request: Command) -> None:
         """Add the namespace to the names in an outgoing request."""
         ext = request.ext
         if ext:
@@ -122,12 +122,12 @@ class Namespace:
             pattern = _JSON_ACK if request.code == RequestCode.BATCH_ACK_MESSAGE else _JSON_NAME
             request.body = self._json_wrapped(request.payload, pattern)
 
-    def answered(self, code: int, answer: Command) -> None:
+    def unwrap_response(self, code: int, answer: Command) -> None:
         """Remove the namespace from the names in the response to a request *code*."""
         if answer.body and code in _JSON_ANSWERS:
             answer.body = self._json_unwrapped(answer.payload)
 
-    def asked(self, request: Command) -> None:
+    def unwrap_request(self, request: Command) -> None:
         """Remove the namespace from the names in a broker's request; records in its body are unchanged."""
         ext = request.ext or {}
         for field in _NAMED:
@@ -136,7 +136,7 @@ class Namespace:
         if request.body and request.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             request.body = self._json_unwrapped(request.payload)
 
-    def answering(self, answer: Command) -> None:
+    def wrap_response(self, answer: Command) -> None:
         """Add the namespace to the names in our response to a broker."""
         if answer.body:
             answer.body = self._json_wrapped(answer.payload)

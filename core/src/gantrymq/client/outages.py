@@ -34,8 +34,8 @@ class Outages:
     def __init__(self, clock: Clock, say: Callable[[str], object] = logger.warning) -> None:
         """*say* receives the warnings."""
         self._clock = clock
-        self._say = say
-        self._told: dict[Hashable, float] = {}  # last log time of each failure; oldest first
+        self._warn = say
+        self._last_logged: dict[Hashable, float] = {}  # last log time of each failure; oldest first
         self.away: dict[str, float] = {}
 
     def failed(self, doing: str, problem: GantryError) -> None:
@@ -56,18 +56,18 @@ class Outages:
                 self.away.setdefault(address, now)
         elif self.away and isinstance(problem, NoRoute):
             key = next(iter(self.away))  # name servers dropped the unreachable broker from the route
-        if now - self._told.get(key, -math.inf) < AGAIN_S:
+        if now - self._last_logged.get(key, -math.inf) < AGAIN_S:
             logger.debug("%s: %s", doing, problem)
             return
-        self._told.pop(key, None)
-        self._told[key] = now  # inserted last, so that the first key is the oldest
-        if len(self._told) > _MOST:
-            del self._told[next(iter(self._told))]
-        self._say(f"{doing}: {problem} (repeated at most once a minute)")
+        self._last_logged.pop(key, None)
+        self._last_logged[key] = now  # inserted last, so that the first key is the oldest
+        if len(self._last_logged) > _MOST:
+            del self._last_logged[next(iter(self._last_logged))]
+        self._warn(f"{doing}: {problem} (repeated at most once a minute)")
 
     def answered(self, address: str) -> None:
         """Note that the server at *address* answered; a no-op unless it was unreachable."""
         since = self.away.pop(address, None)
         if since is not None:
-            self._told.pop(address, None)
+            self._last_logged.pop(address, None)
             logger.info("%s answers again, after %.1f s", address, self._clock.monotonic() - since)

@@ -107,12 +107,12 @@ class Producer(BaseClient):
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
         sending = MessageSender(instance, identity, settings, self._count_dropped)
-        self._modes = SendModes(instance, sending, settings, self._compressor, self._begun)
+        self._modes = SendModes(instance, sending, settings, self._compressor, self._start_task)
         self._hooks = self._instrumentation.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
         if self._modes is not None:
-            self._modes.gather_no_more()
+            self._modes.stop_batching()
         while under_way := [task for task in self._under_way if task not in self._closers]:
             await asyncio.gather(*under_way, return_exceptions=True)  # a finished send may start an async callback
         await self._instrumentation.flush()
@@ -132,7 +132,7 @@ class Producer(BaseClient):
             ConnectFailed: no name server answers.
         """
         names.check_topic(topic)
-        return await self._open().sending.queues(topic)
+        return await self._send_modes().sending.queues(topic)
 
     async def send(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
@@ -159,12 +159,12 @@ class Producer(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: no name server answers, or the broker of *queue* does not.
             ClientError: the producer was closed meanwhile.
         """
-        modes = self._open()
+        modes = self._send_modes()
         validation.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
-            return await modes.one(message, queue, timeout_s)
+            return await modes.send_single(message, queue, timeout_s)
         return await self._hooks.around(
-            "single", (message,), queue, lambda context: modes.one(context.messages[0], queue, timeout_s)
+            "single", (message,), queue, lambda context: modes.send_single(context.messages[0], queue, timeout_s)
         )
 
     def send_soon(
@@ -174,9 +174,9 @@ class Producer(BaseClient):
 
         Sends beyond ``max_under_way`` wait as in `send` and take memory, about 3 KB each plus the body.
         """
-        modes = self._open()
+        modes = self._send_modes()
         validation.check_message(message, self.settings.max_message_bytes)
-        return self._soon(modes, message, queue, timeout_s)
+        return self._start_send(modes, message, queue, timeout_s)
 
     def send_async(
         self,
@@ -204,14 +204,14 @@ class Producer(BaseClient):
         Raises:
             MessageIllegal, InvalidParameter, NoPermission: the message is invalid.
         """
-        modes = self._open()
+        modes = self._send_modes()
         validation.check_message(message, self.settings.max_message_bytes)
-        future = self._soon(modes, message, queue, timeout_s, is_async=True)
+        future = self._start_send(modes, message, queue, timeout_s, is_async=True)
         if callback is not None:
-            future.add_done_callback(lambda done: self._report(done, callback))
+            future.add_done_callback(lambda done: self._run_callback(done, callback))
         return future
 
-    def _soon(
+    def _start_send(
         self,
         modes: SendModes,
         message: Message,
@@ -221,16 +221,16 @@ class Producer(BaseClient):
     ) -> asyncio.Future[SendResult]:
         """Start sending *message*; later changes to it have no effect."""
         if self._hooks is not None:
-            return self._begun(
+            return self._start_task(
                 self._hooks.around(
                     "single",
                     (message,),
                     where,
-                    lambda context: modes.one(context.messages[0], where, timeout_s, is_async),
+                    lambda context: modes.send_single(context.messages[0], where, timeout_s, is_async),
                 )
             )
-        work = modes.soon(message, where, timeout_s, is_async)
-        return work if isinstance(work, asyncio.Future) else self._begun(work)
+        work = modes.start_single(message, where, timeout_s, is_async)
+        return work if isinstance(work, asyncio.Future) else self._start_task(work)
 
     async def send_oneway(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
@@ -252,7 +252,7 @@ class Producer(BaseClient):
             ConnectFailed: cannot connect to the broker or to any name server.
             CallTimeout: the connection accepted no data; the message was not sent.
         """
-        modes = self._open()
+        modes = self._send_modes()
         validation.check_message(message, self.settings.max_message_bytes)
         if self._hooks is None:
             await modes.oneway(message, queue, timeout_s)
@@ -280,7 +280,7 @@ class Producer(BaseClient):
         validation.check_batch(messages)
         for message in messages:
             validation.check_message(message, self.settings.max_message_bytes)
-        modes = self._open()
+        modes = self._send_modes()
         if self._hooks is None:
             return await modes.batch(messages, queue, timeout_s)
         return await self._hooks.around(
@@ -318,7 +318,7 @@ class Producer(BaseClient):
 
         Errors are reported by those sends, not by `flush`.
         """
-        modes = self._open()
+        modes = self._send_modes()
         if self.settings.batching:
             await self._started().world.clock.sleep(0)  # let the sends already started reach their batches
             modes.flush()
@@ -344,7 +344,7 @@ class Producer(BaseClient):
         if not instance.routes.queues_known(message.topic):  # the broker needs our heartbeat to push the reply
             await self.queues(message.topic)
             await instance.registration.send_all()
-        limit_s = self._open().limit_s(timeout_s)
+        limit_s = self._send_modes().limit_s(timeout_s)
         return await request_and_wait(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
 
     async def recall(self, topic: str, handle: str) -> str:
@@ -368,13 +368,13 @@ class Producer(BaseClient):
         """The message trace, with its counters; None without one."""
         return self._instrumentation.trace
 
-    def _begun(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+    def _start_task(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = None
         task.add_done_callback(self._under_way.pop)
         return task
 
-    def _report(self, done: asyncio.Future[SendResult], callback: Callback) -> None:
+    def _run_callback(self, done: asyncio.Future[SendResult], callback: Callback) -> None:
         if done.cancelled():
             outcome: tuple[SendResult | None, BaseException | None] = None, asyncio.CancelledError()
         else:
@@ -383,12 +383,12 @@ class Producer(BaseClient):
         returned = callback(*outcome)
         if returned is not None:
             name = f"the callback of a send of {self.group}"
-            self._begun(notify(name, lambda: returned))
+            self._start_task(notify(name, lambda: returned))
 
     def _count_dropped(self) -> None:
         self.oneways_dropped += 1
 
-    def _open(self) -> SendModes:
+    def _send_modes(self) -> SendModes:
         """Return the send modes. Raises ClientError if the producer is not started."""
         self._started()
         assert self._modes is not None

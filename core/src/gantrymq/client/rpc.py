@@ -83,7 +83,7 @@ class RpcClient:
         """Send a prepared request once and return the response, whose code may be any. Errors as `call`."""
         hooks = self._hooks
         if hooks is not None:
-            address = hooks.leaving(address, request)
+            address = hooks.before_request(address, request)
         try:
             if self._remoting.connected(address) is None:
                 begun = self._clock.monotonic()
@@ -102,7 +102,7 @@ class RpcClient:
         if self._outages.away:
             self._outages.answered(address)
         if hooks is not None:
-            hooks.answered(request.code, answer)
+            hooks.after_response(request.code, answer)
         return answer
 
     async def oneway(
@@ -116,7 +116,7 @@ class RpcClient:
             RequestMalformed: the request cannot be encoded.
         """
         if self._hooks is not None:
-            address = self._hooks.leaving(address, request)
+            address = self._hooks.before_request(address, request)
         try:
             (await self._remoting.writable(address, timeout_s)).oneway(request, dropped)
         except LocalProtocolError as problem:

@@ -51,10 +51,10 @@ class RpcHooks:
             return None
         return cls(namespace, namespace_v2, credentials, vip_channel)
 
-    def leaving(self, address: str, request: Command) -> str:
+    def before_request(self, address: str, request: Command) -> str:
         """Apply the hooks to *request*, once per request; return the address to send it to."""
         if self._namespace is not None:
-            self._namespace.leaving(request)
+            self._namespace.wrap_request(request)
         if self._namespace_v2:
             ext = request.ext
             if ext is None:
@@ -66,10 +66,10 @@ class RpcHooks:
             return _vip(address)
         return address
 
-    def answered(self, code: int, answer: Command) -> None:
+    def after_response(self, code: int, answer: Command) -> None:
         """Apply the hooks to the response to a request *code*."""
         if self._namespace is not None:
-            self._namespace.answered(code, answer)
+            self._namespace.unwrap_response(code, answer)
 
 
 def _vip(address: str) -> str:

@@ -50,9 +50,9 @@ class SendModes:
         self._async_policy = RetryPolicy(1 + settings.async_retries, _NO_CODES)
         self._batching: BatchAccumulator | None = None
         if settings.batching:
-            self._batching = BatchAccumulator(instance, sending, settings, self._gathered_out, begin)
+            self._batching = BatchAccumulator(instance, sending, settings, self._send_batch, begin)
 
-    def one(
+    def send_single(
         self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """Send *message*.
@@ -63,27 +63,27 @@ class SendModes:
         submission = self._submission(message, lambda: prepare(message, self._next_id))
         policy = self._async_policy if is_async else self._policy
         if self._batching is None:
-            return self._out(submission, message, where, timeout_s, policy)
+            return self._send(submission, message, where, timeout_s, policy)
         if self._batching.takes(message):
-            return self._gathered(self._batching, message, where, timeout_s, is_async)
-        return self._out_behind_others(submission, message, where, timeout_s, policy)
+            return self._collect(self._batching, message, where, timeout_s, is_async)
+        return self._send_after_batches(submission, message, where, timeout_s, policy)
 
-    def soon(
+    def start_single(
         self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        """Send *message* like `one`; later changes to it have no effect."""
+        """Send *message* like `send_single`; later changes to it have no effect."""
         if self._batching is not None:
             if self._batching.takes(message):
-                return self._gathered(self._batching, message, where, timeout_s, is_async)
+                return self._collect(self._batching, message, where, timeout_s, is_async)
             self._batching.flush(message.topic)
         encoded = prepare(message, self._next_id)
         submission = self._submission(message, lambda: encoded)
-        return self._out(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
+        return self._send(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
 
     async def oneway(self, message: Message, where: Destination | None, timeout_s: float | None) -> None:
         """Hand *message* to a connection. Errors as `Producer.send_oneway`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
-        queue, balancing = await self._chosen(message, self._where(where))
+        queue, balancing = await self._resolve(message, self._destination(where))
         await self.sending.oneway(submission, queue, self.limit_s(timeout_s), balancing)
 
     async def batch(
@@ -91,19 +91,19 @@ class SendModes:
     ) -> SendResult:
         """Send *messages* as one request. Errors as `Producer.send_batch`."""
         topic = messages[0].topic
-        await self._let_others_first(topic)
+        await self._flush_topic(topic)
         await self.sending.queues(topic, self.limit_s(timeout_s))
         inner = await self.sending.batch_queues.has_batch_queues(topic)
         encoded = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
         submission = Submission(topic, len(encoded.body), lambda: encoded)
-        return await self._out(submission, messages[0], where, timeout_s, self._policy)
+        return await self._send(submission, messages[0], where, timeout_s, self._policy)
 
     def flush(self) -> None:
         """Send collected messages."""
         if self._batching is not None:
             self._batching.flush()
 
-    def gather_no_more(self) -> None:
+    def stop_batching(self) -> None:
         """Send collected messages, and send later ones without batching."""
         if self._batching is not None:
             self._batching.end()
@@ -112,7 +112,7 @@ class SendModes:
         """Return the timeout in seconds of a send that was given *timeout_s*."""
         return self._settings.default_timeout_s if timeout_s is None else timeout_s
 
-    def _gathered(
+    def _collect(
         self,
         batching: BatchAccumulator,
         message: Message,
@@ -120,19 +120,19 @@ class SendModes:
         timeout_s: float | None,
         is_async: bool,
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        return batching.gather(message, self._where(where), self.limit_s(timeout_s), is_async=is_async)
+        return batching.gather(message, self._destination(where), self.limit_s(timeout_s), is_async=is_async)
 
-    async def _let_others_first(self, topic: str) -> None:
+    async def _flush_topic(self, topic: str) -> None:
         """Wait until messages collected for *topic* are written."""
         if self._batching is not None and self._batching.flush(topic):
             await self._clock.sleep(0)
 
-    async def _gathered_out(self, submission: Submission, group: BatchKey) -> SendResult:
+    async def _send_batch(self, submission: Submission, group: BatchKey) -> SendResult:
         policy = self._async_policy if group.is_async else self._policy
         policy = policy if group.queue is None else _ONE_QUEUE
         return await self.sending.send(submission, group.queue, group.timeout_s, policy, group.balancing)
 
-    async def _out_behind_others(
+    async def _send_after_batches(
         self,
         submission: Submission,
         message: Message,
@@ -140,10 +140,10 @@ class SendModes:
         timeout_s: float | None,
         policy: RetryPolicy,
     ) -> SendResult:
-        await self._let_others_first(message.topic)
-        return await self._out(submission, message, where, timeout_s, policy)
+        await self._flush_topic(message.topic)
+        return await self._send(submission, message, where, timeout_s, policy)
 
-    def _out(
+    def _send(
         self,
         submission: Submission,
         message: Message,
@@ -151,20 +151,22 @@ class SendModes:
         timeout_s: float | None,
         policy: RetryPolicy,
     ) -> Coroutine[Any, Any, SendResult]:
-        where = self._where(where)
+        where = self._destination(where)
         limit_s = self.limit_s(timeout_s)
         if isinstance(where, Balancing):
             return self.sending.send(submission, None, limit_s, policy, where)
-        return self._out_to(where, submission, message, limit_s)
+        return self._send_to(where, submission, message, limit_s)
 
-    async def _out_to(self, where: Destination, submission: Submission, message: Message, limit_s: float) -> SendResult:
-        queue, _ = await self._chosen(message, where)
+    async def _send_to(
+        self, where: Destination, submission: Submission, message: Message, limit_s: float
+    ) -> SendResult:
+        queue, _ = await self._resolve(message, where)
         return await self.sending.send(submission, queue, limit_s, _ONE_QUEUE)
 
-    def _where(self, where: Destination | None) -> Destination:
+    def _destination(self, where: Destination | None) -> Destination:
         return self._settings.selector if where is None else where
 
-    async def _chosen(self, message: Message, where: Destination) -> tuple[MessageQueue | None, Balancing]:
+    async def _resolve(self, message: Message, where: Destination) -> tuple[MessageQueue | None, Balancing]:
         """Return the queue of *message*, or the balancing to use."""
         is_selector = not isinstance(where, MessageQueue | Balancing)
         return resolve_destination(where, await self.sending.queues(message.topic) if is_selector else (), message)

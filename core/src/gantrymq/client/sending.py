@@ -125,7 +125,7 @@ class MessageSender:
                     limit_s = None if retries.last_attempt else self._settings.attempt_timeout_s
                     left_s = await state.enter(self._window(broker_name), limit_s, finished=retries.answered)
                     self._check_open()
-                    encoded = state.made() or await state.encoded(self._instance.world.workers)
+                    encoded = state.encode_now() or await state.encoded(self._instance.world.workers)
                     result = await self._attempt(encoded, chosen, left_s)
                     if result.ok or not self._settings.retry_not_stored:
                         return result
@@ -157,7 +157,7 @@ class MessageSender:
         elif queue.topic != topic:
             raise _wrong_queue(queue, topic)
         address = await self._address(queue)
-        encoded = await _made(submission, instance.world.workers)
+        encoded = await _encode(submission, instance.world.workers)
         request = send_request(encoded, queue, self._identity, self._clock.now_ms(), oneway=True)
         await instance.rpc.oneway(address, request, timeout_s, self._dropped)
         await self._pace.item_done()
@@ -224,7 +224,7 @@ class _SendState:
         """Return the seconds until the deadline."""
         return self._timeout_s if self._deadline is None else self._deadline - self._clock.monotonic()
 
-    def made(self) -> EncodedMessage | None:
+    def encode_now(self) -> EncodedMessage | None:
         """Return the encoded message, or None if encoding takes a while."""
         if self._outgoing is None and self._submission.compressor is None:
             self._outgoing = self._submission.make()
@@ -233,7 +233,7 @@ class _SendState:
     async def encoded(self, workers: Workers) -> EncodedMessage:
         """Return the encoded message, as every attempt sends it."""
         if self._outgoing is None:
-            self._outgoing = await _made(self._submission, workers)
+            self._outgoing = await _encode(self._submission, workers)
         return self._outgoing
 
     async def enter(self, window: SendWindow, limit_s: float | None, *, finished: bool) -> float:
@@ -269,14 +269,14 @@ class _SendState:
             window.leave(self._submission.size, finished=finished)
 
 
-async def _made(submission: Submission, workers: Workers) -> EncodedMessage:
+async def _encode(submission: Submission, workers: Workers) -> EncodedMessage:
     """Encode the message; a large body is compressed in a thread."""
-    made = submission.make()
+    encode_now = submission.make()
     if submission.compressor is None:
-        return made
+        return encode_now
     if submission.size < IN_THREAD_BYTES:
-        return compressed(made, submission.compressor)
-    return await workers.run(compressed, made, submission.compressor)
+        return compressed(encode_now, submission.compressor)
+    return await workers.run(compressed, encode_now, submission.compressor)
 
 
 def _wrong_queue(queue: MessageQueue, topic: str) -> InvalidParameter:

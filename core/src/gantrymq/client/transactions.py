@@ -90,7 +90,7 @@ class TransactionProducer(Producer):
 
     def _register(self, instance: ClientInstance) -> None:
         super()._register(instance)
-        instance.broker_requests.checks[self.group] = self._asked
+        instance.broker_requests.checks[self.group] = self._check_requested
 
     async def _unregister(self, instance: ClientInstance) -> None:
         instance.broker_requests.checks.pop(self.group, None)
@@ -155,7 +155,7 @@ class TransactionProducer(Producer):
         except GantryError as problem:  # the producer may have been closed inside the block
             logger.warning("%s of transaction %s: %s; the broker will check", state.name, transaction.id, problem)
 
-    async def _asked(self, message: ReceivedMessage, asked: Command, address: str) -> None:
+    async def _check_requested(self, message: ReceivedMessage, asked: Command, address: str) -> None:
         """Answer a broker's check of *message*."""
         fields = asked.ext or {}
         name, task = f"the check of {self.group}", running_task()

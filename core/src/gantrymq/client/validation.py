@@ -129,25 +129,25 @@ def _check_kind(message: object) -> None:
 def _check_numbers(message: Message) -> None:
     flag = message.flag
     if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 <= flag < _INT32:
-        raise _of_another_type(message, "flag", flag, "a number of 32 bits with its sign")
+        raise _wrong_type(message, "flag", flag, "a number of 32 bits with its sign")
     for name in ("delay_level", "delay_ms", "deliver_at_ms"):
         number = getattr(message, name)
         if isinstance(number, bool) or not isinstance(number, int | None):
-            raise _of_another_type(message, name, number, "a whole number, as int() gives")
+            raise _wrong_type(message, name, number, "a whole number, as int() gives")
 
 
 def _check_types(message: Message) -> None:
     """Check the types of tags, keys and properties, including falsy values: ``keys=0`` would count as no key."""
     keys, tags = message.keys, message.tags
     if not isinstance(tags, str | None):
-        raise _of_another_type(message, "tags", tags, "a text")
+        raise _wrong_type(message, "tags", tags, "a text")
     if not isinstance(keys, str | None) and not (
         isinstance(keys, tuple | list | set | frozenset) and all(isinstance(each, str) for each in keys)
     ):
         raise _of_another_type(message, "keys", keys, "a text, or a tuple, list or set of texts")
     for name in ("properties", "system_properties"):
         if not isinstance(own := getattr(message, name), Mapping):
-            raise _of_another_type(message, name, own, "a dict of texts")
+            raise _wrong_type(message, name, own, "a dict of texts")
 
 
 def _of_another_type(message: Message, name: str, value: object, expected: str) -> MessageIllegal:

@@ -83,13 +83,13 @@ class BrokerOffsets:
             queue = self._queue(queue_id)
             lowest, end = await self._admin.min_offset(queue), await self._admin.max_offset(queue)
             lowest = min(lowest, end)
-            after = await self._place(queue, target, lowest, end)
+            after = await self._target_offset(queue, target, lowest, end)
             return OffsetMove(self.name, queue_id, lowest, end, before.get(queue_id), after)
 
         wanted = [queue_id for queue_id in self.queue_ids if not isinstance(target, dict) or queue_id in target]
         return await each(wanted, one)
 
-    async def set_here(self, group: str, moves: Sequence[OffsetMove]) -> None:
+    async def set_by_broker(self, group: str, moves: Sequence[OffsetMove]) -> None:
         """Let the broker set the offsets, queue by queue. Requires `server_side`."""
 
         async def one(move: OffsetMove) -> None:
@@ -119,7 +119,7 @@ class BrokerOffsets:
         await one(first)
         await each(others, one)
 
-    async def tell_members(self, group: str, target: OffsetTarget) -> None:
+    async def set_by_members(self, group: str, target: OffsetTarget) -> None:
         """Let the online members set their offsets, which takes about ten seconds.
 
         Raises:
@@ -130,7 +130,9 @@ class BrokerOffsets:
         header = ResetOffsetRequest(topic=self._topic, group=group, timestamp=time_ms or 0, is_force=True)
         await self._admin.request(self.address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
 
-    async def _place(self, queue: MessageQueue, target: OffsetTarget | dict[int, int], lowest: int, end: int) -> int:
+    async def _target_offset(
+        self, queue: MessageQueue, target: OffsetTarget | dict[int, int], lowest: int, end: int
+    ) -> int:
         """Return the offset of *target* in a queue, within its bounds except for an explicit queue offset."""
         if isinstance(target, dict):
             return min(max(target[queue.queue_id], lowest), end)

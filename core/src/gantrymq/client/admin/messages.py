@@ -70,7 +70,7 @@ class MessageCalls(TopicCalls):
             as `query_message`.
         """
         if begin_ms is None:
-            begin_ms = self._made(unique_key)
+            begin_ms = self._earliest_store_time(unique_key)
         request = _request(topic, unique_key, begin_ms, FOREVER_MS, MOST_BY_UNIQUE_KEY)
         request.unique_key_query = True
         return await self._query(request, _is_unique)
@@ -83,7 +83,7 @@ class MessageCalls(TopicCalls):
             BrokerRefused: code 1, the broker has no message there.
             ConnectFailed, ConnectionLost, CallTimeout: it does not answer.
         """
-        address, log_offset = _place(offset_id)
+        address, log_offset = _parse_id(offset_id)
         reply = await self.request(
             address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdRequest(topic="", offset=log_offset)
         )
@@ -92,7 +92,7 @@ class MessageCalls(TopicCalls):
             raise AnswerUnreadable(f"{address} returned no message for the id")
         return found[0]
 
-    def _made(self, unique_key: str) -> int:
+    def _earliest_store_time(self, unique_key: str) -> int:
         """Return a lower bound of the store time of a message with that id; 0 if the id contains no time."""
         try:
             parts = parse_unique_id(unique_key)
@@ -139,7 +139,7 @@ class MessageCalls(TopicCalls):
         return tuple(sorted(found, key=lambda each: each.store_timestamp))
 
 
-def _place(offset_id: str) -> tuple[str, int]:
+def _parse_id(offset_id: str) -> tuple[str, int]:
     """Return the broker address and the log offset in an offset id. Raises ClientError if it is malformed."""
     try:
         host, port, log_offset = parse_offset_id(offset_id)

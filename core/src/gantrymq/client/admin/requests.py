@@ -61,7 +61,7 @@ class AdminRequests(BaseClient):
         try:
             return await self._started().rpc.call(address, code, header, body, timeout_s=self._timeout_s)
         except BrokerRefused as refusal:
-            raise await self._clearer(refusal, code) from None
+            raise await self._explained(refusal, code) from None
 
     async def request_json(
         self,
@@ -93,10 +93,10 @@ class AdminRequests(BaseClient):
         if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
             raise NoRoute(f"no name server knows topic {header.topic}")
         if reply.code != ResponseCode.SUCCESS:
-            raise await self._clearer(refused(reply, server), code)
+            raise await self._explained(refused(reply, server), code)
         return reply
 
-    async def _clearer(self, refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
+    async def _explained(self, refusal: BrokerRefused, code: RequestCode) -> BrokerRefused:
         """Return the error to raise for *refusal*: a server that does not know the request may be of the other kind."""
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return refusal

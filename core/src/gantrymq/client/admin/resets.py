@@ -58,7 +58,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
             PartialReset: a broker failed; some queues may be set, and repeating the call sets the rest.
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: a broker does not answer; nothing was changed.
         """
-        brokers, left_out = await self._knowing(await self._brokers_with(topic, queue_id), group)
+        brokers, left_out = await self._split_by_group(await self._brokers_with(topic, queue_id), group)
         plan = [(broker, await broker.moves(group, target)) for broker in brokers]
         refuse_outside(move for _, moves in plan for move in moves)
         done = await self._apply(group, topic, plan, target if queue_id is None else None, dry_run=dry_run)
@@ -98,7 +98,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
         done = []
         for name in [topic] if topic else await self._topics_committed(source, cluster):
             plan: _Plan = []
-            brokers, left_out = await self._knowing(await self._brokers_with(name), source)
+            brokers, left_out = await self._split_by_group(await self._brokers_with(name), source)
             attributes: set[str] = set()
             for broker in brokers:
                 offsets = await broker.committed(source)
@@ -142,7 +142,7 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
             raise ClientError(f"no master that holds topic {topic} is registered")
         return found
 
-    async def _knowing(
+    async def _split_by_group(
         self, brokers: Sequence[BrokerOffsets], group: str
     ) -> tuple[list[BrokerOffsets], tuple[str, ...]]:
         """Return the brokers that know the group, and the names of the others."""
@@ -187,8 +187,8 @@ class ResetCalls(TopicCalls, GroupCalls, ConnectionCalls, ProgressCalls, OffsetC
 async def _set(group: str, plan: _Plan, ways: Sequence[str], by_members: OffsetTarget | None) -> None:
     for (broker, moves), way in zip(plan, ways, strict=True):
         if way == "broker":
-            await broker.set_here(group, moves)
+            await broker.set_by_broker(group, moves)
         elif way == "members" and by_members is not None:
-            await broker.tell_members(group, by_members)
+            await broker.set_by_members(group, by_members)
         elif way == "commit":
             await broker.commit(group, moves)

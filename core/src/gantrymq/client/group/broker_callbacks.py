@@ -116,7 +116,7 @@ class BrokerCallbacks:
             },
             "properties": self._properties(),
             "statusTable": {
-                instance.wrapped(topic): self._stats.topic_status(topic, instance.world.clock.monotonic())
+                instance.wrap_name(topic): self._stats.topic_status(topic, instance.world.clock.monotonic())
                 for topic in member.subscriptions
             },
             "subscriptionSet": [each.to_json() for _, each in sorted(member.subscriptions.items())],

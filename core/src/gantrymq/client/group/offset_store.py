@@ -174,7 +174,8 @@ def create_offset_store(
         return BrokerOffsetStore(offsets, instance.outages)
     world = instance.world
     return LocalFileOffsetStore(
-        world.files, offsets_file(world.environ, f"{instance.address}@{instance_name}", instance.wrapped(group), folder)
+        world.files,
+        offsets_file(world.environ, f"{instance.address}@{instance_name}", instance.wrap_name(group), folder),
     )
 
 

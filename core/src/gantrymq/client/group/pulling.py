@@ -74,7 +74,7 @@ class QueuePuller:
             return False
         if pq.queue.topic == self._member.retry_topic:
             for message in result.messages:
-                message.topic = self._member.instance.unwrapped(message.properties.get(RETRY_TOPIC)) or message.topic
+                message.topic = self._member.instance.unwrap_name(message.properties.get(RETRY_TOPIC)) or message.topic
         pq.put(result.messages, result.next_offset)
         self._member.deliveries.offer(pq)
         return True

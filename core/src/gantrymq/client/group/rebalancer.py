@@ -248,9 +248,9 @@ class Rebalancer:
         member = self._member
         instance = member.instance
         by_full_name = {
-            MessageQueue(instance.wrapped(each.topic), each.broker_name, each.queue_id): each for each in queues
+            MessageQueue(instance.wrap_name(each.topic), each.broker_name, each.queue_id): each for each in queues
         }
-        group = instance.wrapped(member.group)
+        group = instance.wrap_name(member.group)
         assert self.strategy is not None
         own = call_function(self.strategy.allocate, group, instance.client_id, [*by_full_name], ids)
         return {by_full_name[queue] for queue in own}

@@ -221,7 +221,7 @@ class PopCalls:
         return {
             "consumerGroup": self._group,
             "topic": receipt.topic(
-                self._instance.wrapped(self._subscription.topic), self._instance.wrapped(self._group)
+                self._instance.wrap_name(self._subscription.topic), self._instance.wrap_name(self._group)
             ),
             "queueId": str(receipt.queue_id),
             "extraInfo": str(receipt),

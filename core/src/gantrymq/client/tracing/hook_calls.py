@@ -62,7 +62,7 @@ class _Calls:
         self._instance = instance
         self._clock = instance.world.clock
         self._group = group
-        self._said: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     def _call(self, method: Callable[[Any], object], context: object) -> None:
         try:
@@ -71,8 +71,8 @@ class _Calls:
             raise
         except BaseException:  # includes a CancelledError raised by the hook itself, which cancels no task
             where = (type(getattr(method, "__self__", method)).__name__, getattr(method, "__name__", "hook"))
-            if where not in self._said:
-                self._said.add(where)
+            if where not in self._logged:
+                self._logged.add(where)
                 logger.exception("%s.%s, a hook of %s, raised; further errors are not logged", *where, self._group)
 
 
@@ -181,8 +181,8 @@ class SendHookCaller(_Calls):
             for message, before in zip(context.messages, properties, strict=True):
                 message.properties = before
             where = ("before_send", "properties")
-            if where not in self._said:
-                self._said.add(where)
+            if where not in self._logged:
+                self._logged.add(where)
                 logger.warning(
                     "messages of %s are sent without the properties that hooks added: %s", self._group, problem
                 )
