@@ -704,11 +704,11 @@ def test_a_client_has_one_producer_of_a_group_and_gives_it_each_time():
                 lambda: client.producer("shop", retries=4),
                 lambda: client.transaction_producer("shop", check),
             ):
-                with pytest.raises(ClientError, match="that was made with other options or in another way"):
+                with pytest.raises(ClientError, match="that was created with other options or as another class"):
                     wrong()
             deciding = client.transaction_producer("deciding", check)
             assert client.transaction_producer("deciding", check) is deciding
-            with pytest.raises(ClientError, match="that was made with other options or in another way"):
+            with pytest.raises(ClientError, match="that was created with other options or as another class"):
                 client.transaction_producer("deciding", lambda _: TransactionState.ROLLBACK)
             await producer.close()
             anew = client.producer("shop")

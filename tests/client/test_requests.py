@@ -73,7 +73,7 @@ def test_a_timed_message_is_recalled():
             assert kept.recall_handle != gone.recall_handle
             await cluster.world.clock.sleep(60)
             assert [message.body for message in await cluster.pull(TOPIC)] == [b"kept"]
-            with pytest.raises(InvalidParameter, match="no recall handle"):
+            with pytest.raises(InvalidParameter, match="not a recall handle"):
                 await producer.recall(TOPIC, "nonsense")
 
     simulate_cluster(work, settings={"timerWheelEnable": True, "recallMessageEnable": True})

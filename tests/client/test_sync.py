@@ -96,7 +96,7 @@ def test_a_client_has_one_producer_of_a_group_and_gives_it_each_time(client, top
     producer, deciding = client.producer("shop"), client.transaction_producer("deciding", check)
     assert client.producer("shop") is producer
     assert client.transaction_producer("deciding", check) is deciding
-    with pytest.raises(ClientError, match="that was made with other options or in another way"):
+    with pytest.raises(ClientError, match="that was created with other options or as another class"):
         client.transaction_producer("deciding", lambda _: TransactionState.ROLLBACK)
     producer.close()
     assert client.producer("shop") is not producer

@@ -74,7 +74,7 @@ def test_what_a_client_makes_connects_as_the_client(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c, Client(c.namesrv, world=world, instance_name="one") as client:
             producer = client.producer("P", retries=0)
-            with pytest.raises(InvalidParameter, match=r"instance_name is said once, where the Client is made"):
+            with pytest.raises(InvalidParameter, match=r"instance_name is an option of the Client"):
                 client.producer("Q", instance_name="two")
             with pytest.raises(InvalidParameter, match=r"a Consumer has no option ordered"):
                 client.consumer("G", "T", ordered=True)

@@ -69,5 +69,5 @@ def test_retries_and_dead_letters_go_to_their_first_topic(received, topic):
 
 
 def test_a_message_that_was_not_read_whole_is_not_sent_on(received):
-    with pytest.raises(ClientError, match="cannot be sent on .* no zlib stream"):
+    with pytest.raises(ClientError, match="cannot be forwarded .* no zlib stream"):
         Message.from_received(attrs.evolve(received, body_problem="no zlib stream"))

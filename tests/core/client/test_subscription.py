@@ -70,7 +70,7 @@ def test_everything_needs_no_plugin(types):
     assert Subscription("T").matches(message())
     assert Subscription("T", "").matches(message(tag="A"))
     with pytest.raises(
-        PluginError, match="no installed plugin offers the filter type SQL92 .there is none.; install one"
+        PluginError, match="no installed plugin offers the filter type SQL92 .available: none.; install one"
     ):
         Subscription("T", "a = 1", "SQL92")
 

@@ -19,7 +19,7 @@ from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
         (Message("T", None), MessageIllegal, "must be bytes"),
         (Message("T", b"x" * 11), MessageIllegal, "11 bytes"),
         (Message("T", b"x", properties={"a": ""}), MessageIllegal, "'a'"),
-        (Message("T", b"x", properties={"": "b"}), MessageIllegal, "needs a name"),
+        (Message("T", b"x", properties={"": "b"}), MessageIllegal, "must have a name"),
         (Message("T", b"x", properties={"a": "b\x01"}), MessageIllegal, "0x01"),
         (Message("T", b"x", tags="a\x02"), MessageIllegal, "TAGS"),
         (Message("T", b"x", properties={"a": "b" * 32767}), MessageIllegal, "32767"),
