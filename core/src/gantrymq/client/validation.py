@@ -144,13 +144,13 @@ def _check_types(message: Message) -> None:
     if not isinstance(keys, str | None) and not (
         isinstance(keys, tuple | list | set | frozenset) and all(isinstance(each, str) for each in keys)
     ):
-        raise _of_another_type(message, "keys", keys, "a text, or a tuple, list or set of texts")
+        raise _wrong_type(message, "keys", keys, "a text, or a tuple, list or set of texts")
     for name in ("properties", "system_properties"):
         if not isinstance(own := getattr(message, name), Mapping):
             raise _wrong_type(message, name, own, "a dict of texts")
 
 
-def _of_another_type(message: Message, name: str, value: object, expected: str) -> MessageIllegal:
+def _wrong_type(message: Message, name: str, value: object, expected: str) -> MessageIllegal:
     return MessageIllegal(f"{name}={shown(value)} of a message for {message.topic}; expected {expected}")
 
 
