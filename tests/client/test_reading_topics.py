@@ -192,7 +192,7 @@ def test_readers_of_one_client_are_many_and_have_no_offsets_without_a_group():
                 await one.committed(queue)
             await named.commit(queue, 2)  # the broker has never heard of the group
             assert await named.committed(queue) == 2
-            with pytest.raises(ClientError, match="made without a topic"):
+            with pytest.raises(ClientError, match="created without a topic"):
                 await client.reader().queues()
 
     simulate_cluster(work)
