@@ -1,1 +1,1 @@
-"""Pop consumption: the broker hands messages out, hides them, and gives back those that nobody acknowledged."""
+"""Pop consumption: the broker delivers messages, hides them, and redelivers those that are not acknowledged in time."""

@@ -1,4 +1,4 @@
-"""Requests about messages that were popped: 200051, 200053, 200056 and 200151, by their receipt handles.
+"""Requests about popped messages, by receipt handle: 200051, 200053, 200056 and 200151.
 
 Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
 """
@@ -30,11 +30,11 @@ from gantrymq_pop.topics import real_topic
 
 __all__ = ["AckRequests"]
 
-POPS = 1024  # parts of pops whose handles are known, as each message of one shows nearly the same
+POPS = 1024  # cached handles; the handles of one pop differ only in the message's offset
 
-MAX_BIT_SET_BYTES: Final = 65536  # of one entry of a batch: 524,288 queue entries, more than a filter's pop looks at
-ENTRIES_TOGETHER: Final = 64  # of a batch, before others have their turn
-_SHORT: Final = {  # members of a batch's entry by their long names, which are read too
+MAX_BIT_SET_BYTES: Final = 65536  # per batch entry: 524,288 queue entries, more than one filtered pop reads
+ENTRIES_TOGETHER: Final = 64  # batch entries before the event loop is yielded
+_SHORT: Final = {  # short names of the members of a batch entry; the long names are accepted too
     "consumerGroup": "c",
     "topic": "t",
     "retry": "r",
@@ -49,7 +49,7 @@ _NOT_ZERO: Final = re.compile(rb"[^\0]")
 
 
 class AckRequests:
-    """Serves them while the broker runs."""
+    """Handlers of these requests."""
 
     def __init__(self, broker: Broker, broker_name: str, acking: Acknowledger, revive: ReviveLog) -> None:
         self._broker = broker
@@ -60,23 +60,23 @@ class AckRequests:
 
     @serves(RequestCode.ACK_MESSAGE)
     def acknowledge(self, request: Command, connection: Connection) -> None:
-        """200051: one message need not come back."""
+        """Answer request 200051: acknowledge one message."""
         group, topic, queue_id, text, offset = ack_of(request.ext)
         checked_queue(self._broker, topic, queue_id, offset, to_end=True)
-        shared, _, own = text.rpartition(" ")  # but for the message's own offset all handles of a pop are the same
+        shared, _, own = text.rpartition(" ")  # the handles of a pop are equal except for this offset
         whole = text if text.count(" ") != 7 or not own.isdecimal() else shared
         try:
             key, handle = self._pop(topic, group, queue_id, whole)
         except MessageIllegal:
-            self._handle(text)  # names it as it came
+            self._handle(text)  # raises the error with the original text
             raise
         self._acking.acknowledge(key, handle, (offset,), (request, connection))
 
     @serves(RequestCode.BATCH_ACK_MESSAGE)
     async def acknowledge_many(self, request: Command, connection: Connection) -> None:
-        """200151: messages of several pops need not come back.
+        """Answer request 200151: acknowledge messages of several pops.
 
-        An entry that cannot be taken leaves the others alone; the first of such is the answer.
+        An invalid entry does not affect the others; the first error is the answer.
         """
         body = object_body_of(request) if request.body else {}
         broker_name, acks = text_in(body, "brokerName", ""), objects_in(body, "acks")
@@ -105,7 +105,7 @@ class AckRequests:
 
     @serves(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
     async def change(self, request: Command, connection: Connection) -> Command:
-        """200053: a message comes back at another time."""
+        """Answer request 200053: change the invisible time of a message."""
         header = ChangeRequest.from_ext(request.ext)
         checked_queue(self._broker, header.topic, header.queue_id, header.offset, to_end=False)
         check_invisible(header.invisible_time)
@@ -121,16 +121,16 @@ class AckRequests:
 
     @serves(RequestCode.POP_ROLLBACK)
     def rollback(self, request: Command, connection: Connection) -> Command:
-        """200056: pop state moves from RocksDB into the revive log, where it is already."""
+        """Answer request 200056, which moves pop state from RocksDB into the revive log; here it is always there."""
         return response_to(request)
 
     def _read_pop(self, topic: str, group: str, queue_id: int, text: str) -> tuple[CheckpointKey, ReceiptHandle]:
-        """The checkpoint that a handle names. Raises as `_handle`."""
+        """Return the checkpoint key of a handle, and the handle. Raises as `_handle`."""
         handle = self._handle(text)
         return _key(topic, group, queue_id, handle), handle
 
     def _handle(self, text: str) -> ReceiptHandle:
-        """Read a handle of this broker's. Raises MessageIllegal: it is none, or another broker's."""
+        """Parse a receipt handle. Raises MessageIllegal if it is malformed or belongs to another broker."""
         handle = read_receipt_handle(text, self._revive.queues)
         if not handle.broker_name.strip():
             return handle._replace(broker_name=self._broker_name)
@@ -144,7 +144,7 @@ class AckRequests:
     def _batch_ack(
         self, broker_name: str, members: dict[str, Any]
     ) -> tuple[CheckpointKey, ReceiptHandle, tuple[int, ...]]:
-        """One entry of a batch: what it acknowledges."""
+        """Parse one entry of a batch: checkpoint key, handle and acknowledged offsets."""
 
         ack = {name: members.get(short, members.get(name)) for name, short in _SHORT.items()}
         try:
@@ -171,10 +171,10 @@ class AckRequests:
 
 
 def _bits_of(text: str) -> bytes:
-    """The bytes of a bit set.
+    """Decode a bit set.
 
     Raises:
-        FormatError: they are no Base64, too many, or have more bits than a pop has messages.
+        FormatError: the text is not Base64, too long, or has more bits set than a pop has messages.
     """
     try:
         bits = base64.b64decode(text, validate=True)
@@ -188,7 +188,7 @@ def _bits_of(text: str) -> bytes:
 
 
 def _offsets(start: int, bits: bytes) -> list[int]:
-    """The queue offsets that a bit set names, counted from *start*; it has few bits, far apart perhaps."""
+    """Return the queue offsets of a bit set that begins at *start*; it has few bits, which may be far apart."""
     found = []
     for byte in _NOT_ZERO.finditer(bits):
         at, value = byte.start(), byte[0][0]

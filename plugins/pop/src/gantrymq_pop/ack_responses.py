@@ -1,4 +1,4 @@
-"""Answers to acknowledgements: those that are due together are one write to each client."""
+"""Responses to acknowledgements: responses of the same moment are sent with one write per client."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gantrymq.remoting.frame import PREFIX
 
 __all__ = ["AckCallback", "WaitingRequest", "answer_all"]
 
-WaitingRequest = tuple[Command, Connection]  # a request, and where its answer goes
+WaitingRequest = tuple[Command, Connection]  # a request and the connection for its response
 AckCallback = Callable[[GantryError | None], None]
 
 _DONE: Final = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE))[8:].replace(b"-999", b"%d")
 
 
 def answer_all(answers: Iterable[WaitingRequest | AckCallback], problem: GantryError | None) -> None:
-    """Answer requests, and tell others who wait, that it is done, or what the *problem* was."""
+    """Answer requests, and call callbacks, with success or the *problem*."""
     frames: dict[Connection, list[bytes]] = {}
     for each in answers:
         if not isinstance(each, tuple):

@@ -1,11 +1,11 @@
-"""Acknowledgements, and changes of how long a message stays invisible.
+"""Acknowledgements, and changes of the invisible time of messages.
 
-What arrives close together is one append, and one record for each checkpoint: a record of several acknowledgements is
-what RocketMQ writes for a batch. Those of a pop are written when its last message is acknowledged, or after a
-millisecond with all others. An answer leaves when its record is stored.
+Acknowledgements that arrive close together are stored as one append, with one record per checkpoint: a record with
+several acknowledgements is RocketMQ's record of a batch. Those of a pop are written when its last message is
+acknowledged, or together with all others after one millisecond. A request is answered when its record is stored.
 
-What memory does not know as waiting needs no record: it came back already, or was acknowledged. A checkpoint that a
-Java broker wrote may still be on its way through a timer; its acknowledgement takes the same way.
+A message without a pending checkpoint in memory needs no record: it was redelivered or acknowledged before. A
+checkpoint written by a Java broker may still wait in a timer; its acknowledgement is sent through the timer too.
 
 Source: apache/rocketmq broker/.../processor/AckMessageProcessor.java, ChangeInvisibleTimeProcessor.java.
 """
@@ -42,18 +42,18 @@ NO_MESSAGE = 208
 GATHER_S = 0.001
 
 RoutedEntry = tuple[int, Checkpoint | Acknowledgement]
-CheckpointId = tuple[int, CheckpointKey]  # a checkpoint, by its revive queue and name
+CheckpointId = tuple[int, CheckpointKey]  # revive queue and key of a checkpoint
 
 
 class NewInvisibleTime(NamedTuple):
-    """What a changed message's new handle is made of."""
+    """Pop time and invisible time for the new handle of a message."""
 
     pop_time: int  # ms
     invisible_ms: int
 
 
 class AckBatch:
-    """Acknowledgements of one checkpoint, to be written."""
+    """Acknowledgements of one checkpoint that are not written yet."""
 
     __slots__ = ("answers", "offsets")
 
@@ -63,19 +63,19 @@ class AckBatch:
 
 
 class Acknowledger:
-    """Takes acknowledgements."""
+    """Stores acknowledgements and changed invisible times."""
 
     def __init__(
         self, broker: Broker, revive: ReviveLog, orders: OrderTable, notify: Callable[[str, str], None]
     ) -> None:
-        """*notify* is told topic and group when a queue can be read in order again."""
+        """*notify* is called with topic and group when a queue can be popped in order again."""
         self._broker = broker
         self._clock = broker.world.clock
         self._revive = revive
         self._orders = orders
         self._notify = notify
         self._gathered: dict[CheckpointId, AckBatch] = {}
-        self._complete: dict[CheckpointId, None] = {}  # of these, pops without a message that is left
+        self._complete: dict[CheckpointId, None] = {}  # batches that acknowledge all remaining messages of a pop
         self._changing: dict[tuple[int, CheckpointKey, int], asyncio.Task[NewInvisibleTime]] = {}
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -83,10 +83,10 @@ class Acknowledger:
     def acknowledge(
         self, key: CheckpointKey, handle: ReceiptHandle, offsets: Sequence[int], answered: WaitingRequest | AckCallback
     ) -> None:
-        """Messages of a pop need not come back; *answered* is answered, or called, once that is on record.
+        """Acknowledge messages of a pop; *answered* is answered, or called, once the record is stored.
 
         Raises:
-            RequestError: with RocketMQ's code; *answered* hears nothing.
+            RequestError: with RocketMQ's code; *answered* is not called.
         """
         if handle.revive_queue == ORDERED:
             problem: GantryError | None = None
@@ -127,12 +127,12 @@ class Acknowledger:
     async def change(
         self, key: CheckpointKey, handle: ReceiptHandle, offset: int, invisible_ms: int
     ) -> NewInvisibleTime:
-        """Let one message come back *invisible_ms* from now, under a new handle.
+        """Make one message visible again *invisible_ms* from now, under a new handle.
 
-        While another change of the message under this handle is being stored, its outcome is this one's too.
+        If another change of the message under the same handle is being stored, its result is returned.
 
         Raises:
-            RequestError, StoreError: it could not be put on record; the old handle stands.
+            RequestError, StoreError: the change could not be stored; the old handle stays valid.
         """
         now_ms = self._clock.now_ms()
         if handle.revive_queue == ORDERED:
@@ -157,9 +157,7 @@ class Acknowledger:
         unknown = pending is None and self._revive.caught_up(handle.revive_queue)
         settled = pending is not None and (offset not in pending.left - pending.settling or pending.reviving)
         if settled or (unknown and handle.due_ms <= now_ms):
-            return NewInvisibleTime(
-                now_ms, invisible_ms
-            )  # done, or on its way back: one more checkpoint would make it two
+            return NewInvisibleTime(now_ms, invisible_ms)  # finished: another checkpoint would duplicate it
         again = CheckpointKey(key.topic, key.group, key.queue_id, offset, now_ms, key.broker_name)
         while self._revive.pending(handle.revive_queue, again) is not None:
             again = again._replace(pop_time=again.pop_time + 1)
@@ -179,7 +177,7 @@ class Acknowledger:
         return NewInvisibleTime(again.pop_time, invisible_ms)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait for pending writes."""
         self._flush()
         waiting = [*self._tasks, *self._changing.values()]
         if waiting:
@@ -269,14 +267,14 @@ class Acknowledger:
 
 
 def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None, *, to_end: bool) -> None:
-    """Refuse a queue that there is not, or an offset outside it.
+    """Check that a queue exists and contains *offset*.
 
     Args:
-        to_end: whether the offset behind the last message counts as inside, as with acknowledgements.
+        to_end: whether the offset after the last message is accepted, as for acknowledgements.
 
     Raises:
-        TopicNotExist, MessageIllegal: there is no such topic or queue.
-        RequestRefused: code 208, there is no such message.
+        TopicNotExist, MessageIllegal: the topic or queue does not exist.
+        RequestRefused: the message does not exist (code 208).
     """
     config = broker.topic(topic)
     if config is None:
@@ -300,7 +298,7 @@ def checked_queue(broker: Broker, topic: str, queue_id: int, offset: int | None,
 
 
 def _raise_refused(results: Sequence[PutResult]) -> None:
-    """Raises ServiceNotAvailable when the store refused one."""
+    """Raise ServiceNotAvailable if the store refused one of the writes."""
     for result in results:
         if result.status is not PutStatus.OK:
             raise ServiceNotAvailable(result.problem or result.status.name)

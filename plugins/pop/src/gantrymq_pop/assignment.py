@@ -1,8 +1,8 @@
-"""Queues handed out by the broker, to groups that pull and to groups that pop: 400; how a group reads: 401, 402.
+"""Queue assignment by the broker, for groups that pull or pop (400), and the request mode of a group (401, 402).
 
-A member that pops is given every queue, as queue -1 of each broker, or its own share and that of some members behind it
-(popShareQueueNum). The queues of a topic are those of every broker in its route, so that clients of several brokers get
-one answer; the strategies are those that plugins register.
+A member that pops gets every queue, as queue -1 of each broker, or its own share and the shares of the next members
+(popShareQueueNum). The queues of a topic are those of all brokers in its route, so that all brokers give the same
+answer. Plugins register the allocation strategies.
 
 Source: apache/rocketmq broker/.../processor/QueryAssignmentProcessor.java.
 """
@@ -36,7 +36,7 @@ BROADCASTING: Final = "BROADCASTING"
 
 
 class Assignment:
-    """Serves assignments and modes."""
+    """Handlers of queue assignments and request modes."""
 
     def __init__(self, broker: Broker, folder: Any) -> None:
         """*folder*: ``config`` of the store."""
@@ -45,11 +45,11 @@ class Assignment:
         self._path = folder / FILE
         self._modes = RequestModes()
         self._saving = asyncio.Lock()
-        self._deleted: list[tuple[str, str]] = []  # topics and groups whose modes are still there
+        self._deleted: list[tuple[str, str]] = []  # deleted topics and groups with modes to remove
         broker.on_deleted(lambda topic, group: self._deleted.append((topic, group)))
 
     def load(self) -> None:
-        """Read what was set. Raises FormatError: file and backup cannot be read."""
+        """Load the saved modes. Raises FormatError if file and backup cannot be read."""
         try:
             self._modes.load(load(self._files, self._path, log.warning) or {})
         except FormatError as error:
@@ -59,13 +59,13 @@ class Assignment:
 
     @serves(RequestCode.QUERY_ASSIGNMENT)
     async def assign(self, request: Command, connection: Connection) -> Command:
-        """400: the queues of one member, and how it reads them."""
+        """Answer request 400: the queues of one member, and its request mode."""
         body = object_body_of(request)
         topic, group, client_id = (text_in(body, name, "") for name in ("topic", "consumerGroup", "clientId"))
         mode = self._modes.get(topic, group) or self._default(topic)
         queues = sorted(await self._broker.cluster_queues(topic))
         if not queues:
-            return response_to(request, 0, None, None, dumps({}))  # no list: the member keeps the queues that it has
+            return response_to(request, 0, None, None, dumps({}))  # without a list the member keeps its queues
         if body.get("messageModel") != BROADCASTING and self._broker.settings.flag("serverLoadBalancerEnable"):
             members = sorted({each.client_id for each in self._broker.consumers(group)})
             if not members:
@@ -90,7 +90,7 @@ class Assignment:
 
     @serves(RequestCode.SET_MESSAGE_REQUEST_MODE)
     async def set_mode(self, request: Command, connection: Connection) -> Command:
-        """401: how a group reads a topic from now on; saved before the answer leaves.
+        """Answer request 401: set the request mode of a group for a topic; saved before the response is sent.
 
         As in RocketMQ, a group that does not exist yet is created if groups are created automatically.
         """
@@ -111,7 +111,7 @@ class Assignment:
         return response_to(request)
 
     async def tidy(self) -> None:
-        """Forget the modes of what was deleted; what cannot be saved is tried again the next time."""
+        """Remove the modes of deleted topics and groups; a failed save is retried the next time."""
         if not self._deleted:
             return
         deleted, self._deleted = self._deleted, []
@@ -127,7 +127,7 @@ class Assignment:
             log.warning("%s cannot be written: %s; it is tried again", self._path, error.strerror or error)
 
     async def _change(self, change: Callable[[RequestModes], None]) -> None:
-        """Save the modes after *change*, then go by them. Raises OSError."""
+        """Apply *change* to a copy of the modes, save it, then use it. Raises OSError."""
         async with self._saving:
             modes, before = RequestModes(), self._modes.to_json()
             modes.load(before)
@@ -139,7 +139,7 @@ class Assignment:
 
     @serves(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
     def all_modes(self, request: Command, connection: Connection) -> Command:
-        """402: every mode that was set, by topic and group."""
+        """Answer request 402: all request modes by topic and group."""
         return response_to(request, 0, None, None, dumps(self._modes.to_json(), sort=True))
 
     def _default(self, topic: str) -> RequestMode:
@@ -157,12 +157,12 @@ def shares(
     members: Sequence[str],
     share_queues: int,
 ) -> list[MessageQueue]:
-    """The queues that one member of a group pops.
+    """Return the queues that one member of a group pops.
 
     Args:
-        queues: of the topic, sorted.
+        queues: queues of the topic, sorted.
         members: client ids, sorted.
-        share_queues: of how many members behind it a member reads the queues too; 0 or all of them: everybody all.
+        share_queues: number of following members whose queues the member pops too; 0, or all of them, means all queues.
     """
     if share_queues <= 0 or share_queues >= len(members) - 1:
         return [each._replace(queue_id=-1) for each in queues]

@@ -1,13 +1,13 @@
-"""What the revive log holds: checkpoints of pops and their acknowledgements, as RocketMQ writes them.
+"""Records of the revive log: checkpoints of pops and their acknowledgements, in RocketMQ's format.
 
     ck    {"bm":0,"bn":BROKER,"c":GROUP,"d":[0,1],"it":INVISIBLE,"n":2,"pt":POP,"q":QUEUE,"reviveTime":..,"ro":0,
-           "rp":"1","so":START,"t":TOPIC}            d: queue offsets less START; rp only where reviving failed before
+           "rp":"1","so":START,"t":TOPIC}            d: queue offsets minus START; rp only after a failed revival
     ack   {"ao":OFFSET,"bn":BROKER,"c":GROUP,"pt":POP,"q":QUEUE,"so":START,"t":TOPIC}
-    bAck  the same with "ao":-1 and "aol":[OFFSET,..] before it
+    bAck  like ack, with "ao":-1 and "aol":[OFFSET,..] after it
 
-RocketMQ delays each through its timer until it is due; here they are written into the revive log at once, and memory
-knows when they are due. So TIMER_DELIVER_MS is the time of writing. A Java broker that takes the log over needs it: it
-takes the latest of them for the time that has come, and revives nothing while there is none.
+RocketMQ delays each record through its timer until it is due. Here records are written into the revive log at once,
+and the due times are kept in memory, so TIMER_DELIVER_MS is the time of writing. A Java broker that takes over the log
+needs it: it uses the latest value as the current time, and revives nothing without one.
 
 Source: apache/rocketmq store/.../pop/PopCheckPoint.java, AckMsg.java, BatchAckMsg.java;
 broker/.../processor/PopMessageProcessor.java (buildCkMsg), PopReviveService.java (consumeReviveMessage).
@@ -53,9 +53,9 @@ _CODES: Final = {tag: tags_code(tag) for tag in (CHECKPOINT, ACK, BATCH_ACK)}
 
 
 class CheckpointKey(NamedTuple):
-    """What names a checkpoint, and what an acknowledgement has to repeat."""
+    """Identity of a checkpoint, repeated in its acknowledgements."""
 
-    topic: str  # the real one, a retry topic perhaps
+    topic: str  # the topic that was read, possibly a retry topic
     group: str
     queue_id: int
     start_offset: int
@@ -70,17 +70,17 @@ class Checkpoint:
     key: CheckpointKey
     invisible_ms: int
     offsets: tuple[int, ...]  # queue offsets of its messages, ascending
-    tries: int = 0  # how often reviving failed
-    again: bool = False  # of messages that a pop had on record already: it says nothing of how far the group is
+    tries: int = 0  # number of failed revivals
+    again: bool = False  # replaces an earlier checkpoint: does not advance the group's offset
 
     @property
     def due_ms(self) -> int:
-        """When what is not acknowledged comes back."""
+        """Time at which unacknowledged messages are redelivered."""
         return self.key.pop_time + self.invisible_ms
 
 
 class Acknowledgement(NamedTuple):
-    """Messages of one checkpoint that need not come back."""
+    """Acknowledged messages of one checkpoint."""
 
     key: CheckpointKey
     offsets: tuple[int, ...]
@@ -89,16 +89,16 @@ class Acknowledgement(NamedTuple):
 class ReviveRecord(NamedTuple):
     """One record of the revive log."""
 
-    entry: Checkpoint | Acknowledgement | None  # None: nothing that is understood
-    by_timer: bool  # a timer delivered it, and acknowledgements may come behind it
-    deliver_ms: int  # what its TIMER_DELIVER_MS says
-    log_offset: int | None = None  # where it lies
+    entry: Checkpoint | Acknowledgement | None  # None if the record is not understood
+    by_timer: bool  # whether a timer delivered it; its acknowledgements may come later through the timer
+    deliver_ms: int  # value of TIMER_DELIVER_MS
+    log_offset: int | None = None  # commit log offset of the record
 
 
 def checkpoint_message(
     checkpoint: Checkpoint, revive_topic: str, revive_queue: int, now_ms: int, host: bytes
 ) -> StoreMessage:
-    """The record of a checkpoint."""
+    """Return the record of a checkpoint."""
     key = checkpoint.key
     start = key.start_offset
     differences = ",".join([str(offset - start) for offset in checkpoint.offsets])
@@ -118,7 +118,7 @@ def checkpoint_message(
 def ack_message(
     key: CheckpointKey, offsets: Sequence[int], revive_topic: str, revive_queue: int, now_ms: int, host: bytes
 ) -> StoreMessage:
-    """The record of one or of several acknowledgements of one checkpoint."""
+    """Return the record of one or several acknowledgements of one checkpoint."""
     several = len(offsets) > 1
     own = -1 if several else offsets[0]
     listed = f'"aol":[{",".join(map(str, offsets))}],' if several else ""
@@ -131,7 +131,7 @@ def ack_message(
 
 
 def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
-    """A record of the revive log as RocketMQ writes it: a timer brings it there at *due_ms*."""
+    """Change a record so that a timer delivers it to the revive log at *due_ms*, as RocketMQ does."""
     found = property_text.decode(message.properties)
     found.pop(property_text.TIMER_OUT_MS, None)
     found[TIMER_DELIVER_MS] = str(due_ms)
@@ -140,7 +140,7 @@ def delayed_until(message: StoreMessage, due_ms: int) -> StoreMessage:
 
 
 def retry_checkpoint(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkpoint:
-    """One message's own, in place of *checkpoint*, whose reviving failed for it."""
+    """Return a checkpoint for one message of *checkpoint* that could not be revived, due after a back-off time."""
     wait_s = TRY_AGAIN_S[min(checkpoint.tries, len(TRY_AGAIN_S) - 1)]
     key = checkpoint.key._replace(start_offset=offset)
     return Checkpoint(key, now_ms + wait_s * 1000 - key.pop_time, (offset,), checkpoint.tries + 1, again=True)
@@ -148,7 +148,7 @@ def retry_checkpoint(checkpoint: Checkpoint, offset: int, now_ms: int) -> Checkp
 
 @lru_cache(maxsize=1024)
 def _quoted(text: str) -> str:
-    """A text as fastjson writes it."""
+    """Return *text* as a JSON string in fastjson's encoding."""
     return dumps(text).decode()
 
 
@@ -167,10 +167,10 @@ def _message(tag: str, body: str, unique: str, topic: str, queue_id: int, now_ms
 
 
 def read_revive_record(record: RecordView, own_broker: str) -> ReviveRecord:
-    """What a record of the revive log says; never raises, as one record that is not understood must stop no other.
+    """Parse a record of the revive log; never raises, as an unknown record must not block the others.
 
     Args:
-        own_broker: the name that stands in for a missing one, as old brokers left it out of acknowledgements.
+        own_broker: default for a missing broker name, which old brokers did not write into acknowledgements.
     """
     found = record.properties
     by_timer = property_text.REAL_TOPIC in found  # left by the timer that delivered it
@@ -197,7 +197,7 @@ def _parse_entry(
         return Acknowledgement(key, tuple(int(each) for each in members["aol"]))
     differences = members.get("d") or range(min(int(members["n"]), MOST + 1))  # old brokers wrote no differences
     if start < 0 or not 0 < len(differences) <= MOST:
-        return None  # no pop made it
+        return None  # not written by a pop
     offsets = tuple(start + int(each) for each in differences)
     tries = members.get("rp")
     tried = int(tries) if tries and str(tries).isdecimal() else 0

@@ -1,4 +1,4 @@
-"""What is checked before a pop looks for messages: broker, topic, group, filter, invisible time.
+"""Checks before a pop reads messages: broker, topic, group, filter, invisible time.
 
 Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java.
 """
@@ -35,7 +35,7 @@ class PopChecks:
         self._waiting = waiting
 
     def check_broker(self) -> None:
-        """Raises NoPermission, ServiceNotAvailable: this broker gives nothing out now."""
+        """Raise NoPermission if this broker is not readable, ServiceNotAvailable if it is stopping."""
         if not self._settings.number("brokerPermission") & PERM_READ:
             raise NoPermission(
                 "this broker's brokerPermission forbids reading; allow it with: gantrymq broker config set "
@@ -45,7 +45,7 @@ class PopChecks:
             raise ServiceNotAvailable("this broker is stopping; pop again in a moment")
 
     def checked_topic(self, name: str, queue_id: int) -> TopicConfig:
-        """A topic that can be read, with that queue. Raises TopicNotExist, NoPermission, InvalidParameter."""
+        """Return a readable topic that has the queue. Raises TopicNotExist, NoPermission, InvalidParameter."""
         topic = self._broker.topic(name)
         if topic is None:
             raise TopicNotExist(
@@ -64,7 +64,7 @@ class PopChecks:
         return topic
 
     def check_group(self, name: str) -> None:
-        """Raises GroupNotExist, NoPermission: the group may not pop."""
+        """Raise GroupNotExist or NoPermission if the group may not pop."""
         if not self._broker.require_group(name).consume_enable:
             raise NoPermission(
                 f"consumer group {name} is switched off (consumeEnable=false); switch it on with: gantrymq group "
@@ -77,7 +77,7 @@ class PopChecks:
             )
 
     def filter(self, header: PopRequest) -> MessageFilter:
-        """What the pop lets pass. Raises SubscriptionParseFailed."""
+        """Return the filter of a pop. Raises SubscriptionParseFailed."""
         expression, kind = (header.exp, header.exp_type or TAG) if header.exp else (ALL, TAG)
         subscription = Subscription(header.topic, expression, kind, 0, header.consumer_group)
         try:
@@ -89,7 +89,7 @@ class PopChecks:
 
 
 def check_invisible(invisible_ms: int) -> None:
-    """Raises InvalidParameter: not a time (ms) that a message can be hidden for."""
+    """Raise InvalidParameter if *invisible_ms* is out of bounds."""
     if not 0 <= invisible_ms <= MOST_INVISIBLE_MS:
         raise InvalidParameter(
             f"invisibleTime {invisible_ms} ms is not between 0 and {MOST_INVISIBLE_MS} (three days), as far as a "

@@ -1,4 +1,4 @@
-"""The headers of pop's requests.
+"""Headers of the pop requests.
 
 Source: apache/rocketmq remoting/.../protocol/header/PopMessageRequestHeader.java, AckMessageRequestHeader.java,
 ChangeInvisibleTimeRequestHeader.java, PeekMessageRequestHeader.java, NotificationRequestHeader.java,
@@ -25,7 +25,7 @@ __all__ = [
 
 @header_of(RequestCode.POP_MESSAGE)
 class PopRequest(RequestHeader):
-    """200050."""
+    """Request 200050: pop messages."""
 
     consumer_group: str
     topic: str
@@ -34,7 +34,7 @@ class PopRequest(RequestHeader):
     invisible_time: Int64  # ms
     poll_time: Int64  # ms
     born_time: Int64 = 0  # ms; 0: now
-    init_mode: Int32  # 0: a new group begins at the first message, 1: at the last
+    init_mode: Int32  # 0: a new group starts at the first message, 1: at the last
     exp_type: str | None = None
     exp: str | None = None
     order: bool = False
@@ -43,34 +43,34 @@ class PopRequest(RequestHeader):
 
 @header_of(RequestCode.ACK_MESSAGE)
 class AckRequest(RequestHeader):
-    """200051."""
+    """Request 200051: acknowledge a message."""
 
     consumer_group: str
-    topic: str  # the real one
+    topic: str  # the topic that was read, possibly a retry topic
     queue_id: Int32
     extra_info: str
     offset: Int64
 
 
 def ack_of(ext: Mapping[str, str] | None) -> tuple[str, str, int, str, int]:
-    """Group, topic, queue id, handle and offset of an acknowledgement, as `AckRequest` reads them; there are many."""
+    """Return group, topic, queue id, handle and offset of an acknowledgement: a fast path of `AckRequest`."""
     try:
-        fields = ext if type(ext) is dict else {}  # not so where a text may be too long
+        fields = ext if type(ext) is dict else {}  # another type may hold texts that are too long
         queue_id, offset = fields["queueId"], fields["offset"]
         if queue_id.isdecimal() and offset.isdecimal() and len(queue_id) < 10 and len(offset) < 19:
             return fields["consumerGroup"], fields["topic"], int(queue_id), fields["extraInfo"], int(offset)
     except KeyError:
-        pass  # the sentence is that of the header
+        pass  # `AckRequest` raises the error below
     read = AckRequest.from_ext(ext)
     return read.consumer_group, read.topic, read.queue_id, read.extra_info, read.offset
 
 
 @header_of(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
 class ChangeRequest(RequestHeader):
-    """200053."""
+    """Request 200053: change the invisible time of a message."""
 
     consumer_group: str
-    topic: str  # the real one
+    topic: str  # the topic that was read, possibly a retry topic
     queue_id: Int32
     extra_info: str
     offset: Int64
@@ -79,7 +79,7 @@ class ChangeRequest(RequestHeader):
 
 @header_of(RequestCode.PEEK_MESSAGE)
 class PeekRequest(RequestHeader):
-    """200052."""
+    """Request 200052: read messages without popping them."""
 
     topic: str
     queue_id: Int32
@@ -89,7 +89,7 @@ class PeekRequest(RequestHeader):
 
 @header_of(RequestCode.NOTIFICATION)
 class NotificationRequest(RequestHeader):
-    """200054."""
+    """Request 200054: wait until a pop would find messages."""
 
     consumer_group: str
     topic: str
@@ -102,7 +102,7 @@ class NotificationRequest(RequestHeader):
 
 @header_of(RequestCode.POLLING_INFO)
 class PollingInfoRequest(RequestHeader):
-    """200055."""
+    """Request 200055: number of waiting pops."""
 
     consumer_group: str
     topic: str

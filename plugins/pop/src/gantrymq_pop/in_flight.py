@@ -1,6 +1,6 @@
-"""How many messages of each topic groups popped and did not acknowledge, as RocketMQ 5 shows it.
+"""The metric of popped and unacknowledged messages, as in RocketMQ 5.
 
-Those of pops in order are not counted; they block their queue, and are few.
+Messages of ordered pops are not counted; they block their queue, and are few.
 
 Source: apache/rocketmq broker/.../metrics/ConsumerLagCalculator.java (calculateInflight),
 broker/.../processor/PopInflightMessageCounter.java.
@@ -22,11 +22,11 @@ LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
 def in_flight_metric(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
-    """Return the figure.
+    """Return the metric.
 
     Args:
-        counts: messages by real topic and group; a retry topic is shown as the topic that it is for.
-        is_own_topic: whether a topic is the broker's own.
+        counts: messages by topic and group; a retry topic is reported under its original topic.
+        is_own_topic: returns whether a topic belongs to the broker itself.
     """
     values: Counter[tuple[str, ...]] = Counter()
     for (real, group), count in counts.items():

@@ -1,8 +1,8 @@
-"""Pops and notifications that wait for messages: the oldest of a group is woken when something arrives for it.
+"""Long polling of pops and notifications: the oldest waiting request of a group is woken when a message arrives.
 
-One that is woken looks again, and waits again where it finds nothing. Who finds more than it may take wakes the next
-(`notify`), so that a burst is shared by all that wait. While something waits for a topic its queues are listened to;
-retry topics are not, as whoever writes into them says so.
+A woken request reads again, and waits again if it finds nothing. A request that leaves messages wakes the next one
+(`notify`), so that a burst is shared. Arrivals are observed for topics with waiting requests; not for retry topics,
+because their writer calls `notify`.
 
 Source: apache/rocketmq broker/.../longpolling/PopLongPollingService.java.
 """
@@ -20,7 +20,7 @@ __all__ = ["LongPolling", "PollingKey"]
 
 
 class PollingKey(NamedTuple):
-    """What is waited for."""
+    """The queue and group that a request waits for."""
 
     topic: str
     group: str
@@ -28,7 +28,7 @@ class PollingKey(NamedTuple):
 
 
 class WaitingPop:
-    """One that waits."""
+    """One waiting request."""
 
     __slots__ = ("connection", "place", "timer", "wake")
 
@@ -40,7 +40,7 @@ class WaitingPop:
 
 
 class LongPolling:
-    """Everybody who waits, by what for."""
+    """All waiting requests of one broker."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -58,7 +58,7 @@ class LongPolling:
         """Call *wake* once, when something arrives or after *seconds*; never after *connection* closed.
 
         Returns:
-            False, and *wake* will not be called, when as many wait as may.
+            False if a limit is reached; *wake* is not called then.
         """
         places = self._by_topic.get(place.topic, {})
         waiters = places.get(place)
@@ -82,17 +82,17 @@ class LongPolling:
         return True
 
     def number(self, place: PollingKey) -> int:
-        """How many wait for exactly this."""
+        """Return the number of requests waiting for this key."""
         return len(self._by_topic.get(place.topic, {}).get(place, ()))
 
     def notify(self, topic: str, group: str) -> None:
-        """Something of *topic* can be had for *group*: wake the oldest that waits for it."""
+        """Wake the oldest request that waits for *topic* and *group*: messages are available."""
         for place, waiters in list(self._by_topic.get(topic, {}).items()):
             if place.group == group:
                 self._wake_oldest(waiters)
 
     def close(self) -> None:
-        """Wake all; nobody waits any more."""
+        """Wake all requests and accept no more."""
         self.closed = True
         for places in list(self._by_topic.values()):
             for waiters in list(places.values()):
@@ -102,7 +102,7 @@ class LongPolling:
             self._unlisten(topic)
 
     def tidy(self) -> None:
-        """Listen no more to topics that nobody waits for."""
+        """Stop observing topics without waiting requests."""
         for topic in list(self._listening):
             if topic not in self._by_topic:
                 self._unlisten(topic)

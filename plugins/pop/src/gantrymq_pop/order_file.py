@@ -1,4 +1,4 @@
-"""consumerOrderInfo.json: kept up with its table every five seconds, as RocketMQ does, and at stop.
+"""consumerOrderInfo.json, saved every five seconds, as in RocketMQ, and at stop.
 
 Source: apache/rocketmq broker/.../offset/ConsumerOrderInfoManager.java, BrokerController.java
 (initializeBrokerScheduledTasks).
@@ -23,7 +23,7 @@ FILE: Final = "consumerOrderInfo.json"
 
 
 class OrderFile:
-    """The table of pops in order on disk."""
+    """The file of the table of ordered pops."""
 
     def __init__(self, broker: Broker, folder: Path, table: OrderTable) -> None:
         """*folder*: ``config`` of the store."""
@@ -32,14 +32,14 @@ class OrderFile:
         self._table = table
 
     def load(self) -> None:
-        """Read the table. Raises FormatError: file and backup cannot be read."""
+        """Load the table. Raises FormatError if file and backup cannot be read."""
         try:
             self._table.load(load(self._broker.world.files, self._path, log.warning) or {})
         except (ValueError, TypeError, AttributeError) as error:
             raise FormatError(f"{self._path}: {error!r}; repair the file, or move it away") from error
 
     async def save(self) -> None:
-        """Write the table, if it changed; what fails is tried again the next time."""
+        """Save the table if it changed; a failed save is retried the next time."""
         broker, table = self._broker, self._table
         topics = broker.topics()
 

@@ -1,7 +1,7 @@
-"""Pops in order: what the last pop of each queue took, what of it is acknowledged, and how often each was given out.
+"""State of ordered pops: the messages of the last pop of each queue, their acknowledgements and delivery counts.
 
-A queue whose messages are under way is blocked until all of them are acknowledged or their time is over; what was not
-acknowledged is then read again, from the committed offset. The table is consumerOrderInfo.json:
+A queue with messages in flight is blocked until all of them are acknowledged or their invisible time is over;
+unacknowledged messages are then read again, from the committed offset. The table is saved as consumerOrderInfo.json:
 
     {"table":{"TOPIC@GROUP":{QUEUE:{"a":ATTEMPT,"cm":BITS,"i":INVISIBLE,"l":POPPED_AT,"o":[FIRST,DIFFERENCES..],
                                     "oc":{OFFSET:TIMES},"ot":{OFFSET:VISIBLE_AT},"popTime":..}}}}
@@ -26,10 +26,10 @@ QueueKey = tuple[str, str, int]  # topic, group, queue id
 
 
 class OrderCounts(NamedTuple):
-    """How often messages of a pop were given out before."""
+    """How often the messages of a pop were delivered before."""
 
-    of_offset: Mapping[int, int]  # those that were
-    least: int  # of all messages
+    of_offset: Mapping[int, int]  # by queue offset, without zeros
+    least: int  # minimum over all messages of the pop
 
 
 @attrs.define
@@ -40,17 +40,17 @@ class OrderInfo:
     invisible_ms: int
     offsets: list[int]  # ascending
     last_consumed_ms: int
-    bits: int = 0  # acknowledged ones, by place in *offsets*
-    visible_at: dict[int, int] = attrs.field(factory=dict)  # by offset, where it was changed
-    consumed: dict[int, int] = attrs.field(factory=dict)  # by offset, times it was given out before
+    bits: int = 0  # acknowledged messages, by index in *offsets*
+    visible_at: dict[int, int] = attrs.field(factory=dict)  # by offset, if the invisible time was changed
+    consumed: dict[int, int] = attrs.field(factory=dict)  # by offset, how often it was delivered before
     attempt_id: str | None = None
 
     def open(self) -> list[int]:
-        """Offsets that are not acknowledged."""
+        """Return the offsets that are not acknowledged."""
         return [offset for place, offset in enumerate(self.offsets) if not self.bits >> place & 1]
 
     def free_at_ms(self, now_ms: int) -> int | None:
-        """When the first open message that is still invisible becomes visible; None when nothing blocks."""
+        """Return when the first unacknowledged invisible message becomes visible; None if no message is invisible."""
         for offset in self.open():
             at = self.visible_at.get(offset, self.pop_time + self.invisible_ms)
             if now_ms < at:
@@ -58,12 +58,12 @@ class OrderInfo:
         return None
 
     def next_offset(self) -> int:
-        """What may be committed: the first that is not acknowledged."""
+        """Return the offset that may be committed: the first one that is not acknowledged."""
         left = self.open()
         return left[0] if left else self.offsets[-1] + 1
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its order."""
+        """Return the members in RocketMQ's order."""
         first = self.offsets[0] if self.offsets else 0
         return {
             "a": self.attempt_id,
@@ -78,7 +78,7 @@ class OrderInfo:
 
     @classmethod
     def from_json(cls, members: dict[str, Any]) -> OrderInfo | None:
-        """Read what RocketMQ wrote; None where it lists no message.
+        """Parse the members; None if no message is listed.
 
         Raises:
             ValueError, TypeError, AttributeError: a member has the wrong type.
@@ -99,14 +99,14 @@ class OrderInfo:
 
 
 class OrderTable:
-    """The last pop of every queue that is popped in order."""
+    """The last ordered pop of every queue."""
 
     def __init__(self) -> None:
         self._infos: dict[QueueKey, OrderInfo] = {}
         self.dirty = False  # whether the table differs from the file
 
     def blocked_until_ms(self, key: QueueKey, attempt_id: str | None, now_ms: int) -> int | None:
-        """When a pop may read the queue; None: now. A pop that is tried again under its attempt id is not blocked."""
+        """Return when a pop may read the queue; None: now. A retry with the same attempt id is not blocked."""
         info = self._infos.get(key)
         if info is None or (info.attempt_id is not None and info.attempt_id == attempt_id):
             return None
@@ -120,7 +120,7 @@ class OrderTable:
         invisible_ms: int,
         offsets: Sequence[int],
     ) -> OrderCounts:
-        """Messages were given out; tells how often each was before."""
+        """Record that messages were delivered. Return how often each was delivered before."""
         info = OrderInfo(pop_time, invisible_ms, list(offsets), pop_time, attempt_id=attempt_id)
         before = self._infos.get(key)
         if before is not None:
@@ -135,10 +135,10 @@ class OrderTable:
         return OrderCounts(info.consumed, least)
 
     def acknowledged(self, key: QueueKey, offset: int, pop_time: int) -> int | None:
-        """The offset to commit; None when the acknowledgement is for another pop than the last.
+        """Acknowledge a message. Return the offset to commit; None if *pop_time* is not that of the last pop.
 
         Raises:
-            KeyError: the last pop did not give the message out.
+            KeyError: the last pop did not deliver the message.
         """
         info = self._infos.get(key)
         if info is None:
@@ -154,32 +154,32 @@ class OrderTable:
         return info.next_offset()
 
     def visible_later(self, key: QueueKey, offset: int, pop_time: int, at_ms: int) -> None:
-        """A message of the last pop becomes visible at another time."""
+        """Change the time at which a message of the last pop becomes visible."""
         info = self._infos.get(key)
         if info is not None and pop_time == info.pop_time:
             info.visible_at[offset] = at_ms
             self.dirty = True
 
     def clear(self, key: QueueKey) -> None:
-        """Nothing of the queue is under way any more: its offset was reset."""
+        """Remove the state of a queue: its offset was reset."""
         if self._infos.pop(key, None) is not None:
             self.dirty = True
 
     def clean(self, keep: Callable[[QueueKey], bool], now_ms: int) -> None:
-        """Forget queues that are gone, and those of which nothing was popped for a day."""
+        """Remove deleted queues, and queues that were not popped for a day."""
         for key, info in list(self._infos.items()):
             if not keep(key) or now_ms - info.last_consumed_ms > CLEAN_AFTER_MS:
                 self.clear(key)
 
     def to_json(self) -> dict[str, Any]:
-        """What consumerOrderInfo.json holds."""
+        """Return the contents of consumerOrderInfo.json."""
         table: dict[str, dict[int, Any]] = {}
         for (topic, group, queue_id), info in self._infos.items():
             table.setdefault(f"{topic}@{group}", {})[queue_id] = info.to_json()
         return {"table": table}
 
     def load(self, members: Mapping[Any, Any]) -> None:
-        """Take over what consumerOrderInfo.json held.
+        """Load the contents of consumerOrderInfo.json.
 
         Raises:
             ValueError, TypeError, AttributeError: a member has the wrong type.

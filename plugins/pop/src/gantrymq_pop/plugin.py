@@ -7,7 +7,7 @@ from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
 from gantrymq_pop.service import CODES, PopService
 from gantrymq_pop.settings import SCHEMA
 
-_of_this_load = [PopService()]  # handlers are asked for before services are, and both are one object
+_of_this_load = [PopService()]  # the handler hook runs before the service hook, and both use the same object
 
 
 @hookimpl
@@ -19,13 +19,13 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Run while the broker runs."""
+    """Register the service."""
     registry.add(_of_this_load[0])
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve pops, and assignments, which may say POP."""
+    """Register the handlers of pops and queue assignments."""
     service = _of_this_load[0] = PopService()
     for code in CODES:
         registry.add(code, service.serve)

@@ -1,11 +1,11 @@
-"""Pops: which queues are read, in which order, and what is on record before a consumer sees a message.
+"""Pops: which queues are read, in which order, and what is stored before a consumer gets a message.
 
-    every queue that is asked for, beginning at a random one; a retry topic first (popFromRetryProbability) or last
-    -> what was read of each is one checkpoint; all of them are one append
-    -> the group's offset moves over what is on record, and the answer leaves
+    read every requested queue, starting at a random one; a retry topic first (popFromRetryProbability) or last
+    -> store one checkpoint per queue read, all as one append
+    -> move the group's offsets over the stored ranges, and send the response
 
-Two pops of one group share a queue: the second reads on where the first ended, while the first's checkpoint is being
-stored. Only a cold read keeps others out, who pass the queue over.
+Pops of one group share a queue: the second continues where the first ended, while the first's checkpoint is being
+stored. Only a cold read excludes others, which skip the queue.
 
 Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java.
 """
@@ -42,33 +42,33 @@ _NOT_THERE: Final = frozenset({GetStatus.OFFSET_OVERFLOW_ONE, GetStatus.NO_MESSA
 
 
 class QueueBatch(NamedTuple):
-    """What a pop read of one queue."""
+    """Messages that a pop read from one queue."""
 
     queue: Queue
     start: int
     offsets: list[int]
     buffers: Sequence[bytes | memoryview]
-    take: PopRange | None  # None in order
+    take: PopRange | None  # None for an ordered pop
     state: PopQueue
 
 
 class PopOutcome(NamedTuple):
-    """What a pop is told."""
+    """Result of a pop."""
 
     pop_time: int  # ms
     revive_queue: int
-    rest: int  # messages left in the queues that were looked at
+    rest: int  # messages left in the queues that were read
     start_offsets: str
     message_offsets: str
     order_counts: str | None
-    buffers: Sequence[bytes | memoryview]  # none: nothing was found
+    buffers: Sequence[bytes | memoryview]  # empty if nothing was found
     messages: int
-    busy: bool  # a queue was passed over: look again soon
-    free_at_ms: int | None  # when the first blocked queue can be read in order
+    busy: bool  # whether a queue was skipped and should be read again soon
+    free_at_ms: int | None  # when the first blocked queue can be popped in order
 
 
 class PopReader:
-    """Reads for groups that pop."""
+    """Reads messages for pops."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class PopReader:
         orders: OrderTable,
         notify: Callable[[str, str], None],
     ) -> None:
-        """*notify* is told topic and group when a queue that was passed over can be read again."""
+        """*notify* is called with topic and group when a skipped queue can be read again."""
         self._broker = broker
         self._settings = broker.settings
         self._clock = broker.world.clock
@@ -88,14 +88,14 @@ class PopReader:
         self._orders = orders
         self._notify = notify
         self._queues: dict[tuple[str, Queue], PopQueue] = {}
-        self._cold = set[tuple[str, Queue]]()  # a cold read is under way, and nobody else may read
+        self._cold = set[tuple[str, Queue]]()  # queues with a cold read in progress, which excludes others
         self._turn = 0
 
     async def pop(self, request: PopRequest, topic: TopicConfig, match: MessageFilter) -> PopOutcome:
-        """Look once.
+        """Read messages once, without waiting.
 
         Raises:
-            RequestError: what was found could not be put on record; it can be popped again.
+            RequestError: the checkpoints could not be stored; the messages can be popped again.
         """
         chance = self._random.randrange(100)
         revive_queue = ORDERED
@@ -140,7 +140,7 @@ class PopReader:
     def has_message(
         self, group: str, topic: TopicConfig, queue_id: int, attempt_id: str | None, *, order: bool
     ) -> bool:
-        """Whether a pop would find something, were there no filter."""
+        """Return whether a pop without a filter would find a message."""
         now_ms = self._clock.now_ms()
         for queue in self._queues_of(topic.name, topic, queue_id, 0):
             blocked = order and self._orders.blocked_until_ms((topic.name, group, queue.queue_id), attempt_id, now_ms)
@@ -149,7 +149,7 @@ class PopReader:
         return any(self._lag(group, queue) > 0 for queue in self._retry_queues(topic.name, group, both=True))
 
     async def peek(self, group: str, topic: TopicConfig, queue_id: int, most: int) -> tuple[list[GetResult], int]:
-        """Messages that a pop would get, which stay where they are, and how many there are in all."""
+        """Return messages that a pop would get, without popping them, and the total number available."""
         found: list[GetResult] = []
         rest = 0
         chance = self._random.randrange(100)
@@ -168,7 +168,7 @@ class PopReader:
         return found, rest
 
     def forget(self, keep: Callable[[str], bool]) -> None:
-        """Forget what the committed offsets say as well, and topics that are gone."""
+        """Drop idle queue states, and those of topics for which *keep* returns False."""
         for key, state in list(self._queues.items()):
             if (state.idle and key not in self._cold) or not keep(key[1].topic):
                 del self._queues[key]
@@ -189,7 +189,10 @@ class PopReader:
         return [Queue(name, (begin + each) % count) for each in range(count)]
 
     def _retry_queues(self, topic: str, group: str, *, first_form: bool = False, both: bool = False) -> list[Queue]:
-        """Those of the group's retry topic; where both forms are read, of one in turn, as an answer tells no more."""
+        """Return the queues of the group's retry topic.
+
+        If both forms are enabled, one of them is chosen, as a response cannot describe both; *both* returns all.
+        """
         names = [retry_topic(topic, group, second_form=False)]
         if self._settings.flag("enableRetryTopicV2"):
             names.insert(0, retry_topic(topic, group, second_form=True))
@@ -208,7 +211,7 @@ class PopReader:
     # --- where a queue is read ----------------------------------------------------------------------------------------
 
     def _state(self, group: str, queue: Queue, init_mode: int) -> PopQueue:
-        """Where the group's pops of a queue stand; a reset, or a commit from elsewhere, begins anew."""
+        """Return the group's pop state of a queue; a reset, or a commit by another request, creates a new one."""
         reset = self._broker.take_reset(group, queue)
         if reset is not None:
             self._orders.clear((queue.topic, group, queue.queue_id))
@@ -223,7 +226,7 @@ class PopReader:
         return state
 
     def _first(self, queue: Queue, init_mode: int) -> int:
-        """Where a new group begins."""
+        """Return the start offset of a new group."""
         bounds = self._broker.bounds(queue)
         if init_mode == INIT_MIN or kind_of(queue.topic) != "0":
             return bounds.min_offset
@@ -236,7 +239,7 @@ class PopReader:
         return max(bounds.max_offset - 1, 0)
 
     def _lag(self, group: str, queue: Queue) -> int:
-        """Messages that the group did not pop yet."""
+        """Return the number of messages that the group has not popped yet."""
         bounds = self._broker.bounds(queue)
         state = self._queues.get((group, queue))
         committed = self._broker.committed(group, queue)
@@ -254,7 +257,7 @@ class PopReader:
         try:
             self._broker.commit(group, queue, position)
             state.committed = position
-        except RequestError as error:  # the checkpoints are on record, so the next pop reads on all the same
+        except RequestError as error:  # the checkpoints are stored, so the next pop continues all the same
             log.warning("%s", error)
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -262,7 +265,7 @@ class PopReader:
     async def _read(
         self, request: PopRequest, queue: Queue, state: PopQueue, most: int, match: MessageFilter
     ) -> tuple[QueueBatch | None, int]:
-        """What a queue has for the group, and how much is left behind that."""
+        """Read messages of a queue for the group. Return them, and the number of messages after them."""
         group = request.consumer_group
         start, end = (state.committed, None) if request.order else state.ahead()
         found = await self._got(group, queue, state, start, most, match)
@@ -273,7 +276,7 @@ class PopReader:
             start = found.next_offset
             found = await self._got(group, queue, state, start, most, match)
         if self._queues.get((group, queue)) is not state:
-            return None, max(0, found.max_offset - found.min_offset)  # reset while it was read: look again
+            return None, max(0, found.max_offset - found.min_offset)  # reset while it was read: read again later
         remaining = max(0, found.max_offset - found.next_offset)
         next_offset = found.next_offset if end is None else min(found.next_offset, end)
         offsets, buffers = split_records(found, end)
@@ -298,7 +301,7 @@ class PopReader:
             self._notify(queue.topic, group)
 
     def _skip(self, request: PopRequest, queue: Queue, state: PopQueue, start: int, end: int) -> None:
-        """Nothing of [start, end) is for the group."""
+        """Skip [start, end), which has no messages for the group."""
         if request.order:
             self._broker.commit(request.consumer_group, queue, end)
             return
@@ -310,10 +313,10 @@ class PopReader:
     async def _recorded(
         self, request: PopRequest, parts: list[QueueBatch], pop_time: int, revive_queue: int
     ) -> list[QueueBatch]:
-        """Store the checkpoints; the parts whose messages may be given out.
+        """Store the checkpoints. Return the batches that may be delivered.
 
         Raises:
-            RequestError: none may.
+            RequestError: no checkpoint could be stored.
         """
         group = request.consumer_group
         entries: list[tuple[int, Checkpoint | Acknowledgement]] = [
@@ -339,7 +342,7 @@ class PopReader:
         return good
 
     def _failed(self, group: str, parts: Sequence[QueueBatch]) -> None:
-        """What was read of these is given to nobody, and the next pop reads it again."""
+        """Mark batches as not delivered; the next pop reads them again."""
         for part in parts:
             if part.take is not None:
                 part.state.failed(part.take)
@@ -349,7 +352,7 @@ class PopReader:
         return CheckpointKey(part.queue.topic, group, part.queue.queue_id, part.start, pop_time, self._broker_name)
 
     def _in_order(self, request: PopRequest, part: QueueBatch, pop_time: int) -> list[str]:
-        """Block the queue until what was read is acknowledged; how often its messages were given out before."""
+        """Block the queue until the batch is acknowledged. Return the parts of orderCountInfo for the batch."""
         topic, queue_id = part.queue
         key = (topic, request.consumer_group, queue_id)
         counts = self._orders.popped(key, request.attempt_id, pop_time, request.invisible_time, part.offsets)

@@ -1,4 +1,4 @@
-"""The texts by which clients make receipt handles of a pop's messages, and the records of retried ones.
+"""Parts of a pop response: the fields from which clients build receipt handles, and the records of retry topics.
 
 Source: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java, PopMessageResponseHeader.java;
 broker/.../processor/PopMessageProcessor.java (popMsgFromQueue).
@@ -23,11 +23,11 @@ Buffers = Sequence[bytes | memoryview]
 
 _SIZE: Final = struct.Struct(">i")
 _QUEUE_OFFSET: Final = struct.Struct(">q")
-_QUEUE_OFFSET_AT: Final = 20  # bytes into a record
+_QUEUE_OFFSET_AT: Final = 20  # position in a record
 
 
 def split_records(found: GetResult, end: int | None) -> tuple[list[int], Buffers]:
-    """Queue offsets of the records that were found, and their bytes; none from *end* on."""
+    """Return the queue offsets and the bytes of the records in *found* before the offset *end*."""
     offsets: list[int] = []
     buffers: list[bytes | memoryview] = []
     for buffer in found.buffers:
@@ -44,27 +44,27 @@ def split_records(found: GetResult, end: int | None) -> tuple[list[int], Buffers
 
 
 def start_info(topic: str, queue_id: int, start: int) -> str:
-    """A piece of startOffsetInfo."""
+    """Return one part of startOffsetInfo."""
     return f"{kind_of(topic)} {queue_id} {start}"
 
 
 def offsets_info(topic: str, queue_id: int, offsets: Sequence[int]) -> str:
-    """A piece of msgOffsetInfo."""
+    """Return one part of msgOffsetInfo."""
     return f"{kind_of(topic)} {queue_id} {','.join(map(str, offsets))}"
 
 
 def counts_info(topic: str, queue_id: int, counts: OrderCounts) -> list[str]:
-    """Pieces of orderCountInfo: of each message that was given out before, and of the queue for old clients."""
+    """Return parts of orderCountInfo: one per message delivered before, and one for the queue, read by old clients."""
     kind = kind_of(topic)
     pieces = [f"{kind} qo{queue_id}%{offset} {times}" for offset, times in counts.of_offset.items()]
     return [*pieces, f"{kind} {queue_id} {counts.least}"]
 
 
 def rename_records(buffers: Buffers, topic: str, handle_start: str, broker_name: str) -> list[bytes]:
-    """Records of a retry topic as their group knows them: under *topic*, each with its receipt handle.
+    """Rewrite records of a retry topic for the client: under *topic*, each with its receipt handle.
 
-    One whose properties have no room for the handle stays under its retry topic, as with
-    ``popResponseReturnActualRetryTopic``: clients make the handle themselves then.
+    A record without room for the handle in its properties keeps its retry topic, as with
+    ``popResponseReturnActualRetryTopic``; clients then build the handle themselves.
 
     Args:
         handle_start: the first five parts of the handle, see `receipt_handle`.

@@ -1,9 +1,9 @@
-"""Receipt handles: what a consumer shows when it acknowledges, as the property POP_CK or the field extraInfo.
+"""Receipt handles: a consumer passes one to acknowledge a message, as property POP_CK or field extraInfo.
 
-    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by blanks
+    startOffset popTime invisibleTime reviveQueueId kind brokerName queueId queueOffset     separated by spaces
 
-*startOffset* is that of the pop, *queueOffset* the message's own, which may be missing. Answers carry the same in
-three texts from which clients build the handles: startOffsetInfo, msgOffsetInfo and orderCountInfo.
+*startOffset* is the start offset of the pop, *queueOffset* that of the message, which may be missing. Responses carry
+the parts in three fields, from which clients build the handles: startOffsetInfo, msgOffsetInfo and orderCountInfo.
 
 Source: apache/rocketmq remoting/.../protocol/header/ExtraInfoUtil.java.
 """
@@ -17,12 +17,12 @@ from gantrymq.model.json_members import whole_number
 
 __all__ = ["ORDERED", "ReceiptHandle", "read_receipt_handle"]
 
-ORDERED: Final = 999  # reviveQueueId of a pop in order, which leaves no checkpoint
+ORDERED: Final = 999  # reviveQueueId of an ordered pop, which writes no checkpoint
 INT64_MAX: Final = 2**63 - 1
 
 
 class ReceiptHandle(NamedTuple):
-    """A receipt handle, read."""
+    """A parsed receipt handle."""
 
     start_offset: int
     pop_time: int  # ms
@@ -34,15 +34,15 @@ class ReceiptHandle(NamedTuple):
 
     @property
     def due_ms(self) -> int:
-        """When its messages come back."""
+        """Time at which its messages are redelivered."""
         return self.pop_time + self.invisible_ms
 
 
 def read_receipt_handle(text: str, revive_queues: int) -> ReceiptHandle:
-    """Read a handle that this broker could have given.
+    """Parse a receipt handle.
 
     Raises:
-        MessageIllegal: it has too few parts, a part is no number, or names a revive queue that there is not.
+        MessageIllegal: it has too few parts, a part is not a number, or the revive queue does not exist.
     """
     parts = text.split(" ", 8)
     numbers = [whole_number(each) for each in (*parts[:4], *parts[6:7])]

@@ -1,4 +1,4 @@
-"""How groups read topics, by pulling or by popping: the table of messageRequestMode.json.
+"""Request modes: whether a group pulls or pops a topic; the table of messageRequestMode.json.
 
     {"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}
 
@@ -20,14 +20,14 @@ POP: Final = "POP"
 
 
 class RequestMode(NamedTuple):
-    """How one group reads one topic."""
+    """Request mode of one group for one topic."""
 
     name: str  # PULL or POP
-    share_queues: int = 0  # with POP: of how many members behind it a member reads the queues too; 0: of all
+    share_queues: int = 0  # with POP: number of following members whose queues a member pops too; 0: all queues
 
     @classmethod
     def from_json(cls, members: dict[Any, Any]) -> RequestMode:
-        """Read a mode of the file, or of the request that sets one.
+        """Parse a mode from the file, or from the request that sets one.
 
         Raises:
             FormatError: a member has the wrong type or is out of bounds.
@@ -41,21 +41,21 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """What was set, by topic and group."""
+    """Request modes by topic and group."""
 
     def __init__(self) -> None:
         self._modes: dict[str, dict[str, RequestMode]] = {}
 
     def get(self, topic: str, group: str) -> RequestMode | None:
-        """What was set for the group."""
+        """Return the mode set for the group, None if none is set."""
         return self._modes.get(topic, {}).get(group)
 
     def set(self, topic: str, group: str, mode: RequestMode) -> None:
-        """From now on the group reads the topic like this."""
+        """Set the mode of the group for the topic."""
         self._modes.setdefault(topic, {})[group] = mode
 
     def forget(self, topic: str, group: str) -> None:
-        """A topic or a group was deleted; the other of the two is empty."""
+        """Remove the modes of a deleted topic or group; the other argument is empty."""
         self._modes.pop(topic, None)
         for each, groups in list(self._modes.items()):
             groups.pop(group, None)
@@ -63,7 +63,7 @@ class RequestModes:
                 del self._modes[each]
 
     def to_json(self) -> dict[str, Any]:
-        """What the file and request 402 hold, members sorted by name as RocketMQ writes them."""
+        """Return the contents of the file and of request 402, with sorted members as in RocketMQ."""
         return {
             "messageRequestModeMap": {
                 topic: {
@@ -80,7 +80,7 @@ class RequestModes:
         }
 
     def load(self, members: dict[Any, Any]) -> None:
-        """Take over what the file held.
+        """Load the contents of the file.
 
         Raises:
             FormatError: a member has the wrong type.

@@ -1,6 +1,6 @@
-"""Requests for messages: pops (200050), and what looks at them or waits with them (200052, 200054, 200055).
+"""Requests for messages: pop (200050), peek (200052), notification (200054) and polling info (200055).
 
-Their checks come in RocketMQ's order. Requests about messages that were popped are in `ack_requests`.
+The checks are made in RocketMQ's order. Requests about popped messages are in `ack_requests`.
 
 Source: apache/rocketmq broker/.../processor/PopMessageProcessor.java, PeekMessageProcessor.java,
 NotificationProcessor.java, PollingInfoProcessor.java.
@@ -41,15 +41,15 @@ TOO_MANY: Final = (
     "as many pops wait on this broker as may; pop again later, or let more wait with: gantrymq broker config set "
     "popPollingSize=N (for one queue of a group), popPollingMapSize=N (queues of groups), maxPopPollingSize=N (in all)"
 )
-LATE_MS: Final = 500  # a pop that comes so long after its time is up is not looked at
-NEARLY_MS: Final = 50  # whose time is up so soon is not held
+LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refused
+NEARLY_MS: Final = 50  # a pop is not held for less than this
 LONGEST_S: Final = 600.0
 SOON_S: Final = 0.05
-MOST_ATTEMPTS: Final = 50  # over messages that a filter leaves out, before others have their turn
+MOST_ATTEMPTS: Final = 50  # reads of one pop while a filter rejects all messages
 
 
 class PopRequests:
-    """Serves them while the broker runs."""
+    """Handlers of these requests."""
 
     def __init__(self, broker: Broker, popping: PopReader, waiting: LongPolling) -> None:
         self._broker = broker
@@ -61,7 +61,7 @@ class PopRequests:
 
     @serves(RequestCode.POP_MESSAGE)
     async def pop(self, request: Command, connection: Connection) -> Command | None:
-        """200050: messages for a while, or a wait for some."""
+        """Answer request 200050: pop messages, or wait for some."""
         header = PopRequest.from_ext(request.ext)
         now_ms = self._clock.now_ms()
         header.born_time = header.born_time or now_ms
@@ -83,7 +83,7 @@ class PopRequests:
 
     @serves(RequestCode.NOTIFICATION)
     async def notification(self, request: Command, connection: Connection) -> Command | None:
-        """200054: told as soon as a pop would find something."""
+        """Answer request 200054: respond as soon as a pop would find messages."""
         header = NotificationRequest.from_ext(request.ext)
         header.born_time = header.born_time or self._clock.now_ms()
         self._checks.check_broker()
@@ -93,7 +93,7 @@ class PopRequests:
 
     @serves(RequestCode.POLLING_INFO)
     def polling_info(self, request: Command, connection: Connection) -> Command:
-        """200055: how many pops wait."""
+        """Answer request 200055: the number of waiting pops."""
         header = PollingInfoRequest.from_ext(request.ext)
         self._checks.check_broker()
         self._checks.checked_topic(header.topic, header.queue_id)
@@ -103,7 +103,7 @@ class PopRequests:
 
     @serves(RequestCode.PEEK_MESSAGE)
     async def peek(self, request: Command, connection: Connection) -> Command | None:
-        """200052: what a pop would get, left where it is."""
+        """Answer request 200052: messages that a pop would get, without popping them."""
         header = PeekRequest.from_ext(request.ext)
         self._checks.check_broker()
         topic = self._checks.checked_topic(header.topic, header.queue_id)
@@ -123,7 +123,7 @@ class PopRequests:
         _send(request, connection, response_to(request, 0, "FOUND", ext), buffers)
         return None
 
-    # --- pops that look and wait --------------------------------------------------------------------------------------
+    # --- reading and waiting ------------------------------------------------------------------------------------------
 
     async def _try_pop(
         self, request: Command, connection: Connection, header: PopRequest, topic: TopicConfig, match: MessageFilter
@@ -148,7 +148,7 @@ class PopRequests:
     def _hold(
         self, request: Command, connection: Connection, header: PopRequest, popped: PopOutcome, wake: Callable[[], None]
     ) -> int | None:
-        """Wait for messages; the code to answer with where that cannot be."""
+        """Hold a pop until messages arrive. Return the response code if it cannot be held, else None."""
         now_ms = self._clock.now_ms()
         left_ms = header.born_time + header.poll_time - now_ms
         if header.poll_time <= 0 or left_ms <= NEARLY_MS or self._waiting.closed:
@@ -157,7 +157,7 @@ class PopRequests:
         topic = self._broker.topic(header.topic)
         arrived = topic is not None and self._popping.has_message(
             header.consumer_group, topic, header.queue_id, header.attempt_id, order=False
-        )  # in a queue that was looked at before the last one
+        )  # a message may have arrived in a queue that was read before the last one
         if popped.busy or popped.rest > 0 or (arrived and not header.order):
             seconds = min(seconds, SOON_S)
         if popped.free_at_ms is not None:
@@ -193,13 +193,13 @@ class PopRequests:
                 return None
             ext["pollingFull"] = "true"
         if found:
-            self._waiting.notify(header.topic, group)  # a pop may wait behind this one
+            self._waiting.notify(header.topic, group)  # another pop may wait for the same messages
         return response_to(request, 0, None, ext)
 
     def _serve_later(
         self, request: Command, connection: Connection, serving: Coroutine[Any, Any, Command | None]
     ) -> None:
-        """Answer a request that waited."""
+        """Answer a held request."""
 
         async def serve() -> None:
             try:
@@ -217,7 +217,7 @@ class PopRequests:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Answer all that wait."""
+        """Answer all held requests."""
         self._waiting.close()
         while self._tasks:
             await asyncio.wait(list(self._tasks))
@@ -238,7 +238,7 @@ def _ext(popped: PopOutcome, header: PopRequest) -> dict[str, str]:
 
 
 def _send(request: Command, connection: Connection, answer: Command, buffers: Any) -> None:
-    """Answer with records; who is gone gets them again when their time is over."""
+    """Send a response with records; if the client is gone, they are redelivered after their invisible time."""
     if connection.closed or request.is_oneway:
         return
     size = sum(map(len, buffers))

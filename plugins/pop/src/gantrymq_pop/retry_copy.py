@@ -1,7 +1,7 @@
-"""Messages that come back: a copy in the group's pop retry topic, given out once more.
+"""Redelivery: the copy of a message in the group's pop retry topic.
 
-Java copies the properties into another map, which decides their order: one that has the tag already and grows from 16
-buckets, or an empty one, made for as many as there are.
+The order of the properties follows Java's HashMap: either a map that holds the tag already and grows from 16 buckets,
+or an empty map sized for the number of properties.
 
 Source: apache/rocketmq broker/.../processor/PopReviveService.java (reviveRetry, addRetryTopicIfNotExist).
 """
@@ -25,7 +25,7 @@ _TAGGED_BUCKETS: Final = 16
 
 
 def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes) -> StoreMessage:
-    """The copy of *record* for the retry topic *topic*."""
+    """Return the copy of *record* for the retry topic *topic*."""
     found = dict(record.properties)
     first = [TAGS] if TAGS in found else []
     buckets = _TAGGED_BUCKETS if first else _buckets_for(len(found))
@@ -34,7 +34,7 @@ def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes)
         found[FIRST_POP_TIME] = str(pop_time)
     text = ordered_text(found, buckets)
     if len(text) > MAX_BYTES:
-        del found[FIRST_POP_TIME]  # a message that fills its properties comes back without
+        del found[FIRST_POP_TIME]  # no room in the properties
         text = ordered_text(found, buckets)
     return StoreMessage(
         topic,
@@ -52,13 +52,13 @@ def retry_copy(record: RecordView, topic: str, pop_time: int, store_host: bytes)
 
 
 def _buckets_for(count: int) -> int:
-    """Of an empty HashMap that is given *count* entries at once (putMapEntries)."""
+    """Return the bucket count of an empty HashMap after putMapEntries with *count* entries."""
     wanted = int(count / 0.75 + 1) if count else _TAGGED_BUCKETS
     return 1 << (wanted - 1).bit_length()
 
 
 def make_retry_topic(broker: Broker, topic: str, group: str) -> None:
-    """Create a retry topic of one queue, which the group reads from its first message."""
+    """Create a retry topic with one queue, which the group reads from the first message."""
     if broker.topic(topic) is None:
         broker.create_topic(TopicConfig(topic, read_queues=1, write_queues=1))
         if broker.committed(group, Queue(topic, 0)) is None:

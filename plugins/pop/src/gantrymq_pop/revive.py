@@ -1,15 +1,16 @@
-"""One queue of the revive log, as far as it is read: which checkpoints wait, what of them is acknowledged, what is due.
+"""State of one queue of the revive log: pending checkpoints, their acknowledgements, and which are due.
 
-    feed(offset, record)    records in the order of the log; each once
-    due(now)                checkpoints whose time has come: whoever asked revives them, then says `finished`
-    position                the last entry of the log before which nothing is open; what is committed
+    feed(offset, record)    add the records in the order of the log, each once
+    due(now)                due checkpoints: the caller revives them, then calls `finished`
+    position                the last entry with no pending checkpoint at or before it; it is committed
 
-A checkpoint that this broker wrote is due when its time is over: its acknowledgements are fed as they are stored. One
-that a timer delivered (a Java broker wrote it, or the handle was unknown) may have acknowledgements behind it in that
-timer, so it waits for the timer's time to pass RocketMQ's own margin of 2 s, or for the timer to be silent for 3 s.
+A checkpoint written by this broker is due when its invisible time is over: its acknowledgements are fed as they are
+stored. A checkpoint delivered by a timer (a Java broker wrote it, or the handle was unknown) may have acknowledgements
+later in that timer, so it waits until the timer's time has passed RocketMQ's margin of 2 s, or the timer was idle for
+3 s.
 
-A checkpoint that comes a second time under its key takes the place of the first, with what was acknowledged: so one
-with a long time is written again at the end of the log, and the position moves on (`lagging`).
+A checkpoint that is fed a second time under its key replaces the first and keeps its acknowledgements. So one with a
+long invisible time is written again at the end of the log, and the position can move (`lagging`).
 
 Pure: time is an argument, and nothing is read or written.
 
@@ -29,11 +30,11 @@ __all__ = ["PendingCheckpoint", "ReviveQueue"]
 
 MARGIN_MS: Final = 2000
 SILENT_MS: Final = 3000
-FAR: Final = 50_000  # entries; a checkpoint further behind the end than this is written again
+FAR: Final = 50_000  # a checkpoint more than this many entries before the end is written again
 
 
 class PendingCheckpoint:
-    """A checkpoint that is not finished."""
+    """A checkpoint with unacknowledged messages."""
 
     __slots__ = (
         "by_timer",
@@ -49,30 +50,30 @@ class PendingCheckpoint:
 
     def __init__(self, checkpoint: Checkpoint, queue_offset: int, by_timer: bool, log_offset: int | None) -> None:
         self.checkpoint = checkpoint
-        self.log_offset = log_offset  # its messages lie before it in the log; None: not known
-        self.queue_offset = queue_offset  # its own, in the revive log
+        self.log_offset = log_offset  # its messages have lower log offsets; None: unknown
+        self.queue_offset = queue_offset  # of the checkpoint in the revive log
         self.by_timer = by_timer
         self.left = set(checkpoint.offsets)  # not acknowledged
-        self.settling = set[int]()  # of these, what is being put on record as acknowledged
-        self.counted = 0  # messages of it that are counted as in flight
+        self.settling = set[int]()  # messages in `left` with an acknowledgement that is being stored
+        self.counted = 0  # messages counted as in flight
         self.finished = False
         self.reviving = False
 
     @property
     def acknowledged(self) -> list[int]:
-        """Offsets that need not come back."""
+        """Acknowledged offsets."""
         return [offset for offset in self.checkpoint.offsets if offset not in self.left]
 
 
 class ReviveQueue:
-    """What one queue of the revive log says."""
+    """Pending checkpoints of one queue of the revive log."""
 
     def __init__(self, next_offset: int, in_flight: Counter[tuple[str, str]] | None = None) -> None:
-        """A queue of which nothing is known yet.
+        """Create an empty state.
 
         Args:
-            next_offset: of the first entry that is fed.
-            in_flight: topic and group to the messages that are out, kept up to date.
+            next_offset: offset of the first entry to feed.
+            in_flight: messages in flight by topic and group; updated by this object.
         """
         self._in_flight = Counter() if in_flight is None else in_flight
         self.next_offset = next_offset
@@ -80,25 +81,25 @@ class ReviveQueue:
         self._in_order: deque[PendingCheckpoint] = deque()  # by offset; the first is not finished
         self._due: list[
             tuple[int, int, PendingCheckpoint]
-        ] = []  # a heap; finished ones are left in it until they come up
+        ] = []  # a heap; finished ones stay in it until they are popped
         self._timer_ms = 0  # the latest time that a timer is known to have delivered up to
         self._timer_seen_ms = 0  # when that was
 
     def __len__(self) -> int:
-        """Checkpoints that wait."""
+        """Return the number of pending checkpoints."""
         return len(self._by_key)
 
     @property
     def position(self) -> int:
-        """Offset of the last entry that is finished with all before it, -1 for none."""
+        """Offset of the last entry with no pending checkpoint at or before it, -1 for none."""
         return (self._in_order[0].queue_offset if self._in_order else self.next_offset) - 1
 
     def pending(self, key: CheckpointKey) -> PendingCheckpoint | None:
-        """The checkpoint that waits under *key*."""
+        """Return the pending checkpoint with *key*."""
         return self._by_key.get(key)
 
     def feed(self, queue_offset: int, record: ReviveRecord, now_ms: int) -> None:
-        """Take the entry at `next_offset` in."""
+        """Add the entry at `next_offset`."""
         assert queue_offset == self.next_offset, f"entry {queue_offset} where {self.next_offset} comes next"
         self.next_offset += 1
         if record.by_timer:
@@ -111,7 +112,7 @@ class ReviveQueue:
             self.acknowledge(entry)
 
     def skip_to(self, queue_offset: int) -> None:
-        """The entries before it are gone from the log."""
+        """Skip the entries before *queue_offset*, which were deleted from the log."""
         self.next_offset = max(self.next_offset, queue_offset)
 
     def _add(self, pending: PendingCheckpoint) -> None:
@@ -132,7 +133,7 @@ class ReviveQueue:
         self._settle()
 
     def acknowledge(self, entry: Acknowledgement) -> None:
-        """Messages of a checkpoint need not come back; of one that is not known nothing is left to do."""
+        """Acknowledge messages of a checkpoint; ignored if the checkpoint is unknown."""
         pending = self._by_key.get(entry.key)
         if pending is not None:
             pending.left.difference_update(entry.offsets)
@@ -141,9 +142,9 @@ class ReviveQueue:
             self._count(pending)
 
     def due(self, now_ms: int, most: int) -> list[PendingCheckpoint]:
-        """Checkpoints to be revived now, the earliest first; each is told once, until `again` or `finished`.
+        """Return checkpoints to revive now, earliest first; each is returned once, until `again` or `finished`.
 
-        One with an acknowledgement that is being stored is not among them until that is settled.
+        A checkpoint with an acknowledgement that is being stored is not returned until that write is finished.
         """
         found: list[PendingCheckpoint] = []
         waiting: list[tuple[int, int, PendingCheckpoint]] = []
@@ -167,13 +168,13 @@ class ReviveQueue:
         return passed_ms - pending.checkpoint.due_ms > MARGIN_MS
 
     def next_due_ms(self) -> int | None:
-        """When the earliest checkpoint is due, None without any. It may be one that is finished by now."""
+        """Return the earliest due time, None without checkpoints."""
         while self._due and self._due[0][2].finished:
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 
     def again(self, pending: PendingCheckpoint) -> None:
-        """Reviving it did not work; it is due still."""
+        """Record that reviving failed; the checkpoint stays due."""
         pending.reviving = False
         if not pending.left:
             self.finished(pending)
@@ -182,7 +183,7 @@ class ReviveQueue:
             heapq.heappush(self._due, (pending.checkpoint.due_ms, pending.queue_offset, pending))
 
     def finished(self, pending: PendingCheckpoint) -> None:
-        """All its messages are acknowledged or were given back."""
+        """Remove a checkpoint: all its messages are acknowledged or redelivered."""
         pending.finished = True
         if self._by_key.get(pending.checkpoint.key) is pending:
             del self._by_key[pending.checkpoint.key]
@@ -190,14 +191,14 @@ class ReviveQueue:
         self._settle()
 
     def lagging(self) -> PendingCheckpoint | None:
-        """The checkpoint that holds the position back by far, to be written again; None where there is none."""
+        """Return the checkpoint that holds back the position and should be written again; None if there is none."""
         if not self._in_order or self.next_offset - self._in_order[0].queue_offset <= FAR:
             return None
         first = self._in_order[0]
         return None if first.reviving or first.settling else first
 
     def _count(self, pending: PendingCheckpoint) -> None:
-        """Let what is in flight be right about a checkpoint."""
+        """Update the in-flight count of a checkpoint."""
         left = 0 if pending.finished else len(pending.left)
         if left != pending.counted:
             place = pending.checkpoint.key.topic, pending.checkpoint.key.group
@@ -210,6 +211,6 @@ class ReviveQueue:
         order = self._in_order
         while order and order[0].finished:
             order.popleft()
-        if len(self._due) > 1000 and len(self._due) > 4 * len(self._by_key):  # finished long before they were due
+        if len(self._due) > 1000 and len(self._due) > 4 * len(self._by_key):  # many finished long before they were due
             self._due = [entry for entry in self._due if not entry[2].finished]
             heapq.heapify(self._due)

@@ -1,14 +1,14 @@
-"""The revive log of this broker: writing it, following it, and giving back what nobody acknowledged in time.
+"""The revive log of this broker: writing, reading, and redelivery of messages that were not acknowledged in time.
 
-What is written here is fed to memory as soon as it is stored (`write`); what a timer delivers, or what lies behind more
-checkpoints than memory takes, is read from the log. Once a second, and when a checkpoint is due, `_tick` revives what
-is due and commits how far the log is done with.
+Records written here are added to memory as soon as they are stored (`write`). Records delivered by a timer, or stored
+while memory was full, are read from the log. Once a second, and when a checkpoint is due, `_tick` revives due
+checkpoints and commits the position of the log.
 
-Offsets of groups are saved every few seconds, all at once. Among them, under KNOWN_GROUP, is how far the log had been
-written then: checkpoints from there on are what the offsets of their groups do not count yet after a crash. Older ones
-say nothing, as a group may have been reset since, or its topic made anew.
+The offsets of all groups are saved together every few seconds. Among them, under KNOWN_GROUP, is the end of the log at
+that time: after a crash, checkpoints from there on are not covered by the saved offsets of their groups. Older ones are
+not used, as a group may have been reset since, or its topic created again.
 
-What is given back and the acknowledgement that says so are one append: a crash gives nothing back twice.
+A redelivered message and its acknowledgement are one append, so a crash redelivers nothing twice.
 
 Source: apache/rocketmq broker/.../processor/PopReviveService.java.
 """
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 TICK_S = 1.0
 READ = GetLimit(256)
-AT_ONCE = 16  # checkpoints of each queue that are revived side by side
+AT_ONCE = 16  # checkpoints per queue revived concurrently
 
 ReviveEntry = Checkpoint | Acknowledgement
 
@@ -59,7 +59,7 @@ class ReviveLog:
     """Checkpoints and acknowledgements of this broker."""
 
     def __init__(self, broker: Broker, broker_name: str, given_back: Callable[[str, str], None]) -> None:
-        """*given_back* is told topic and group of what can be popped again."""
+        """*given_back* is called with topic and group when messages can be popped again."""
         self._broker = broker
         self._clock = broker.world.clock
         self._broker_name = broker_name
@@ -67,17 +67,17 @@ class ReviveLog:
         self.topic = revive_topic(broker.settings.text("brokerClusterName"))
         self.written_queues = broker.settings.number("reviveQueueNum")
         self.queues = self._served_queues()
-        self.in_flight: Counter[tuple[str, str]] = Counter()  # topic and group to messages that are out
+        self.in_flight: Counter[tuple[str, str]] = Counter()  # messages in flight by topic and group
         self._logs = [ReviveQueue(self._begin(each), self.in_flight) for each in range(self.queues)]
         self._committed: list[int | None] = [None] * self.queues
-        self._behind_at: dict[int, int] = {}  # queue to the entry it stood at in the last tick, where it was behind
+        self._behind_at: dict[int, int] = {}  # next entry of lagging queues at the last tick
         self._timer: Timer | None = None
         self._ticking: asyncio.Task[None] | None = None
-        self._stopped = True  # until the log is read: what is acknowledged in it is not revived
+        self._stopped = True  # until the log is read; otherwise acknowledged messages would be revived
         self._endings = [broker.on_arrival(self._arrived, Queue(self.topic, each)) for each in range(self.queues)]
 
     def _served_queues(self) -> int:
-        """Those that are written to, and those that were when the setting, or another broker's, was higher."""
+        """Return the number of queues to serve: the setting, or more if it, or another broker's, was higher before."""
         config = self._broker.topic(self.topic)
         there = [queue.queue_id + 1 for queue in self._broker.store.queues() if queue.topic == self.topic]
         count = max(self.written_queues, *there, 0 if config is None else config.read_queues)
@@ -90,26 +90,26 @@ class ReviveLog:
         done = self._broker.committed(REVIVE_GROUP, queue)
         bounds = self._broker.bounds(queue)
         begin = bounds.min_offset if done is None else max(bounds.min_offset, done + 1)
-        return min(begin, bounds.max_offset)  # a power cut may take entries that were done with
+        return min(begin, bounds.max_offset)  # a power loss may remove entries before the committed position
 
     @property
     def waiting(self) -> int:
-        """Checkpoints that memory knows to wait."""
+        """Number of pending checkpoints in memory."""
         return sum(map(len, self._logs))
 
     def pending(self, revive_queue: int, key: CheckpointKey) -> PendingCheckpoint | None:
-        """The checkpoint that waits under *key*; None for one that memory does not know."""
+        """Return the pending checkpoint with *key*; None if it is not in memory."""
         return self._logs[revive_queue].pending(key)
 
     def caught_up(self, revive_queue: int) -> bool:
-        """Whether memory has all that the log says."""
+        """Return whether all records of the queue were read into memory."""
         end = self._broker.bounds(Queue(self.topic, revive_queue)).max_offset
         return self._logs[revive_queue].next_offset >= end
 
     async def catch_up(self, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> None:
-        """Read what the log holds from where it was done with.
+        """Read the log from the committed position to its end.
 
-        *seen* is called with each checkpoint of a pop that the saved offsets of groups do not count yet.
+        *seen* is called with each checkpoint of a pop that the saved offsets of groups do not cover.
         """
         for revive_queue in range(self.queues):
             while not self.caught_up(revive_queue) and self._room() and await self._read(revive_queue, seen):
@@ -123,14 +123,14 @@ class ReviveLog:
     async def write(
         self, entries: Sequence[tuple[int, ReviveEntry]], *, first: Sequence[StoreMessage] = ()
     ) -> list[PutResult]:
-        """Store what is *said*, each with its revive queue, behind the messages of *first*, as one append.
+        """Store *entries*, each with its revive queue, after the messages of *first*, as one append.
 
-        Interceptors do not see messages that come back: they saw the ones of which these are copies.
+        Interceptors are skipped: they saw the originals of the redelivered copies.
 
-        Returns a result for each, those of *first* first; what was stored is known to memory then.
+        Returns a result for each, those of *first* first; stored entries are in memory then.
 
         Raises:
-            StoreError, RequestError: nothing of it can be counted on.
+            StoreError, RequestError: it is unknown whether anything was stored.
         """
         now_ms, host = self._clock.now_ms(), self._broker.store_host
         messages = list(first)
@@ -141,7 +141,7 @@ class ReviveLog:
                 messages.append(ack_message(each.key, each.offsets, self.topic, revive_queue, now_ms, host))
         results = list(
             await self._broker.put_all(messages, skip_interceptors=True)
-        )  # the log's own, and copies seen when they came
+        )  # own records, and copies of messages seen before
         ends: dict[int, int] = {}
         for (revive_queue, each), result in zip(entries, results[len(first) :], strict=True):
             if result.status is PutStatus.OK:
@@ -152,12 +152,12 @@ class ReviveLog:
         return results
 
     def counted(self, revive_queue: int, end: int) -> None:
-        """The offsets of groups count what the log says before *end*, or will before they can be saved."""
-        with contextlib.suppress(RequestError):  # offsets cannot be saved now, those of groups neither
+        """Record that the groups' offsets cover the log before *end*, or will before they are saved."""
+        with contextlib.suppress(RequestError):  # if this offset cannot be committed, those of groups cannot either
             self._broker.commit(KNOWN_GROUP, Queue(self.topic, revive_queue), end)
 
     async def write_late(self, revive_queue: int, entry: Acknowledgement, due_ms: int) -> PutResult:
-        """Store an acknowledgement of a checkpoint that is on its way through a timer: it arrives behind that one."""
+        """Store an acknowledgement through the timer, for a checkpoint that waits there: it arrives after it."""
         now_ms, host = self._clock.now_ms(), self._broker.store_host
         message = ack_message(entry.key, entry.offsets, self.topic, revive_queue, now_ms, host)
         return await self._broker.put(delayed_until(message, due_ms))
@@ -169,7 +169,7 @@ class ReviveLog:
             self._arm()
         else:
             if isinstance(entry, Acknowledgement):
-                queue.acknowledge(entry)  # it is on record, whatever lies before it
+                queue.acknowledge(entry)  # it is stored, so it counts even if earlier entries are not read yet
             if queue_offset > queue.next_offset:
                 self._read_now(revive_queue)
 
@@ -182,7 +182,7 @@ class ReviveLog:
         self._arm()
 
     def _read_now(self, revive_queue: int) -> None:
-        """Read a page, if that needs no wait for the disk; the rest is left to `_follow`."""
+        """Read one page if it is in memory; `_follow` reads the rest."""
         if not self._room():
             return
         queue = Queue(self.topic, revive_queue)
@@ -193,7 +193,7 @@ class ReviveLog:
             found.close()
 
     async def _read(self, revive_queue: int, seen: Callable[[Checkpoint], None] = lambda checkpoint: None) -> bool:
-        """Read on, a page in a turn of the loop; whether there was something."""
+        """Read the next page. Return whether there was a record."""
         await asyncio.sleep(0)
         queue = Queue(self.topic, revive_queue)
         found = await self._broker.get(queue, self._logs[revive_queue].next_offset, READ)
@@ -202,13 +202,13 @@ class ReviveLog:
     def _take(
         self, revive_queue: int, found: GetResult, seen: Callable[[Checkpoint], None] = lambda checkpoint: None
     ) -> bool:
-        """Feed what was read; whether that was something."""
+        """Add the records of a page. Return whether there was a record."""
         queue, before = self._logs[revive_queue], self._logs[revive_queue].next_offset
         now_ms = self._clock.now_ms()
         for buffer in found.buffers:
             for record in iter_records(buffer):
                 if record.queue_offset < queue.next_offset:
-                    continue  # fed while it was read
+                    continue  # added by `write` meanwhile
                 queue.skip_to(record.queue_offset)
                 read = read_revive_record(record, self._broker_name)
                 if isinstance(read.entry, Checkpoint) and self._is_news(revive_queue, record.queue_offset, read):
@@ -220,13 +220,13 @@ class ReviveLog:
         return queue.next_offset > before
 
     def _is_news(self, revive_queue: int, queue_offset: int, read: ReviveRecord) -> bool:
-        """Whether it says of a group what its saved offset may not count; while the log is read at start."""
+        """Return whether the saved offset of the group may not cover this checkpoint; used while starting."""
         known = self._broker.committed(KNOWN_GROUP, Queue(self.topic, revive_queue)) or 0
         again = isinstance(read.entry, Checkpoint) and read.entry.again
         return not (read.by_timer or again) and queue_offset >= known
 
     async def _read_the_rest(self, revive_queue: int, seen: Callable[[Checkpoint], None]) -> None:
-        """Of entries that memory has no room for: what they say of checkpoints that it knows, and of groups."""
+        """Scan entries that do not fit in memory for acknowledgements of known checkpoints, and offsets of groups."""
         queue = self._logs[revive_queue]
         offset = queue.next_offset
         place = Queue(self.topic, revive_queue)
@@ -246,7 +246,7 @@ class ReviveLog:
     # --- reviving ---------------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """Look again when the earliest checkpoint is due, in a second at the latest; never where nothing waits."""
+        """Schedule the next tick: when the earliest checkpoint is due, at most in a second; not at all if idle."""
         if self._stopped or self._timer is not None:
             return
         dues = [due for queue in self._logs if (due := queue.next_due_ms()) is not None]
@@ -285,10 +285,10 @@ class ReviveLog:
             self._arm()
 
     async def _revive_due(self) -> bool:
-        """Revive what is due, of all queues side by side: what is stored in one turn of the loop is one append.
+        """Revive due checkpoints of all queues concurrently, so that they share appends.
 
         Returns:
-            Whether all of it worked; a queue where something did not is left alone then.
+            Whether all succeeded; a queue with a failure is skipped until the next tick.
         """
         failed = set[int]()
         while not self._stopped:
@@ -306,7 +306,7 @@ class ReviveLog:
         return not failed
 
     async def _follow(self) -> None:
-        """Read what came by other ways; what this broker is writing just now is left to `write`."""
+        """Read records that `write` did not add; entries that are just being written are left to it."""
         for revive_queue, queue in enumerate(self._logs):
             if self.caught_up(revive_queue):
                 self._behind_at.pop(revive_queue, None)
@@ -317,14 +317,14 @@ class ReviveLog:
                 self._behind_at[revive_queue] = queue.next_offset
 
     async def _write_again(self, revive_queue: int, pending: PendingCheckpoint) -> None:
-        """Write a checkpoint that holds the position back at the end of the log, with what was acknowledged."""
+        """Write a checkpoint that holds back the position, and its acknowledgements, again at the end of the log."""
         entries: list[tuple[int, ReviveEntry]] = [(revive_queue, attrs.evolve(pending.checkpoint, again=True))]
         if pending.acknowledged:
             entries.append((revive_queue, Acknowledgement(pending.checkpoint.key, tuple(pending.acknowledged))))
         await self.write(entries)
 
     async def _revive(self, revive_queue: int, pending: PendingCheckpoint) -> bool:
-        """Put what is not acknowledged into the group's retry topic; whether that worked."""
+        """Copy unacknowledged messages into the group's retry topic. Return whether that succeeded."""
         key = pending.checkpoint.key
         topic = producer_topic(key.topic, key.group)
         done = False
@@ -332,7 +332,7 @@ class ReviveLog:
             if pending.left and self._knows(topic, key.group):
                 done = await self._give_back(revive_queue, pending, topic)
             else:
-                done = True  # acknowledged meanwhile, or deleted, and nobody misses them
+                done = True  # acknowledged meanwhile, or topic or group deleted
         except GantryError as error:
             log.warning(
                 "%d messages of %s could not be given back to %s yet: %s",
@@ -354,11 +354,11 @@ class ReviveLog:
         """Copy messages into the group's retry topic.
 
         Returns:
-            Whether each is there, gone for good, or waits under a checkpoint of its own; else they are left as they
-            were, or fewer.
+            Whether each is copied, deleted, or waits under a checkpoint of its own; otherwise the messages that
+            failed stay in the checkpoint.
 
         Raises:
-            GantryError: none is there.
+            GantryError: no message was copied.
         """
         key = pending.checkpoint.key
         left = tuple(sorted(pending.left))
@@ -395,7 +395,7 @@ class ReviveLog:
         return False
 
     async def _message(self, queue: Queue, offset: int) -> RecordView | None:
-        """The message at *offset*, None where it is gone."""
+        """Return the message at *offset*, None if it was deleted."""
         found = await self._broker.get(queue, offset, GetLimit(1))
         if found.status is not GetStatus.FOUND:
             return None
@@ -410,7 +410,7 @@ class ReviveLog:
                 self._committed[revive_queue] = position
 
     async def stop(self) -> None:
-        """Revive nothing more, and commit how far the log is done with."""
+        """Stop reviving, and commit the position of the log."""
         self._stopped = True
         for end in self._endings:
             end()

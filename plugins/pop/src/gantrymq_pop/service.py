@@ -1,8 +1,8 @@
-"""Pop consumption for as long as the broker runs.
+"""The service ``pop``: pop consumption of one broker.
 
-What was handed out lies in the revive log, before the consumer sees it; so does what was acknowledged. At start memory
-reads the log from where it was done with. After a crash the offsets of groups, which are saved every few seconds, may
-be behind what was handed out since: the checkpoints say how far.
+Deliveries are stored in the revive log before the consumer gets the messages, and so are acknowledgements. At start the
+log is read from the committed position. After a crash, the offsets of groups, which are saved every few seconds, may
+lag behind the deliveries; they are corrected from the checkpoints.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TIDY_S: Final = 5.0
 
 
 class PopService:
-    """The service ``pop``; its handlers serve while it runs."""
+    """The service ``pop`` and its handlers."""
 
     name = "pop"
 
@@ -48,7 +48,7 @@ class PopService:
         self._tidying: asyncio.Task[None] | None = None
 
     def serve(self, request: Command, connection: Connection) -> Any:
-        """Answer a request of `CODES`."""
+        """Answer a request with a code in `CODES`."""
         handler = self._handlers.get(request.code)
         if handler is None:
             raise ServiceNotAvailable(
@@ -57,10 +57,10 @@ class PopService:
         return handler(request, connection)
 
     async def start(self, broker: Broker) -> None:
-        """Read what waits, and serve.
+        """Read the saved state and start serving.
 
         Raises:
-            FormatError: a file of pop's cannot be read.
+            FormatError: a state file cannot be read.
         """
         self._broker = broker
         config = broker.root / "config"
@@ -82,11 +82,11 @@ class PopService:
         self._timer = broker.world.clock.call_later(TIDY_S, self._tidy)
 
     async def stop(self) -> None:
-        """Answer what waits, and leave files that say all."""
+        """Answer held requests and save the state."""
         if self._timer is not None:
             self._timer.cancel()
         if self._tidying is not None:
-            await asyncio.wait([self._tidying])  # what it raises is logged
+            await asyncio.wait([self._tidying])  # its errors are logged
         if not self._handlers:
             return
         await self._requests.close()
@@ -96,7 +96,7 @@ class PopService:
         self._handlers = {}
 
     async def _recover(self) -> None:
-        """Read the revive log, and after a crash move groups over what was handed out already."""
+        """Read the revive log, and after a crash move the offsets of groups over messages delivered before."""
         ends: dict[tuple[str, Queue], int] = {}
 
         def seen(checkpoint: Checkpoint) -> None:
@@ -114,7 +114,7 @@ class PopService:
                     log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
         for revive_queue in range(self._revive.queues):
             end = self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset
-            if end:  # else the group is named before it has anything
+            if end:  # otherwise the group would exist before it has an offset
                 self._revive.counted(revive_queue, end)
 
     def _tidy(self) -> None:

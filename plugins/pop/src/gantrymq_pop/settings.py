@@ -1,7 +1,7 @@
 """Settings of pop consumption, under RocketMQ's key names and with its defaults.
 
-Those of RocketMQ that have no effect here (``enablePopBufferMerge``, ``enablePopLog``, ``reviveScanTime`` and others)
-are taken and listed at start, like every such key: what they tune does not exist here.
+RocketMQ's keys without effect here (``enablePopBufferMerge``, ``enablePopLog``, ``reviveScanTime`` and others) are
+accepted and listed at start, like all such keys.
 
 Source: apache/rocketmq common/.../BrokerConfig.java.
 """
@@ -35,7 +35,7 @@ SCHEMA: Final = (
         "popFromRetryProbability",
         "number",
         20,
-        "Of a hundred pops, so many read the retry topic before the topic itself.",
+        "Percentage of pops that read the retry topic before the topic itself.",
         at_least=0,
         at_most=100,
         runtime=True,
@@ -44,33 +44,31 @@ SCHEMA: Final = (
         "popResponseReturnActualRetryTopic",
         "flag",
         False,
-        "Retried messages come under the name of their retry topic, not of the topic that was asked for.",
+        "Return retried messages under the name of their retry topic instead of the requested topic.",
         runtime=True,
     ),
     Setting(
         "initPopOffsetByCheckMsgInMem",
         "flag",
         True,
-        "A group that starts at the end gets all messages where the queue's first one is in memory.",
+        "A group that starts at the end gets all messages if the queue's first message is in memory.",
         runtime=True,
     ),
     Setting(
         "popPollingMapSize",
         "number",
         100_000,
-        "As many queues of groups may have pops that wait; further ones are told that polling is full.",
+        "Maximum number of queues of groups with waiting pops; further pops are answered that polling is full.",
         at_least=1,
         runtime=True,
     ),
-    Setting(
-        "popPollingSize", "number", 1024, "As many pops may wait for one queue of one group.", at_least=1, runtime=True
-    ),
-    Setting("maxPopPollingSize", "number", 100_000, "As many pops may wait in all.", at_least=1, runtime=True),
+    Setting("popPollingSize", "number", 1024, "Maximum of waiting pops per queue and group.", at_least=1, runtime=True),
+    Setting("maxPopPollingSize", "number", 100_000, "Maximum of waiting pops in total.", at_least=1, runtime=True),
     Setting(
         "popCkMaxBufferSize",
         "number",
         200_000,
-        "Of so many pops memory knows when they are due; of further ones the revive log alone, until there is room.",
+        "Maximum number of pending checkpoints in memory; further ones are only in the revive log until there is room.",
         at_least=1,
         runtime=True,
     ),
@@ -78,19 +76,23 @@ SCHEMA: Final = (
         "reviveQueueNum",
         "number",
         8,
-        "Queues of the revive log that pops are written to; with fewer than before, the others are read as long as "
-        "they are there.",
+        "Number of queues of the revive log to write to; if it is lowered, the other queues are still read while they "
+        "exist.",
         at_least=1,
         at_most=ORDERED - 1,
     ),
     Setting(
-        "defaultMessageRequestMode", "text", PULL, "How groups read for which nothing was set.", choices=(PULL, POP)
+        "defaultMessageRequestMode",
+        "text",
+        PULL,
+        "Request mode of groups without a mode of their own.",
+        choices=(PULL, POP),
     ),
     Setting(
         "defaultPopShareQueueNum",
         "number",
         -1,
-        "popShareQueueNum of groups for which nothing was set; -1 or 0: every member reads all queues.",
+        "popShareQueueNum of groups without a mode of their own; -1 or 0: every member pops all queues.",
         at_least=-1,
         runtime=True,
     ),
@@ -98,7 +100,7 @@ SCHEMA: Final = (
         "serverLoadBalancerEnable",
         "flag",
         True,
-        "Off: members that ask for their queues are given all of them.",
+        "If false, every member that requests its queues gets all of them.",
         runtime=True,
     ),
     Setting(

@@ -1,4 +1,4 @@
-"""Names that pop consumption makes: of retry topics, of the revive log and its reader.
+"""Names of pop's retry topics, the revive log and its reader group.
 
     %RETRY%<group>_<topic>     first form of a group's retry topic for one topic
     %RETRY%<group>+<topic>     second form (``enableRetryTopicV2``)
@@ -26,37 +26,37 @@ __all__ = [
 
 REVIVE_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_GROUP"
 KNOWN_GROUP: Final = SYSTEM_GROUP_PREFIX + "REVIVE_KNOWN"  # our own, see `revive_log`
-NORMAL: Final = "0"  # kinds of topics as handles and answers spell them
+NORMAL: Final = "0"  # kinds of topics in receipt handles and responses
 _RETRY_V1: Final = "1"
 _RETRY_V2: Final = "2"
 
 
 def revive_topic(cluster: str) -> str:
-    """Where a cluster's brokers log what they handed out and what was acknowledged."""
+    """Return the revive topic of a cluster, with checkpoints and acknowledgements."""
     return f"rmq_sys_REVIVE_LOG_{cluster}"
 
 
 def retry_topic(topic: str, group: str, *, second_form: bool) -> str:
-    """Where a group's messages of *topic* return when nobody acknowledged them."""
+    """Return the retry topic for unacknowledged messages of *topic* and *group*."""
     return pop_retry_topics(group, topic)[second_form]
 
 
 def kind_of(topic: str) -> str:
-    """``0`` for a topic of producers, ``1`` and ``2`` for the forms of a retry topic."""
+    """Return ``0`` for a normal topic, ``1`` or ``2`` for the two forms of a retry topic."""
     if not topic.startswith(RETRY_PREFIX):
         return NORMAL
     return _RETRY_V2 if "+" in topic else _RETRY_V1
 
 
 def real_topic(topic: str, group: str, kind: str) -> str | None:
-    """The topic that *kind* means for one of producers; None for a kind that is none."""
+    """Return the topic of *kind* for the normal topic *topic*; None for an unknown kind."""
     if kind == NORMAL:
         return topic
     return retry_topic(topic, group, second_form=kind == _RETRY_V2) if kind in (_RETRY_V1, _RETRY_V2) else None
 
 
 def producer_topic(topic: str, group: str) -> str:
-    """The topic of producers that a retry topic of *group* is for; any other topic as it is."""
+    """Return the normal topic of a retry topic of *group*; any other topic unchanged."""
     for mark in "+_":
         prefix = f"{RETRY_PREFIX}{group}{mark}"
         if topic.startswith(prefix):

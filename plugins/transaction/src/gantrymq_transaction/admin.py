@@ -1,4 +1,4 @@
-"""Asking brokers about their transactions, with an `Admin`."""
+"""Queries about the transactions of brokers, through an `Admin`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["list_transactions", "resume_check", "show_transaction"]
 
 
 async def list_transactions(admin: Admin, address: str, **wanted: Any) -> dict[str, Any]:
-    """A page of what is undecided or given up at one broker; `listing` names the members.
+    """Return a page of undecided or given-up transactions of one broker; see `listing` for its members.
 
     Args:
-        admin: a started one.
+        admin: started.
         address: ip:port.
         wanted: ``start``, ``count``, ``group``, ``topic``, ``given_up``.
 
     Raises:
-        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not answer.
+        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the request failed.
     """
     return {"next": None, "oldest_born_ms": None, **await _query(admin, address, LIST_TRANSACTIONS, wanted)}
 
 
 async def show_transaction(admin: Admin, address: str, unique_id: str) -> dict[str, Any]:
-    """All that one broker has of a transaction. Errors as `list_transactions`."""
+    """Return all messages of a transaction on one broker. Raises as `list_transactions`."""
     return await _query(admin, address, SHOW_TRANSACTION, {"unique_id": unique_id})
 
 
 async def resume_check(admin: Admin, offset_id: str) -> str:
-    """Let the producer of a given-up transaction be asked again; returns the broker's address.
+    """Resume the checks of a given-up transaction. Return the broker's address.
 
     Raises:
-        BrokerRefused: the message is no given-up one (1).
+        BrokerRefused: the message is not a given-up half message (1).
         as `list_transactions`: otherwise.
     """
     host, port, _ = parse_offset_id(offset_id)

@@ -18,7 +18,7 @@ from gantrymq_transaction.admin import list_transactions, resume_check, show_tra
 
 __all__ = ["transactions"]
 
-PAGES: Final = 1000  # that one command asks for, each of up to 10,000 messages
+PAGES: Final = 1000  # requests of one command, each of which reads up to 10,000 messages
 
 
 def _address(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
@@ -30,9 +30,7 @@ def _address(_context: click.Context, _option: click.Parameter, text: str | None
     return text
 
 
-cluster_option = click.option(
-    "-c", "--cluster", metavar="NAME", help="The cluster; not needed where there is only one."
-)
+cluster_option = click.option("-c", "--cluster", metavar="NAME", help="The cluster; not needed if there is only one.")
 broker_option = click.option("-b", "--broker", metavar="ADDR", callback=_address, help="This broker only, host:port.")
 
 
@@ -44,15 +42,17 @@ async def _brokers(admin: Admin, cluster: str | None, broker: str | None) -> tup
 
 @click.group(cls=CommandGroup)
 def transactions() -> None:
-    """Show transactions that nobody has decided, and have their producers asked again."""
+    """Show undecided transactions, and resume their checks."""
 
 
 @transactions.command("list")
-@click.option("-g", "--group", metavar="NAME", help="Of this producer group only.")
-@click.option("-t", "--topic", metavar="NAME", help="For this topic only.")
-@click.option("--given-up", is_flag=True, help="Those that were given up (TRANS_CHECK_MAX_TIME_TOPIC) instead.")
-@click.option("--max", "most", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Of each broker.")
-@click.option("--start", type=click.IntRange(0), default=0, show_default=True, help="Half queue offset to begin at.")
+@click.option("-g", "--group", metavar="NAME", help="Only of this producer group.")
+@click.option("-t", "--topic", metavar="NAME", help="Only for this topic.")
+@click.option("--given-up", is_flag=True, help="List given-up transactions (TRANS_CHECK_MAX_TIME_TOPIC) instead.")
+@click.option(
+    "--max", "most", type=click.IntRange(1, 100_000), default=100, show_default=True, help="Maximum per broker."
+)
+@click.option("--start", type=click.IntRange(0), default=0, show_default=True, help="Half queue offset to start at.")
 @cluster_option
 @broker_option
 @namesrv_option
@@ -68,7 +68,7 @@ def list_(
     namesrv: str,
     output: str,
 ) -> None:
-    """List transactions that are undecided, oldest half message first."""
+    """List undecided transactions, oldest half message first."""
 
     async def work() -> list[dict[str, Any]]:
         async with Admin(namesrv) as admin:
@@ -109,7 +109,7 @@ def _seconds_until(at_ms: int | None, now_ms: float) -> str:
 
 
 async def _listed(admin: Admin, address: str, most: int, start: int, wanted: dict[str, Any]) -> dict[str, Any]:
-    """Pages of one broker until *most* are found or there are no more."""
+    """Request pages from one broker until *most* transactions are found or there are no more."""
     found: list[dict[str, Any]] = []
     page: dict[str, Any] = {}
     for _ in range(PAGES):
@@ -128,10 +128,10 @@ async def _listed(admin: Admin, address: str, most: int, start: int, wanted: dic
 @namesrv_option
 @output_option
 def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Show all there is of the transaction whose message has the unique id ID.
+    """Show all messages of the transaction with the unique id ID.
 
-    That is each copy of its half message, the committed message, and where it was given up. Exit code 1 where no broker
-    has any.
+    These are the copies of its half message, the committed message, and the given-up message. The exit code is 1 if no
+    broker has any.
     """
 
     async def work() -> list[dict[str, Any]]:
@@ -169,10 +169,10 @@ def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, 
 @namesrv_option
 @output_option
 def resume(name: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Have the producer of a given-up transaction asked again, from the first check on.
+    """Resume the checks of a given-up transaction, starting with the first one.
 
     ID is the offset id of the message in TRANS_CHECK_MAX_TIME_TOPIC, or the unique id of the message: then the newest
-    that was given up counts.
+    given-up message is used.
     """
 
     async def work() -> tuple[str, str]:

@@ -1,12 +1,11 @@
-"""What else the store has of a transaction: other copies of its half message, the committed message, the given-up one.
+"""Other messages of a transaction in the store: copies of its half message, the committed and the given-up message.
 
-A half message is stored again when its producer is asked about it, and when a client sends it a second time because the
-answer to the first was lost. All copies have one UNIQ_KEY, so the index by key finds them; and the committed message
-with it. That is how one message comes of a transaction, whatever copy a decision names, and although a crash, or a Java
-broker, left a committed message without the op message that belongs to it. One that asks for a delay is
-looked for where it waits, too. Where the store has no index (``messageIndexEnable=false``) nothing is found, and such
-a message can come twice, as it can at a Java broker. An index that is behind the log is no answer: decisions are
-refused (2), and checks put off, until it has caught up.
+A half message is stored again when it is checked, and when a client repeats a send because the response was lost. All
+copies have the same UNIQ_KEY, so the index by key finds them and the committed message. So a transaction yields one
+message whichever copy a decision names, even if a crash, or a Java broker, left a committed message without its op
+message. A committed message with a delay is searched for where it waits, too. Without an index
+(``messageIndexEnable=false``) nothing is found, and such a message can be delivered twice, as by a Java broker. While
+the index lags behind the log, decisions are refused (2) and checks are postponed.
 """
 
 from __future__ import annotations
@@ -35,21 +34,21 @@ __all__ = [
 ]
 
 WAITING: Final = (SCHEDULE_TOPIC, TIMER_TOPIC)  # where delayed messages wait
-_MOST: Final = 64  # records with one key that are looked at
+_MOST: Final = 64  # records with one key that are examined
 _EVER_MS: Final = 1 << 60
 
 
 class TransactionIdentity(NamedTuple):
-    """What all copies of a half message have in common."""
+    """Properties shared by all copies of a half message."""
 
     group: str
-    topic: str  # the real one
+    topic: str  # the target topic
     unique_id: str
     delayed: bool
 
 
 def identity_of(own: Mapping[str, str]) -> TransactionIdentity:
-    """The identity of a half message with these properties."""
+    """Return the identity of a half message with the properties *own*."""
     delayed = asks_for_delay(own)
     return TransactionIdentity(
         own.get(props.PRODUCER_GROUP, ""), own.get(props.REAL_TOPIC, ""), own.get(props.UNIQ_KEY, ""), delayed
@@ -57,7 +56,7 @@ def identity_of(own: Mapping[str, str]) -> TransactionIdentity:
 
 
 async def committed_message(broker: Broker, identity: TransactionIdentity) -> RecordView | None:
-    """The message that consumers see of a transaction, or will see when its delay is over; None while there is none."""
+    """Return the committed message of a transaction, delayed or visible; None if there is none."""
     for topic in (identity.topic, *(WAITING if identity.delayed else ())):
         if found := await _with_key(broker, identity, topic, committed=True):
             return found[0]
@@ -65,20 +64,20 @@ async def committed_message(broker: Broker, identity: TransactionIdentity) -> Re
 
 
 async def half_messages(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
-    """The copies of a half message, in the order of their queue."""
+    """Return the copies of a half message, in queue order."""
     return sorted(await _with_key(broker, identity, HALF_TOPIC), key=lambda record: record.queue_offset)
 
 
 async def given_up(broker: Broker, identity: TransactionIdentity) -> list[RecordView]:
-    """What TRANS_CHECK_MAX_TIME_TOPIC has of a transaction."""
+    """Return the messages of a transaction in TRANS_CHECK_MAX_TIME_TOPIC."""
     return await _with_key(broker, identity, CHECK_MAX_TIME_TOPIC)
 
 
 async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed: bool = False) -> list[RecordView]:
-    """The newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only those of transactions.
+    """Return the newest records of *topic* with a UNIQ_KEY, oldest first; with *committed* only committed ones.
 
     Raises:
-        RequestRefused: the index by key does not know yet what was stored last (2); ask again.
+        RequestRefused: the index by key lags behind the log (2); try again.
         StoreError: the disk cannot be read.
     """
     found = broker.store.query(topic, unique_id, 0, _EVER_MS, _MOST)

@@ -1,8 +1,8 @@
-"""Request 37: a producer's decision, checked and stored.
+"""Request 37: checks and stores a producer's decision.
 
-The first decision counts. The same one again is answered alike, because an answer may have been lost; another one is
-refused. A decision may name any copy of its half message, also one that was renewed while it was on its way; it counts
-for all of them.
+The first decision counts. The same decision again gets the same answer, because a response may have been lost; a
+different one is refused. A decision may name any copy of its half message, including one that a check replaced
+meanwhile; it counts for all copies.
 
 Source: apache/rocketmq broker/.../processor/EndTransactionProcessor.java.
 """
@@ -34,10 +34,10 @@ _OUTCOMES: Mapping[int, Outcome] = {Decision.COMMIT: Outcome.COMMITTED, Decision
 
 
 class DecisionHandler:
-    """Ends transactions."""
+    """Commits and rolls back transactions."""
 
     def __init__(self, broker: Broker, ledger: Ledger, writer: DecisionWriter, begin: int) -> None:
-        """*begin*: half messages before this queue offset were stored in an earlier life, perhaps by a Java broker."""
+        """*begin*: half messages before this queue offset were stored before this start, possibly by a Java broker."""
         self._broker = broker
         self._ledger = ledger
         self._writer = writer
@@ -46,10 +46,10 @@ class DecisionHandler:
         self._busy: dict[TransactionIdentity, asyncio.Future[None]] = {}
 
     def end(self, request: EndTransaction) -> Awaitable[Outcome]:
-        """Commit or roll back; done when that is durable.
+        """Commit or roll back; the result is ready when the decision is durable.
 
         Raises:
-            RequestError: with RocketMQ's code, where the decision does not count.
+            RequestError: the decision is refused; it has RocketMQ's code.
         """
         found = self._broker.store.view(request.half_log_offset) if request.half_log_offset >= 0 else None
         outcome = _OUTCOMES.get(request.decision)
@@ -64,7 +64,7 @@ class DecisionHandler:
         return self._end(request, found)
 
     async def _end(self, request: EndTransaction, found: RecordView | Awaitable[RecordView | None] | None) -> Outcome:
-        """The same for what may be decided already, or have other copies."""
+        """End a transaction that may be decided already, or have other copies."""
         there = await found if inspect.isawaitable(found) else found
         if request.decision not in _OUTCOMES:
             if request.decision != Decision.UNKNOWN:
@@ -89,15 +89,15 @@ class DecisionHandler:
             return await self._end_any_copy(half, identity, queue, decision)
         finally:
             del self._busy[identity]
-            if not done.done():  # a broker that stops cancels
+            if not done.done():  # a stopping broker cancels it
                 done.set_result(None)
 
     def _checked(
         self, half: RecordView | None, request: EndTransaction, own: Mapping[str, str] | None = None
     ) -> RecordView:
-        """What lies where a request says, if it is a half message that the request may decide.
+        """Return *half* if the request may decide it. Raises RefusedWith otherwise.
 
-        *own*: its properties, where they are known.
+        *own*: its properties, if they are parsed already.
         """
         if half is None or half.topic != HALF_TOPIC:
             raise RequestRefused(
@@ -121,7 +121,7 @@ class DecisionHandler:
     async def _end_any_copy(
         self, half: RecordView, identity: TransactionIdentity, queue: tuple[str, int], decision: Decision
     ) -> Outcome:
-        """Decide a transaction of which there may be several half messages, or that may be decided already."""
+        """Decide a transaction that may have several half messages, or may be decided already."""
         ledger = self._ledger
         while True:
             copies = await half_messages(self._broker, identity)
@@ -132,7 +132,7 @@ class DecisionHandler:
             undecided = [offset for offset in offsets if ledger.is_open(offset)]
             if taken:
                 await self._writer.decided(taken[0])
-            elif undecided == before:  # nothing was decided while the store was asked
+            elif undecided == before:  # nothing was decided during the queries
                 break
         if known is not None:
             if undecided:
@@ -157,5 +157,5 @@ class DecisionHandler:
         return _OUTCOMES[decision]
 
     async def _given_up(self, identity: TransactionIdentity, last: RecordView) -> bool:
-        """Whether the last copy of a half message was given up."""
+        """Return whether the last copy of a half message was given up."""
         return any(record.log_offset > last.log_offset for record in await given_up(self._broker, identity))

@@ -1,16 +1,16 @@
-"""What decides half messages goes to the log: a message, its op message, one append for all that wait.
+"""Writes decisions to the log: the committed messages and their op message, one append for all pending decisions.
 
-    submit ... submit     until the next half message comes, whose append takes them along, or for two milliseconds;
-                          of many that come in one turn of the loop the first does
-      `- put_all          [message, message, op "12,13,14,"]: one write, all or nothing
+    submit ... submit     gathered until the next half message arrives, and stored with its append, or for 2 ms;
+                          of several half messages in one turn of the loop, the first triggers it
+      `- put_all          [message, message, op "12,13,14,"]: one write, all or none
                           (`StoreMessage.same_file_as_previous`)
-           `- settled     the ledger hears of it, then those who wait
+           `- settled     the ledger is updated, then the submitters get their results
 
-If one of them is refused, or they do not fit one log file together, none is stored, and each is stored by itself: the
-message, and when it is durable its op message. So an op message is never stored before the message. A crash in between
-leaves a message without one; the next decision finds it by its key (`copies`).
+If one of them is refused, or they do not fit into one log file, none is stored, and each is stored separately: the
+message, and once it is durable its op message. So an op message is never stored before its message. A crash in between
+leaves a message without op message; the next decision finds it by its key (`copies`).
 
-RocketMQ writes op messages up to three seconds later, so that a kill loses decisions that it acknowledged.
+RocketMQ writes op messages up to three seconds later, so a kill loses decisions that it acknowledged.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Stored = asyncio.Future[Any]
 
 log = logging.getLogger(__name__)
 
-GROUP_BYTES: Final = 256 * 1024  # of one append, unless a single message is larger
+GROUP_BYTES: Final = 256 * 1024  # per append, unless a single message is larger
 GROUP_MESSAGES: Final = 128
 GATHER_S: Final = 0.002
 WAITING_BYTES: Final = 64 * 1024 * 1024
-WAITING: Final = 20_000  # as many as a Java broker lets op messages wait
+WAITING: Final = 20_000  # the limit of pending op messages of a Java broker
 _OWN: Final = frozenset({HALF_TOPIC, OP_TOPIC, CHECK_MAX_TIME_TOPIC})
 
 
@@ -55,20 +55,20 @@ class _Submission:
 
 
 class UncertainAppend:
-    """Half messages of which nobody knows whether what decides them was stored: a gate failed behind the append."""
+    """Half messages with a decision that may or may not be stored: a gate failed after the append."""
 
     def __init__(self, log_end: int, offsets: list[int]) -> None:
         self.log_end, self.offsets = log_end, offsets
 
 
 class DecisionWriter:
-    """Stores them in the order in which they were submitted."""
+    """Stores decisions in the order in which they were submitted."""
 
     def __init__(self, broker: Broker, ledger: Ledger) -> None:
         self._broker = broker
         self._ledger = ledger
         self._waiting: deque[_Submission] = deque()
-        self._count = self._bytes = 0  # of what is not stored yet
+        self._count = self._bytes = 0  # of decisions not stored yet
         self._storing: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
         self._flushed_this_turn = False  # in this turn of the loop
@@ -77,15 +77,15 @@ class DecisionWriter:
         self.uncertain: list[UncertainAppend] = []
 
     def submit(self, offsets: Sequence[int], message: StoreMessage | None, answer: Any = None) -> Stored:
-        """Take the open half messages at *offsets*, store *message* in their place, and say so in the op queue.
+        """Store *message* in place of the open half messages at *offsets*, with an op message that settles them.
 
         Returns:
-            Done when both are durable and visible: *answer* if there is one, else where *message* went, or None
-            without one. It raises what the store says; the half messages are open again then, or in doubt until the
-            next round.
+            A future that is done when both are durable and visible. Its result is *answer* if given, otherwise the
+            put result of *message*, None without a message. It raises the store's error; the half messages are then
+            open again, or uncertain until the next check round.
 
         Raises:
-            RequestRefused: too many wait already (2).
+            RequestRefused: too many decisions are pending (2).
         """
         if self._count >= WAITING or self._bytes > WAITING_BYTES:
             raise RequestRefused(
@@ -108,10 +108,10 @@ class DecisionWriter:
         return done
 
     async def decided(self, offset: int) -> None:
-        """Wait for what is being written about a half message.
+        """Wait for a pending decision of a half message.
 
         Raises:
-            RequestRefused: nobody knows whether it was stored (1).
+            RequestRefused: it is unknown whether the decision was stored (1).
         """
         if (done := self._taken.get(offset)) is not None:
             await asyncio.wait([done])
@@ -121,13 +121,13 @@ class DecisionWriter:
             )
 
     async def close(self) -> None:
-        """Wait until everything submitted is stored or refused."""
+        """Wait until all submitted decisions are stored or refused."""
         self.store_now()
         if self._storing:
             await asyncio.wait(list(self._storing))
 
     def flush_with_half(self) -> None:
-        """A half message has come: once a turn, what waits goes into the same append. Later ones wait for the next."""
+        """Store pending decisions with the append of an arriving half message, at most once per turn of the loop."""
         if self._waiting and not self._flushed_this_turn:
             self._flushed_this_turn = True
             self._loop.call_soon(self._end_turn)
@@ -137,7 +137,7 @@ class DecisionWriter:
         self._flushed_this_turn = False
 
     def store_now(self) -> None:
-        """Store what waits in the append of this turn."""
+        """Store pending decisions with the append of this turn of the loop."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -150,7 +150,7 @@ class DecisionWriter:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _next_group(self) -> list[_Submission]:
-        """As many as fit one append and one op message."""
+        """Remove and return the next decisions that fit one append and one op message."""
         most_op_bytes = self._broker.settings.number(OP_BYTES)
         group: list[_Submission] = []
         kind: bool | None = None
@@ -169,16 +169,16 @@ class DecisionWriter:
         return group
 
     def _append(self, group: list[_Submission]) -> Awaitable[Sequence[PutResult]] | None:
-        """Begin one append; None where the messages have to be stored one by one."""
+        """Start one append; return None if the messages have to be stored one by one."""
         batch = [as_submitted(each.message) for each in group if each.message is not None]
         batch.append(self._op(group))
         for message in batch[1:]:
             message.same_file_as_previous = True
         try:
             return self._broker.put_all(batch, skip_interceptors=all(each.kind is not False for each in group))
-        except RequestError:  # an interceptor refuses one of them, and none is stored
+        except RequestError:  # an interceptor refused one of them, so none is stored
             return None
-        except Exception:  # one by one the others get through
+        except Exception:  # stored one by one, the other messages succeed
             log.exception("what decides half messages could not be stored together")
             return None
 
@@ -196,7 +196,7 @@ class DecisionWriter:
             self._bytes -= sum(each.size for each in group)
 
     def _together(self, group: list[_Submission], results: Sequence[PutResult]) -> bool:
-        """What one append came to; False when the store took none of it."""
+        """Process the results of one append. Return False if the store refused it as a whole."""
         if any(result.status is not PutStatus.OK for result in results):
             return False
         *stored, op = results
@@ -207,7 +207,7 @@ class DecisionWriter:
         return True
 
     async def _apart(self, group: list[_Submission]) -> None:
-        """Each message by itself, and then its op message."""
+        """Store each message separately, followed by its op message."""
         for each in group:
             try:
                 result = None if each.message is None else await self._put(each.message)
@@ -221,7 +221,7 @@ class DecisionWriter:
                 self._settled(each, result)
 
     async def _put(self, message: StoreMessage) -> PutResult:
-        """Store one message by itself; what is this plugin's own no interceptor sees."""
+        """Store one message; interceptors are skipped for messages of this plugin's own topics."""
         (result,) = await self._broker.put_all([as_submitted(message)], skip_interceptors=message.topic in _OWN)
         if result.status is not PutStatus.OK:
             if result.status is PutStatus.MESSAGE_ILLEGAL:
@@ -248,7 +248,7 @@ class DecisionWriter:
             each.done.set_result(result if each.answer is None else each.answer)
 
     def _failed(self, group: list[_Submission], error: Exception) -> None:
-        """Open again where the store refused; in doubt where it may have stored and could not confirm."""
+        """Reopen the half messages if the store refused; mark them uncertain if the append may have been stored."""
         uncertain = not isinstance(error, RequestError)
         offsets = [offset for each in group if not each.done.done() for offset in each.offsets]
         if uncertain:
@@ -264,4 +264,4 @@ class DecisionWriter:
             self._taken.pop(offset, None)
         if not each.done.done():
             each.done.set_exception(error)
-            each.done.exception()  # whoever waited may be gone
+            each.done.exception()  # marks it as retrieved: the submitter may be gone

@@ -1,10 +1,9 @@
-"""A round of the timer: undecided messages are read in slices, and what `rules` says of each is done.
+"""Periodic check of undecided half messages: they are read in slices, and handled as `rules` decides.
 
-    read 32 -> judge each -> committed all the same? -> store what becomes of them -> ask the producers
+    read 32 -> judge each -> committed already? -> store the copies -> send checks to the producers
 
-Several bounds keep a round from taking the broker over: it ends after a minute, as Java's does, and after so many
-messages; the next one goes on where it ended. Both positions are told to the table of consumer offsets as those of
-group CID_RMQ_SYS_TRANS, where a Java broker has them as well.
+A round is bounded: it ends after one minute, as in Java, and after `ROUND_MESSAGES` messages; the next round continues
+there. The positions in both queues are committed as consumer offsets of group CID_RMQ_SYS_TRANS, as in a Java broker.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check);
 broker/.../client/ProducerManager.java (getAvailableChannel).
@@ -43,14 +42,14 @@ RESERVED_HOURS: Final = 72
 GROUP: Final = "CID_RMQ_SYS_TRANS"
 ROUND_S: Final = 60.0
 ROUND_MESSAGES: Final = 50_000
-SLACK: Final = 65_536  # settled half messages that an undecided one may hold up
-MOST_LOGGED: Final = 10  # messages that a round names in the log because something failed
-CARRY_SHARE: Final = 4  # so many times the undecided ones
-UNSURE_MS: Final = 5_000  # a check is sent at most so long after its half message was written (syncFlushTimeout)
+SLACK: Final = 65_536  # settled half messages that one undecided message may hold up
+MOST_LOGGED: Final = 10  # failed messages logged per round
+CARRY_SHARE: Final = 4  # settled messages held up per undecided one before a message is carried to the end
+UNSURE_MS: Final = 5_000  # a check is sent at most this long after its half message was written (syncFlushTimeout)
 
 
 class _CheckPositions(NamedTuple):
-    """Both positions, and where the log ended when they were there."""
+    """Positions in both queues, and the end of the log at that time."""
 
     half_offset: int
     op_offset: int
@@ -58,14 +57,14 @@ class _CheckPositions(NamedTuple):
 
 
 class UncertainChecks(NamedTuple):
-    """Half messages whose last check may not have been sent: they are counted before, and the broker was killed."""
+    """Half messages with a counted check that may not have been sent, because the broker was killed in between."""
 
-    end: int  # queue offset behind the last one
+    end: int  # queue offset after the last of them
     stored_from_ms: float
 
 
 async def uncertain_checks(broker: Broker) -> UncertainChecks:
-    """Those that were written shortly before the newest one; none after a normal stop."""
+    """Return the half messages written within `UNSURE_MS` of the newest one; none after a normal stop."""
     end = broker.bounds(HALF_QUEUE).max_offset
     if not broker.clean_start:
         async for newest in read_from(broker, HALF_QUEUE, end - 1, end, TimeSlices(broker.world.clock, SLICE)):
@@ -74,26 +73,26 @@ async def uncertain_checks(broker: Broker) -> UncertainChecks:
 
 
 class HalfChecker:
-    """Looks after what nobody decides."""
+    """Checks undecided half messages."""
 
     def __init__(
         self, broker: Broker, ledger: Ledger, writer: DecisionWriter, broker_name: str, uncertain: UncertainChecks
     ) -> None:
-        """*unsure*: see `uncertain_checks`."""
+        """*uncertain*: see `uncertain_checks`."""
         self._broker = broker
         self._ledger = ledger
         self._writer = writer
         self._broker_name = broker_name
-        self._next = 0  # where the last round ended for want of time
-        self._turn = 0  # whose turn it is among several producers
+        self._next = 0  # queue offset where the last round was cut off
+        self._turn = 0  # round-robin counter over the producers of a group
         self._moved: _CheckPositions | None = None
-        self._postponed = 0  # in this round, because something failed
+        self._postponed = 0  # messages of this round that failed
         self._uncertain = uncertain
-        self._uncounted: dict[int, int] = {}  # half offset to the checks that its record does not count; -1: one less
-        self.oldest_born_ms: int | None = None  # of those that the last round, or several in a row, left undecided
+        self._uncounted: dict[int, int] = {}  # by half offset, checks missing in the record's count; may be -1
+        self.oldest_born_ms: int | None = None  # oldest message left undecided by the last complete pass
 
     async def round(self, now_ms: int) -> None:
-        """Look at every undecided message once."""
+        """Check every undecided message once."""
         broker, ledger = self._broker, self._ledger
         bounds = broker.bounds(HALF_QUEUE)
         ledger.settle_before(bounds.min_offset)
@@ -127,13 +126,13 @@ class HalfChecker:
                 break
         if self._postponed > MOST_LOGGED:
             log.error("%d more undecided messages stay until the next round", self._postponed - MOST_LOGGED)
-        if begin and self.oldest_born_ms is not None:  # the rounds before looked at older ones
+        if begin and self.oldest_born_ms is not None:  # previous rounds checked older messages
             oldest.append(self.oldest_born_ms)
         self.oldest_born_ms = min(oldest, default=None)
         self.save_positions()
 
     def save_positions(self) -> None:
-        """Move both positions, and tell the table of offsets once the disk has what they stand for."""
+        """Move both positions, and commit them once the messages before them are durable."""
         broker, ledger = self._broker, self._ledger
         ledger.advance(broker.bounds(HALF_QUEUE).max_offset)
         state = broker.store.state()
@@ -145,7 +144,7 @@ class HalfChecker:
         self._uncounted = {at: count for at, count in self._uncounted.items() if at >= ledger.half_offset}
 
     def _commit(self, progress: _CheckPositions | None) -> None:
-        """A group that has committed nothing stands where the queue begins, as in a Java broker."""
+        """Commit the positions that changed; without a commit the position is the start of the queue, as in Java."""
         broker = self._broker
         if progress is not None:
             for queue, offset in ((HALF_QUEUE, progress.half_offset), (OP_QUEUE, progress.op_offset)):
@@ -158,7 +157,7 @@ class HalfChecker:
     async def _check_slice(
         self, offsets: list[int], now_ms: int, rules: CheckRules, slices: TimeSlices, oldest: list[int]
     ) -> bool:
-        """Do what is to be done about the messages at *offsets*; whether those behind them are too fresh."""
+        """Check the messages at *offsets*. Return True if the messages after them are too young to check."""
         moved: list[asyncio.Future[PutResult | None]] = []
         stopped = False
         async for half in self._readable(offsets, slices):
@@ -180,7 +179,7 @@ class HalfChecker:
         return stopped
 
     async def _readable(self, offsets: list[int], slices: TimeSlices) -> AsyncIterator[RecordView]:
-        """The messages at *offsets*; those that cannot be read keep nobody from looking at the others."""
+        """Yield the messages at *offsets*; unreadable ones are postponed."""
         seen = -1
         try:
             async for half in read_these(self._broker, HALF_QUEUE, offsets, slices):
@@ -188,7 +187,7 @@ class HalfChecker:
                 yield half
             return
         except GantryError:
-            pass  # one by one, from there on
+            pass  # read the rest one by one
         for offset in offsets:
             if offset > seen:
                 try:
@@ -224,7 +223,7 @@ class HalfChecker:
     async def _act(
         self, half: RecordView, verdict: Verdict, rules: CheckRules, oldest: list[int]
     ) -> asyncio.Future[PutResult | None] | None:
-        """Done when what becomes of an undecided message is stored; None where it was decided meanwhile."""
+        """Carry out a verdict. Return a future that is done when the result is stored; None if decided meanwhile."""
         offset, ledger = half.queue_offset, self._ledger
         if verdict is not Verdict.CARRY and await committed_message(self._broker, identity_of(half.properties)):
             if not ledger.is_open(offset):
@@ -261,9 +260,9 @@ class HalfChecker:
     def _submit(
         self, half: RecordView, message: StoreMessage | None, own: dict[str, str], *, ask: bool, uncounted: int = 0
     ) -> asyncio.Future[PutResult | None]:
-        """Store *message* in place of *half*, then ask: also where the broker stops and the round has ended.
+        """Store *message* in place of *half*, then send the check, even if the round has ended or the broker stops.
 
-        *uncounted*: checks that *message* does not count.
+        *uncounted*: checks missing in the count of *message*.
         """
 
         def stored(done: asyncio.Future[PutResult | None]) -> None:
@@ -274,7 +273,7 @@ class HalfChecker:
                 missing = uncounted - (ask and not self._ask(half, own, copy))
                 if missing:
                     self._uncounted[copy.queue_offset] = missing
-                if missing == -1:  # the next start is to know it as well
+                if missing == -1:  # store the corrected count for the next start
                     own[CHECK_TIMES] = str(checks_of(own) - 1)
                     with contextlib.suppress(RequestRefused):
                         self._writer.submit([copy.queue_offset], renewed(half, own))
@@ -284,7 +283,7 @@ class HalfChecker:
         return done
 
     def _ask(self, half: RecordView, own: dict[str, str], copy: PutResult) -> bool:
-        """Ask a producer; its renewed half message is at *copy*. False: it has just left, and nobody was asked."""
+        """Send a check; the renewed half message is at *copy*. Return False if no producer is connected any more."""
         queue = real_queue(own)
         assert queue is not None
         producer = self._producer(own)
@@ -296,16 +295,16 @@ class HalfChecker:
         return True
 
     def _producer(self, own: dict[str, str]) -> Connection | None:
-        """A connection to a live producer of the message's group; another one each time."""
+        """Return a connection to a live producer of the message's group, in round-robin order."""
         online = self._broker.producers(own.get(props.PRODUCER_GROUP, ""))
         for number in range(len(online)):
             connection = online[(self._turn + number) % len(online)].connection
-            if not connection.closed and not connection.response_limiter.busy:  # it reads what it is sent
+            if not connection.closed and not connection.response_limiter.busy:  # busy: it does not read its responses
                 return connection
         return None
 
     async def _resolve_uncertain(self) -> None:
-        """Learn from the op queue what became of appends that nobody confirmed."""
+        """Read the op queue to find out whether unconfirmed appends were stored."""
         broker, ledger = self._broker, self._ledger
         published = broker.store.state().published_offset
         clear = [append for append in self._writer.uncertain if append.log_end <= published]
@@ -325,5 +324,5 @@ class HalfChecker:
 
 
 def retention_hours(broker: Broker) -> int:
-    """How long the store keeps the log; one that keeps it for ever is given RocketMQ's three days."""
+    """Return the retention of the log in hours; RocketMQ's default of 72 for a store that keeps it forever."""
     return broker.settings.number(RESERVED) if RESERVED in broker.settings.schema else RESERVED_HOURS

@@ -1,8 +1,8 @@
-"""The property text of half messages, worked out once per distinct text.
+"""Cached encoding of the properties of half messages.
 
-What a half message has besides the message's own properties: the topic and the queue that it is meant for, and its
-unique id once more, all in the order of Java's HashMap. The messages of one producer mostly differ in that id alone, so
-the result is kept with two gaps where it goes.
+A half message has the properties of its message plus its target topic and queue, and its unique id a second time, in
+the order of Java's HashMap. Messages of one producer mostly differ in that id only, so the encoded text is cached with
+two gaps for it.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageBridge.java (parseHalfMessageInner).
 """
@@ -25,16 +25,16 @@ _GAP: Final = "\x03gap\x03"
 
 
 class HalfTextWriter:
-    """Makes them."""
+    """Encodes the properties of half messages."""
 
     def __init__(self) -> None:
         self._plans: dict[tuple[bytes, bytes, str, int], tuple[bytes, bytes, bytes]] = {}
 
     def of(self, text: bytes, topic: str, queue_id: int) -> bytes:
-        """The stored properties of the half message of a message with the stored properties *text*.
+        """Return the encoded properties of the half message for a message with the encoded properties *text*.
 
         Raises:
-            MessageIllegal: no producer group could ever decide it.
+            MessageIllegal: the message has no producer group, so it could never be decided.
         """
         before, _, rest = text.partition(_MARK)
         unique_id, _, after = rest.partition(b"\x02")

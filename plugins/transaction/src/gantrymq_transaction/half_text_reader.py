@@ -1,11 +1,11 @@
-"""What the property text of a half message says, worked out once per distinct text.
+"""Cached parsing of the properties of half messages.
 
-The half messages of one producer mostly differ in their unique id alone, which stands in them twice. So a text is cut
-where the id stands that its producer names, and what the pieces say is kept:
+Half messages of one producer mostly differ in their unique id only, which occurs twice. So a text is split at the id
+that the producer sent, and the parsed properties are cached by the remaining pieces:
 
     .. UNIQ_KEY 01 | id | 02 .. __transactionId__ 01 | id | 02 ..     (or the other way round)
 
-Whatever else the id cuts is read each time.
+A text with any other occurrence of the id is not cached.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _IDS: Final = {name.encode() for name in (props.UNIQ_KEY, TRANSACTION_ID)}
 
 
 class ParsedHalf(NamedTuple):
-    """What a text says."""
+    """Parsed properties of a half message."""
 
-    own: Mapping[str, str]  # its properties, where it was kept without those two; read-only
-    queue: tuple[str, int] | None  # topic and queue id that it is meant for
-    checks: int  # how often its producer was asked
+    own: Mapping[str, str]  # its properties, without the two ids if cached; read-only
+    queue: tuple[str, int] | None  # target topic and queue id
+    checks: int  # number of checks sent
 
 
 class HalfTextReader:
-    """Reads them."""
+    """Parses the properties of half messages."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, ...], ParsedHalf] = {}
 
     def of(self, text: bytes, unique_id: str) -> ParsedHalf:
-        """What *text* says. *unique_id* is where it is cut; a wrong one costs time and nothing else."""
+        """Parse *text*. *unique_id* is used as the cache separator; a wrong one only costs time."""
         pieces = tuple(text.split(unique_id.encode())) if unique_id.isalnum() else ()
         return self._known.get(pieces) or self._read(text, pieces)
 
     def _read(self, text: bytes, pieces: tuple[bytes, ...]) -> ParsedHalf:
         own = props.decode(text)
         found = ParsedHalf(own, real_queue(own), checks_of(own))
-        if _kept(pieces) and not asks_for_delay(own):  # whose text changes with all of its properties
+        if _kept(pieces) and not asks_for_delay(own):  # a delayed message is encoded from all its properties
             if len(self._known) >= KEPT:
                 self._known.clear()
             others = {name: value for name, value in own.items() if name.encode() not in _IDS}
@@ -55,7 +55,7 @@ class HalfTextReader:
 
 
 def _kept(pieces: Sequence[bytes]) -> bool:
-    """Whether the id that cuts a text into *pieces* is the value of two properties, and nothing else."""
+    """Return whether the id between *pieces* is exactly the value of the two id properties."""
     if len(pieces) != 3 or pieces[1][:1] != b"\x02" or pieces[2][:1] != b"\x02":
         return False
     names = {piece.rpartition(b"\x02")[2][:-1] for piece in pieces[:2] if piece[-1:] == b"\x01"}

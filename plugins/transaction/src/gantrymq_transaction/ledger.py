@@ -1,14 +1,14 @@
-"""Which half messages are undecided, and how far the half queue and the op queue are worked off. No I/O, no time.
+"""Which half messages are undecided, and the positions in the half queue and the op queue. No I/O, no time.
 
     half queue   ... | settled | open | settled | taken | open | ... end
                      ^ half_offset: everything before it is settled
 
-    open      undecided: nobody has said a word
-    taken     what decides it is being written
-    settled   what decides it is in the log: an op message that names it, or a position behind it
+    open      undecided: no decision was received
+    taken     a decision is being written
+    settled   a decision is in the log: an op message that names it, or a position after it
 
-A half message costs one bit from the first undecided one on, an op message eight bytes from the first one on that names
-something there. So the two positions are what a restart, or a Java broker, needs to find the rest in the op queue.
+Memory: one bit per half message from the first undecided one on, and eight bytes per op message from the first one on
+that names one of them. With the two positions, a restart or a Java broker finds the other decisions in the op queue.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check, calculateOpOffset).
 """
@@ -21,9 +21,9 @@ from typing import Final
 
 __all__ = ["Ledger"]
 
-_UNREAD: Final = (1 << 63) - 1  # an op message of which only the place is known
+_UNREAD: Final = (1 << 63) - 1  # an op message that was not read
 _FULL: Final = b"\xff"
-_TRIM: Final = 4096  # entries or bytes that are dropped together
+_TRIM: Final = 4096  # entries or bytes dropped at a time
 
 
 def _ones(bits: bytes | bytearray) -> int:
@@ -34,28 +34,28 @@ class Ledger:
     """The state of one half queue and its op queue; offsets are queue offsets."""
 
     def __init__(self, half_offset: int, op_offset: int) -> None:
-        """Begin where the work was left; everything from *half_offset* on counts as open until it is settled."""
+        """Start at saved positions; everything from *half_offset* on is open until it is settled."""
         self.half_offset = half_offset
         self.op_offset = op_offset
-        self._base = half_offset & ~7  # what the first bit stands for
+        self._base = half_offset & ~7  # queue offset of the first bit
         self._bits = bytearray()
-        self._settled = 0  # bits set from half_offset on
+        self._settled = 0  # number of set bits from half_offset on
         self._taken: set[int] = set()
-        self._ops = array("q")  # highest half offset that each op message names, from _first_op on
+        self._ops = array("q")  # highest half offset named by each op message, from _first_op on
         self._first_op = op_offset
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def take(self, offset: int) -> None:
-        """What decides *offset* is being written; it must be open."""
+        """Mark an open offset as taken: its decision is being written."""
         self._taken.add(offset)
 
     def release(self, offset: int) -> None:
-        """Nothing was written: a taken offset is open again."""
+        """Mark a taken offset as open again: nothing was written."""
         self._taken.discard(offset)
 
     def settle(self, offset: int) -> None:
-        """What decides *offset* is in the log. The same again changes nothing."""
+        """Mark *offset* as settled: its decision is in the log. Idempotent."""
         self._taken.discard(offset)
         if offset < self.half_offset:
             return
@@ -67,11 +67,11 @@ class Ledger:
             self._settled += 1
 
     def settle_before(self, offset: int) -> None:
-        """Everything before *offset* has left the log."""
+        """Settle everything before *offset*: it was deleted from the log."""
         if offset <= self.half_offset:
             return
         self._taken = {each for each in self._taken if each >= offset}
-        if self._bits:  # those before half_offset do not count
+        if self._bits:  # bits before half_offset are not counted
             self._bits[0] |= (1 << min(8, self.half_offset - self._base)) - 1
         known = min(offset, self._base + 8 * len(self._bits))
         whole, bits = divmod(max(0, known - self._base), 8)
@@ -83,7 +83,7 @@ class Ledger:
         self._move(offset)
 
     def op_stored(self, op_offset: int, named: Iterable[int]) -> None:
-        """The op message at *op_offset* names these half offsets."""
+        """Record that the op message at *op_offset* names these half offsets."""
         place = op_offset - self._first_op
         if place < 0:
             return
@@ -92,7 +92,7 @@ class Ledger:
         self._ops[place] = max(named, default=-1)
 
     def advance(self, end: int) -> None:
-        """Move both positions over what is settled, to *end*, the half queue's, at most."""
+        """Move both positions over settled messages, at most to *end*, the end of the half queue."""
         found = self._first_clear(self.half_offset)
         self._move(min(found, end))
         place = self.op_offset - self._first_op
@@ -103,22 +103,22 @@ class Ledger:
             del self._ops[:place]
             self._first_op = self.op_offset
 
-    # --- questions --------------------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------------------------
 
     def is_taken(self, offset: int) -> bool:
-        """Whether what decides it is being written."""
+        """Return whether a decision of *offset* is being written."""
         return offset in self._taken
 
     def is_open(self, offset: int) -> bool:
-        """Whether nothing has decided it and nothing is being written that would."""
+        """Return whether *offset* is neither settled nor taken."""
         return offset >= self.half_offset and offset not in self._taken and not self._is_settled(offset)
 
     def undecided(self, end: int) -> int:
-        """How many are not settled, in a half queue that ends at *end*."""
+        """Return how many messages are not settled in a half queue that ends at *end*."""
         return max(0, end - self.half_offset - self._settled)
 
     def open_offsets(self, start: int, end: int, most: int) -> list[int]:
-        """The first *most* open offsets of [start, end)."""
+        """Return the first *most* open offsets of [start, end)."""
         found: list[int] = []
         offset = self._first_clear(max(start, self.half_offset))
         while offset < end and len(found) < most:
@@ -128,13 +128,13 @@ class Ledger:
         return found
 
     def unread_ops(self, most: int) -> list[int]:
-        """Op messages that stop the op position because nobody said what they name."""
+        """Return the offsets of unread op messages, which hold back the op position."""
         place = self.op_offset - self._first_op
         return [self._first_op + each for each in range(place, len(self._ops)) if self._ops[each] == _UNREAD][:most]
 
     @property
     def ops_seen(self) -> int:
-        """Where the op messages that are known here end."""
+        """End of the op messages known here."""
         return self._first_op + len(self._ops)
 
     # ----------------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Ledger:
         return place < len(self._bits) and bool(self._bits[place] >> bit & 1)
 
     def _first_clear(self, offset: int) -> int:
-        """The first offset from *offset* on that is not settled; whole bytes of settled ones are skipped at once."""
+        """Return the first unsettled offset from *offset* on, skipping runs of full bytes."""
         while self._is_settled(offset):
             place, bit = divmod(offset - self._base, 8)
             if bit or self._bits[place] != 0xFF:
@@ -160,7 +160,7 @@ class Ledger:
         return offset
 
     def _move(self, offset: int) -> None:
-        """Let the half queue begin at *offset*, before which everything is settled."""
+        """Set the half position to *offset*; everything before it must be settled."""
         known = min(offset, self._base + 8 * len(self._bits))
         self._settled -= max(0, known - self.half_offset)
         self.half_offset = offset

@@ -1,6 +1,6 @@
-"""Transactions as operators see them: pages of what is undecided or given up, and all there is of one.
+"""Transactions for operators: pages of undecided or given-up transactions, and the details of one.
 
-A page reads so many messages and no more; where it ends, ``next`` says where to go on.
+A page reads a bounded number of messages; ``next`` is the queue offset at which to continue.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gantrymq_transaction.service import RocketTransactions
 
 __all__ = ["PAGE", "TransactionQuery", "details", "page"]
 
-PAGE: Final = 1000  # transactions of one page, at most
-LOOKED_AT: Final = 10_000  # messages that are read for one
+PAGE: Final = 1000  # maximum transactions per page
+LOOKED_AT: Final = 10_000  # messages read per page
 GIVEN_UP_QUEUE: Final = Queue(CHECK_MAX_TIME_TOPIC, 0)
 
 
 class TransactionQuery(NamedTuple):
-    """What a page is to show."""
+    """Parameters of a page."""
 
     start: int  # queue offset
     most: int
@@ -39,7 +39,7 @@ class TransactionQuery(NamedTuple):
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> TransactionQuery:
-        """What a request's body asks for. Raises RequestRefused."""
+        """Parse the body of a request. Raises RequestRefused."""
         start, count = body.get("start", 0), body.get("count", 100)
         group, topic, given_up = body.get("group") or "", body.get("topic") or "", body.get("given_up", False)
         if not isinstance(start, int) or not isinstance(count, int) or start < 0 or not 1 <= count <= PAGE:
@@ -53,7 +53,7 @@ class TransactionQuery(NamedTuple):
 
 
 async def page(service: RocketTransactions, wanted: TransactionQuery) -> dict[str, Any]:
-    """What is undecided, or given up, from an offset on."""
+    """Return a page of undecided or given-up transactions."""
     broker, ledger = service.broker, service.ledger
     slices = TimeSlices(broker.world.clock, SLICE)
     queue = GIVEN_UP_QUEUE if wanted.given_up else HALF_QUEUE
@@ -87,7 +87,7 @@ async def page(service: RocketTransactions, wanted: TransactionQuery) -> dict[st
 
 
 async def details(service: RocketTransactions, unique_id: str) -> dict[str, Any]:
-    """Everything there is of the transactions with a unique id."""
+    """Return all messages of the transactions with a unique id."""
     broker, ledger = service.broker, service.ledger
     found = await by_unique_id(broker, unique_id, HALF_TOPIC)
     halves = [
@@ -127,7 +127,7 @@ def _placed(record: RecordView, host: bytes) -> dict[str, Any]:
 
 
 def _described(record: RecordView, host: bytes, undecided_at: RocketTransactions | None = None) -> dict[str, Any]:
-    """A half message; of one that is undecided, *undecided_at* says when its producer is asked next."""
+    """Describe a half message; for an undecided one, *undecided_at* computes the time of the next check."""
     own, born_ms = record.properties, record.born_timestamp
     return {
         "unique_id": own.get(props.UNIQ_KEY, ""),

@@ -1,17 +1,17 @@
-"""What is stored for a transaction, and what a producer is asked, byte for byte as a Java broker makes them.
+"""The messages stored for a transaction, and the check request, byte for byte as a Java broker builds them.
 
-| Message | Topic | Made of |
+| Message | Topic | Built from |
 |---|---|---|
 | half | RMQ_SYS_TRANS_HALF_TOPIC | the message, see `half_text`; no transaction bits |
-| committed | the real one | the half message; transaction bits 8, and where the half message lies |
+| committed | the target topic | the half message; transaction bits 8, and the log offset of the half message |
 | renewed | RMQ_SYS_TRANS_HALF_TOPIC | the half message with one check more; flag and reconsume times become 0 |
 | given up | TRANS_CHECK_MAX_TIME_TOPIC | the half message |
-| op | RMQ_SYS_TRANS_OP_HALF_TOPIC | tag ``d``; the queue offsets of half messages, each with a comma behind it |
+| op | RMQ_SYS_TRANS_OP_HALF_TOPIC | tag ``d``; the queue offsets of half messages, each followed by a comma |
 
-A committed message that asks for a delay has no TRAN_MSG, and is set aside once more until its delay is over.
+A committed message with a delay has no TRAN_MSG, and is stored aside again until its delay is over.
 
-The properties of a half message that a Java broker stored may have no room for a count of checks. Its copies then have
-the same text as itself.
+A half message stored by a Java broker may have no room in its properties for the count of checks. Its copies then keep
+the same properties.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageBridge.java,
 DefaultTransactionalMessageCheckListener.java, TransactionalMessageServiceImpl.java (getOpMessage);
@@ -58,25 +58,25 @@ _NUMBER: Final = re.compile(rb"[0-9]{1,18}\Z")
 
 
 def real_queue(own: Mapping[str, str]) -> tuple[str, int] | None:
-    """Topic and queue id that a half message is meant for; None where its properties do not say so."""
+    """Return target topic and queue id of a half message; None if its properties lack them."""
     topic, queue_id = own.get(props.REAL_TOPIC), own.get(props.REAL_QUEUE_ID, "")
     return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdecimal() else None
 
 
 def asks_for_delay(own: Mapping[str, str]) -> bool:
-    """Whether the message with the properties *own* waits once more when it is committed, by level or by time."""
+    """Return whether the message has a delay, by level or by time, that begins with its commit."""
     return not _DELAYS.isdisjoint(own)
 
 
 def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) -> StoreMessage:
-    """The message for consumers; interceptors see it, and may set it aside until its delay is over."""
+    """Return the committed message; interceptors process it, and may store it aside until its delay is over."""
     text = bytes(half.properties_bytes)
     if asks_for_delay(own):
         text = ordered_text({name: value for name, value in own.items() if name != props.TRAN_MSG})
     return StoreMessage(
         queue[0],
         queue[1],
-        bytes(half.body),  # as compiled functions take it
+        bytes(half.body),  # compiled functions need bytes
         text,
         tags_code(own.get(props.TAGS)),
         half.flag,
@@ -90,7 +90,7 @@ def committed(half: RecordView, own: Mapping[str, str], queue: tuple[str, int]) 
 
 
 def as_submitted(message: StoreMessage) -> StoreMessage:
-    """One that interceptors and the store may change: what is refused with others is put once more as it was."""
+    """Copy *message*, as interceptors and the store may change it, and a refused append is retried unchanged."""
     return StoreMessage(
         message.topic,
         message.queue_id,
@@ -108,7 +108,7 @@ def as_submitted(message: StoreMessage) -> StoreMessage:
 
 
 def renewed(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
-    """The half message at the end of its queue, with the properties *own*."""
+    """Return a copy of the half message for the end of its queue, with the properties *own*."""
     return StoreMessage(
         HALF_TOPIC,
         half.queue_id,
@@ -123,17 +123,17 @@ def renewed(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
 
 
 def given_up(half: RecordView, own: Mapping[str, str]) -> StoreMessage:
-    """The half message where nobody is asked about it any more."""
+    """Return the message for TRANS_CHECK_MAX_TIME_TOPIC, which is not checked any more."""
     return _moved(half, own, CHECK_MAX_TIME_TOPIC)
 
 
 def resumed(given: RecordView) -> StoreMessage:
-    """A message of TRANS_CHECK_MAX_TIME_TOPIC as a half message again, of which nobody was asked yet."""
+    """Return a message of TRANS_CHECK_MAX_TIME_TOPIC as a half message with zero checks."""
     return _moved(given, {**given.properties, CHECK_TIMES: "0"}, HALF_TOPIC)
 
 
 def _text(record: RecordView, own: Mapping[str, str]) -> bytes:
-    """*own* as a copy of *record* has them; the text of *record* if a record has no room for them."""
+    """Encode *own* for a copy of *record*; return the text of *record* if a record has no room for *own*."""
     text = ordered_text(own)
     return text if len(text) <= props.MAX_BYTES else bytes(record.properties_bytes)
 
@@ -155,7 +155,7 @@ def _moved(record: RecordView, own: Mapping[str, str], topic: str) -> StoreMessa
 
 
 def op_message(offsets: Iterable[int], now_ms: int, host: bytes) -> StoreMessage:
-    """Says that the half messages at these queue offsets need no answer any more. *host* is the broker's."""
+    """Return the op message that settles the half messages at *offsets*. *host*: the broker's."""
     return StoreMessage(
         OP_TOPIC,
         0,
@@ -169,7 +169,7 @@ def op_message(offsets: Iterable[int], now_ms: int, host: bytes) -> StoreMessage
 
 
 def offsets_in_op(op: RecordView) -> list[int]:
-    """The queue offsets that an op message names, without what is no number; RocketMQ 4 writes one without a comma."""
+    """Return the queue offsets in an op message, ignoring other text; RocketMQ 4 writes one offset without a comma."""
     if op.properties.get(props.TAGS) != REMOVE_TAG:
         return []
     return [int(piece) for piece in bytes(op.body).split(b",") if _NUMBER.match(piece)]
@@ -178,15 +178,15 @@ def offsets_in_op(op: RecordView) -> list[int]:
 def check_request(
     half: RecordView, own: Mapping[str, str], queue: tuple[str, int], copy: PutResult, host: bytes, broker_name: str
 ) -> Command:
-    """Ask a producer what became of its transaction (39).
+    """Return the request that checks a transaction with its producer (39).
 
     Args:
-        half: as it was before this check.
+        half: the half message before this check.
         own: its properties with this check counted.
-        queue: real topic and queue id.
-        copy: where the renewed half message lies.
-        host: the broker's, packed.
-        broker_name: as clients know it.
+        queue: target topic and queue id.
+        copy: where the renewed half message was stored.
+        host: the broker's address, packed.
+        broker_name: as known to clients.
     """
     shown = encode_record(
         topic=queue[0],

@@ -1,4 +1,4 @@
-"""Undecided transactions as figures."""
+"""Metrics of undecided transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["register_transaction_metrics"]
 
 
 def register_transaction_metrics(broker: Broker, undecided: Callable[[], UndecidedStats]) -> None:
-    """Have them among the broker's own."""
+    """Register the metrics with the broker."""
 
     def count() -> MetricFamily:
         text = "Half messages that nobody has decided."

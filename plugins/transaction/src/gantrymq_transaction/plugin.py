@@ -12,14 +12,12 @@ if TYPE_CHECKING:
 
 NAME = "rocketmq"
 
-_of_this_load: list[
-    TransactionRequests
-] = []  # hooks of one load are called in a row; transactions come before handlers
+_of_this_load: list[TransactionRequests] = []  # the transaction hook runs before the handler hook
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare when producers are asked, and how often."""
+    """Declare the settings of checks."""
     from gantrymq_transaction.settings import SCHEMA
 
     for setting in SCHEMA:
@@ -28,7 +26,7 @@ def gantry_register_config(registry: ConfigRegistry) -> None:
 
 @hookimpl
 def gantry_register_transactions(registry: TransactionRegistry) -> None:
-    """Offer the service."""
+    """Register the transaction service."""
     from gantrymq_transaction.requests import TransactionRequests
 
     _of_this_load[:] = [TransactionRequests()]
@@ -37,7 +35,7 @@ def gantry_register_transactions(registry: TransactionRegistry) -> None:
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve what operators ask."""
+    """Register the handlers of operators' requests."""
     from gantrymq.remoting.serving import handlers_of
 
     for code, handler in handlers_of(_of_this_load[0]).items():
@@ -46,7 +44,9 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Offer ``gantrymq transactions``, which is imported when it is used."""
+    """Register ``gantrymq transactions``, which is imported when it is used."""
     registry.add_imported(
-        "transactions", "gantrymq_transaction.commands:transactions", "Show undecided transactions, and ask again."
+        "transactions",
+        "gantrymq_transaction.commands:transactions",
+        "Show undecided transactions, and resume their checks.",
     )

@@ -1,4 +1,4 @@
-"""Half and op messages from the store, in slices."""
+"""Reading half and op messages from the store, in slices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 
 
 async def view(broker: Broker, log_offset: int) -> RecordView | None:
-    """The record at *log_offset*, however cold; None where none starts."""
+    """Return the record at *log_offset*, reading the disk if needed; None if no record starts there."""
     if log_offset < 0:
         return None
     found = broker.store.view(log_offset)
@@ -33,15 +33,15 @@ async def view(broker: Broker, log_offset: int) -> RecordView | None:
 async def read_from(
     broker: Broker, queue: Queue, start: int, end: int, slices: TimeSlices, most: int = SLICE
 ) -> AsyncIterator[RecordView]:
-    """The messages of *queue* from offset *start* to *end*, those that have left the log passed over.
+    """Yield the messages of *queue* in [start, end), skipping those deleted from the log.
 
     Args:
-        broker: whose store.
-        queue: to read.
-        start: queue offset.
-        end: queue offset behind the last one.
-        slices: lets others have their turn after each message.
-        most: messages of one read.
+        broker: the broker to read from.
+        queue: the queue to read.
+        start: first queue offset.
+        end: queue offset after the last message.
+        slices: yields to the event loop between messages.
+        most: messages per read.
     """
     while start < end:
         found = await broker.get(queue, start, GetLimit(min(most, end - start), SLICE_BYTES))
@@ -61,7 +61,7 @@ async def read_from(
 async def read_these(
     broker: Broker, queue: Queue, offsets: Sequence[int], slices: TimeSlices
 ) -> AsyncIterator[RecordView]:
-    """The messages at *offsets*, which ascend; neighbours are read together."""
+    """Yield the messages at ascending *offsets*; consecutive ones are read together."""
     first = 0
     for index in range(1, len(offsets) + 1):
         if index == len(offsets) or offsets[index] != offsets[index - 1] + 1:

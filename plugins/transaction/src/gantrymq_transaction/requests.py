@@ -1,12 +1,12 @@
-"""What operators ask a broker about its transactions.
+"""Operators' requests about the transactions of a broker.
 
 | Code | |
 |---|---|
 | 323 | RocketMQ's RESUME_CHECK_HALF_MESSAGE: a message of TRANS_CHECK_MAX_TIME_TOPIC becomes a half message again |
-| 65011 | GantryMQ's own: a page of what is undecided, or given up |
-| 65012 | GantryMQ's own: all there is of one transaction |
+| 65011 | GantryMQ's own: a page of undecided or given-up transactions |
+| 65012 | GantryMQ's own: all messages of one transaction |
 
-Bodies of ours are JSON; their members are in `listing`.
+The bodies of our own requests are JSON; their members are in `listing`.
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (resumeCheckHalfMessage).
 """
@@ -41,26 +41,26 @@ SHOW_TRANSACTION: Final = 65012
 
 @header_of(RequestCode.RESUME_CHECK_HALF_MESSAGE)
 class ResumeCheckHalfMessageRequest(RequestHeader):
-    """Ask about a given-up transaction again."""
+    """Resume the checks of a given-up transaction."""
 
     topic: str | None = None
     msg_id: str  # offset id in TRANS_CHECK_MAX_TIME_TOPIC
 
 
 class TransactionRequests:
-    """Serves these requests for the service that it makes; one for each loading of the plugin."""
+    """Handlers of these requests, and factory of the service; one object per load of the plugin."""
 
     def __init__(self) -> None:
         self._service: RocketTransactions | None = None
 
     def make_service(self) -> RocketTransactions:
-        """The service of the broker that asks for one."""
+        """Create the transaction service."""
         self._service = RocketTransactions()
         return self._service
 
     @serves(RequestCode.RESUME_CHECK_HALF_MESSAGE)
     async def resume(self, request: Command, _connection: Connection) -> Command:
-        """323: only what was given up; a Java broker makes a half message of any message."""
+        """Answer request 323, for given-up messages only; a Java broker turns any message into a half message."""
         broker = self._running().broker
         header = ResumeCheckHalfMessageRequest.from_ext(request.ext)
         try:
@@ -90,14 +90,14 @@ class TransactionRequests:
 
     @serves(LIST_TRANSACTIONS)
     async def list(self, request: Command, _connection: Connection) -> Command:
-        """65011."""
+        """Answer request 65011: a page of transactions."""
         service = self._running()
         wanted = TransactionQuery.of(object_body_of(request) if request.body else {})
         return response_to(request, body=loose_json.dumps(await page(service, wanted)))
 
     @serves(SHOW_TRANSACTION)
     async def show(self, request: Command, _connection: Connection) -> Command:
-        """65012: every copy of its half message, and the committed message."""
+        """Answer request 65012: all copies of a half message, and the committed message."""
         service = self._running()
         wanted = object_body_of(request) if request.body else {}
         unique_id = wanted.get("unique_id")

@@ -1,11 +1,11 @@
-"""What a decision and a check come to, from what a half message says of itself. No I/O; time is an argument.
+"""Rules for decisions and checks, based on the properties of a half message. No I/O; time is an argument.
 
-    a decision    refused (a sentence and RocketMQ's code), or it counts
+    a decision    refused (a sentence and RocketMQ's code), or accepted
     a check       wait | stop here | ask the producer | give up | carry to the end of the queue
 
-A message that nobody can be asked about waits, and that does not count: a Java broker counts each round in which it
-would have asked, so that a producer that is away for some minutes loses its transactions. And while a message has an
-immunity time of its own, Java copies it to the end of the queue in each round; here it stays where it is.
+A message without a connected producer waits, and this is not counted as a check: a Java broker counts each round, so a
+producer that is offline for some minutes loses its transactions. While a message has an immunity time of its own, Java
+copies it to the end of the queue in each round; here it stays where it is.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java (check, needDiscard,
 needSkip), broker/.../processor/EndTransactionProcessor.java (rejectCommitOrRollback, checkPrepareMessage).
@@ -44,7 +44,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,18}\Z")
 
 
 class Decision(enum.IntEnum):
-    """What a producer says, as request 37 carries it."""
+    """A producer's decision, with its code in request 37."""
 
     UNKNOWN = 0
     COMMIT = 8
@@ -52,25 +52,25 @@ class Decision(enum.IntEnum):
 
 
 class Verdict(enum.Enum):
-    """What a round does with one undecided message."""
+    """Action of a check round for one undecided message."""
 
-    WAIT = enum.auto()  # its time has not come, or nobody is there to be asked
-    STOP = enum.auto()  # nor has that of any behind it
-    ASK = enum.auto()
-    GIVE_UP = enum.auto()  # TRANS_CHECK_MAX_TIME_TOPIC
-    CARRY = enum.auto()  # to the end of the queue, uncounted, so that the position moves on
+    WAIT = enum.auto()  # too young, or no producer is connected
+    STOP = enum.auto()  # too young, and so are all messages after it
+    ASK = enum.auto()  # send a check
+    GIVE_UP = enum.auto()  # move it to TRANS_CHECK_MAX_TIME_TOPIC
+    CARRY = enum.auto()  # copy it to the end of the queue without counting a check, so that the position can move
 
 
 class CheckRules(NamedTuple):
-    """The settings that a round goes by."""
+    """Settings of a check round."""
 
     timeout_ms: int
     most_checks: int
-    keep_ms: int  # age at which a message is given up, as its record leaves the log
+    keep_ms: int  # age at which a message is given up, because its record is deleted from the log
 
 
 class Refusal(NamedTuple):
-    """Why a decision does not count."""
+    """Why a decision is refused."""
 
     code: int
     sentence: str
@@ -81,12 +81,12 @@ def _whole(text: str | None) -> int | None:
 
 
 def checks_of(own: Mapping[str, str]) -> int:
-    """How often a producer was asked about a message with these properties."""
+    """Return how many checks were sent for a message with these properties."""
     return _whole(own.get(CHECK_TIMES)) or 0
 
 
 def immunity_ms_of(own: Mapping[str, str], timeout_ms: int) -> int:
-    """How long after its birth nobody is asked about a message with these properties, in ms."""
+    """Return the age in ms up to which a message with these properties is not checked."""
     seconds = _whole(own.get(IMMUNITY))
     return timeout_ms if seconds is None or seconds == -1 else seconds * 1000
 
@@ -94,16 +94,16 @@ def immunity_ms_of(own: Mapping[str, str], timeout_ms: int) -> int:
 def next_check_ms(
     own: Mapping[str, str], *, born_ms: int, timeout_ms: int, last_round_ms: int, interval_ms: int
 ) -> int:
-    """When the producer of an undecided message can be asked next, in ms since 1970.
+    """Return the time of the next possible check of an undecided message, in ms since 1970.
 
-    That is the first round in which the message is older than its immunity. A producer that is not connected then is
-    asked in a later one.
+    That is the first round in which the message is older than its immunity time. If no producer is connected then, it
+    is checked in a later round.
 
     Args:
         own: properties of the half message.
         born_ms: by its producer's clock.
         timeout_ms: transactionTimeOut.
-        last_round_ms: when the last round began, or the broker, if there was none yet.
+        last_round_ms: when the last round began; without one, when the broker started.
         interval_ms: transactionCheckInterval.
     """
     due_ms = max(born_ms + immunity_ms_of(own, timeout_ms), last_round_ms)
@@ -120,15 +120,15 @@ def judge_decision(
     age_ms: int,
     timeout_ms: int,
 ) -> Refusal | None:
-    """Why a producer's decision does not count, None where it does.
+    """Return why a producer's decision is refused, None if it is accepted.
 
     Args:
         own: properties of the half message.
-        group: the producer's.
+        group: the producer's group.
         stored_at: queue offset and log offset of the half message.
-        named: the same as the request has them.
-        from_check: it answers a check.
-        age_ms: since the message was born.
+        named: queue offset and log offset in the request.
+        from_check: whether the decision answers a check.
+        age_ms: age of the message.
         timeout_ms: transactionTimeOut.
     """
     immunity = own.get(IMMUNITY)
@@ -165,16 +165,16 @@ def judge_check(
     crowded: bool,
     rules: CheckRules,
 ) -> Verdict:
-    """What a round that begins at *now_ms* does with an undecided message.
+    """Return what a round that began at *now_ms* does with an undecided message.
 
     Args:
-        own: its properties.
+        own: properties of the message.
         born_ms: by its producer's clock.
         stored_ms: by the broker's clock.
         now_ms: when the round began.
-        checks: how often a producer was really asked.
-        reachable: a producer of its group is connected.
-        crowded: it holds up the position of many that are settled.
+        checks: number of checks that were sent.
+        reachable: whether a producer of its group is connected.
+        crowded: whether it holds back the position of many settled messages.
         rules: the settings.
     """
     age_ms = now_ms - born_ms

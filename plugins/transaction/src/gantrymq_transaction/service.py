@@ -1,7 +1,7 @@
-"""The transaction service ``rocketmq``: half messages and op messages in RocketMQ's topics, as a Java broker has them.
+"""The transaction service ``rocketmq``: half and op messages in RocketMQ's topics, compatible with a Java broker.
 
-A Java broker can take the store over at any moment, and the reverse: what is undecided follows from the two queues and
-the two positions of group CID_RMQ_SYS_TRANS.
+A Java broker can take over the store at any time, and vice versa: the undecided transactions follow from the two queues
+and the two offsets of group CID_RMQ_SYS_TRANS.
 
 Source: apache/rocketmq broker/.../transaction/queue/TransactionalMessageServiceImpl.java.
 """
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class _Running(NamedTuple):
-    """What works while the broker runs."""
+    """Components that exist while the broker runs."""
 
     broker: Broker
     ledger: Ledger
@@ -45,15 +45,15 @@ class _Running(NamedTuple):
 
 
 class RocketTransactions:
-    """The service; `gantrymq.interfaces.TransactionService` says what each method does."""
+    """The service; see `gantrymq.interfaces.TransactionService` for its methods."""
 
     def __init__(self) -> None:
         self._texts = HalfTextWriter()
         self._running: _Running | None = None
-        self._last_round_ms = 0  # of checks; the start of the broker before the first round
+        self._last_round_ms = 0  # time of the last check round, or of the start before the first one
 
     async def start(self, broker: Broker) -> None:
-        """Find what is undecided."""
+        """Find the undecided transactions."""
         half, op = broker.bounds(HALF_QUEUE), broker.bounds(OP_QUEUE)
         ledger = Ledger(
             max(half.min_offset, broker.committed(GROUP, HALF_QUEUE) or 0),
@@ -81,7 +81,7 @@ class RocketTransactions:
             log.info("%d transactions are undecided; their producers are asked about them", waiting)
 
     async def stop(self) -> None:
-        """Store what waits, and the positions."""
+        """Store pending decisions and the positions."""
         running = self._running
         if running is not None:
             await running.writer.close()
@@ -89,7 +89,7 @@ class RocketTransactions:
             self._running = None
 
     def prepare(self, message: StoreMessage) -> StoreMessage:
-        """The half message to store in place of *message*. Raises MessageIllegal."""
+        """Return the half message to store in place of *message*. Raises MessageIllegal."""
         message.properties = self._texts.of(message.properties, message.topic, message.queue_id)
         message.topic, message.queue_id = HALF_TOPIC, 0
         message.sys_flag &= ~TRANSACTION_MASK
@@ -102,7 +102,7 @@ class RocketTransactions:
         return self._now().decisions.end(request)
 
     async def check(self, now_ms: int) -> None:
-        """Ask producers about messages that waited too long."""
+        """Run a round of checks."""
         self._last_round_ms = now_ms
         await self._now().checker.round(now_ms)
 
@@ -110,16 +110,16 @@ class RocketTransactions:
 
     @property
     def broker(self) -> Broker:
-        """The broker that it works for. Raises ServiceNotAvailable."""
+        """The broker. Raises ServiceNotAvailable while the service is not running."""
         return self._now().broker
 
     @property
     def ledger(self) -> Ledger:
-        """What is undecided. Raises ServiceNotAvailable."""
+        """The ledger of undecided messages. Raises ServiceNotAvailable while the service is not running."""
         return self._now().ledger
 
     def next_check_ms(self, own: Mapping[str, str], born_ms: int) -> int:
-        """When the producer of an undecided message can be asked next; see `rules.next_check_ms`."""
+        """Return the time of the next possible check of an undecided message; see `rules.next_check_ms`."""
         settings = self.broker.settings
         return next_check_ms(
             own,
@@ -130,7 +130,7 @@ class RocketTransactions:
         )
 
     def undecided(self) -> UndecidedStats:
-        """How many transactions are undecided; nothing before the start."""
+        """Return statistics of undecided transactions; empty before the start."""
         running = self._running
         if running is None:
             return UndecidedStats(0, None)

@@ -1,4 +1,4 @@
-"""When undecided messages are asked for, and how often; RocketMQ's keys and defaults.
+"""Settings of transaction checks; RocketMQ's keys and defaults.
 
 Source: apache/rocketmq common/.../BrokerConfig.java.
 """
@@ -18,7 +18,7 @@ SCHEMA: tuple[Setting, ...] = (
         TIMEOUT,
         "number",
         6000,
-        "Milliseconds from its sending until a producer is asked about an undecided message for the first time.",
+        "Milliseconds from the send of an undecided message to its first check.",
         at_least=0,
         runtime=True,
     ),
@@ -26,7 +26,7 @@ SCHEMA: tuple[Setting, ...] = (
         CHECK_MAX,
         "number",
         15,
-        "How often producers are asked about a message before it goes to TRANS_CHECK_MAX_TIME_TOPIC.",
+        "Number of checks before a message is moved to TRANS_CHECK_MAX_TIME_TOPIC.",
         at_least=1,
         runtime=True,
     ),
@@ -34,7 +34,7 @@ SCHEMA: tuple[Setting, ...] = (
         OP_BYTES,
         "number",
         4096,
-        "Bytes of one message of RMQ_SYS_TRANS_OP_HALF_TOPIC, which names what was decided together.",
+        "Maximum bytes of one message of RMQ_SYS_TRANS_OP_HALF_TOPIC, which lists the half messages decided together.",
         at_least=32,
         runtime=True,
     ),

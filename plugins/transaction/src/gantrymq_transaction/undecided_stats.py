@@ -1,4 +1,4 @@
-"""What is said of undecided transactions in numbers."""
+"""Statistics of undecided transactions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["UndecidedStats"]
 
 @attrs.frozen
 class UndecidedStats:
-    """How many transactions nobody has decided, and since when."""
+    """Number and age of undecided transactions."""
 
     count: int
-    oldest_born_ms: int | None  # as of the last round; None where it left none
+    oldest_born_ms: int | None  # as of the last check round; None if it left none
