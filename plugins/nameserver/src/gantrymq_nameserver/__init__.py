@@ -1,5 +1,6 @@
-"""The name server: brokers register, clients ask where topics are.
+"""The name server: brokers register, and clients look up the routes of topics.
 
 `routes`, `registration`, `unregistration` and `topics` are plain functions over `tables.RouteTables`, with time as an
-argument; `service` answers requests without a socket; `server` is the whole. `kind` is what the command line is given.
+argument; `service` answers requests without a socket; `server` adds the port and timers. `kind` is registered with the
+command line.
 """

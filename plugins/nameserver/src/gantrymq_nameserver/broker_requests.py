@@ -1,7 +1,7 @@
-"""Requests of brokers: register, unregister, stay alive, compare versions, look up their own group.
+"""Requests of brokers: register, unregister, heartbeat, data version query, member group.
 
-A registration that names thousands of topics is read in a thread, lest it hold up everybody else. What its broker asks
-for meanwhile about its registration, another one or to be taken out, waits for it, so that the last word counts.
+A registration with thousands of topics is parsed in a worker, to keep the event loop responsive. Later registrations
+and unregistrations of the same broker wait for it, so that the last request wins.
 
 Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (registerBroker, unregisterBroker,
 brokerHeartbeat, queryBrokerTopicConfig, getBrokerMemberGroup).
@@ -38,14 +38,14 @@ from gantrymq_nameserver.tables import BrokerAddress, RouteTables
 from gantrymq_nameserver.topics import member_group
 from gantrymq_nameserver.unregistration import Unregistration
 
-MOST_BYTES_ON_LOOP: Final = 65_536  # of a body that is read on the loop: some 400 topics, 2 ms
+MOST_BYTES_ON_LOOP: Final = 65_536  # largest body parsed on the event loop: some 400 topics, 2 ms
 
 RegistrationTurn = tuple[BrokerAddress, "asyncio.Future[None] | None", "asyncio.Future[None]"]
-"""Whose registration it is, what it waits for, and what waits for it."""
+"""The broker, the future to wait for before, and the future that is done after."""
 
 
 class BrokerRequests:
-    """Handlers for what brokers ask."""
+    """Handlers of brokers' requests."""
 
     def __init__(
         self, tables: RouteTables, membership: Membership, kv: KvConfig, settings: Settings, world: World
@@ -56,7 +56,7 @@ class BrokerRequests:
         self._settings = settings
         self._clock = world.clock
         self._workers = world.workers
-        self._reading: dict[BrokerAddress, asyncio.Future[None]] = {}  # done when the last one in line is
+        self._reading: dict[BrokerAddress, asyncio.Future[None]] = {}  # done after the last queued registration
 
     @serves(RequestCode.REGISTER_BROKER)
     def _register(self, request: Command, connection: object) -> Answer:
@@ -64,20 +64,20 @@ class BrokerRequests:
         key = BrokerAddress(header.cluster_name, header.broker_addr)
         if len(request.payload) > MOST_BYTES_ON_LOOP or key in self._reading:
             before, done = self._reading.get(key), asyncio.get_running_loop().create_future()
-            self._reading[key] = done  # before anything else that came in the same read
+            self._reading[key] = done  # set before other requests of the same read are handled
             return self._register_later(request, header, connection, (key, before, done))
         return self._registered(request, header, connection, _body_of(request, header))
 
     async def _register_later(
         self, request: Command, header: RegisterBrokerRequest, connection: object, turn: RegistrationTurn
     ) -> Command:
-        """Read the body in a thread; registrations of one broker come one after the other."""
+        """Parse the body in a worker; registrations of one broker are processed one after the other."""
         key, before, done = turn
         try:
             if before is not None:
                 await before
             body = await self._workers.run(_body_of, request, header)
-            if getattr(connection, "closed", False):  # nobody would take it out again
+            if getattr(connection, "closed", False):  # it would never be unregistered
                 raise RequestError(f"broker {header.broker_addr} closed its connection while it registered")
             return self._registered(request, header, connection, body)
         finally:

@@ -1,6 +1,6 @@
-"""What the handlers of requests share: their type, and bodies in the requester's JSON.
+"""Shared parts of request handlers: their type, and the JSON dialect of bodies.
 
-Source: apache/rocketmq namesrv/.../processor/ClientRequestProcessor.java (which requester reads standard JSON).
+Source: apache/rocketmq namesrv/.../processor/ClientRequestProcessor.java (which clients read standard JSON).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gantrymq.remoting.command import Command
 
 Answer = Command | Awaitable[Command]
 Handler = Callable[[Command, object], Answer]
-"""Takes a request and the connection it came on. Raises GantryError, whose code and text become the answer."""
+"""Handles a request and its connection. A raised GantryError becomes the response's code and remark."""
 
 
 def wants_standard_json(request: Command, accepts_only_standard: bool | None) -> bool:
-    """Whether a route must be strict JSON: newer clients expect it, others say so in the header."""
+    """Return whether a route must be strict JSON: newer clients expect it, others request it in the header."""
     return request.version >= VERSION_4_9_4 or bool(accepts_only_standard)
 
 
@@ -27,7 +27,7 @@ def read_object(request: Command, what: str) -> dict[str, Any]:
     """Return the JSON object in the body of *request*.
 
     Raises:
-        RequestError: there is something else; *what* names what was expected.
+        RequestError: the body is not an object; *what* names the expected content.
     """
     try:
         members = body_of(request)

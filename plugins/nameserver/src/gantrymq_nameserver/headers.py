@@ -1,4 +1,4 @@
-"""Headers that name servers alone read or write.
+"""Headers used by name servers only.
 
 Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java, GetTopicsByClusterRequestHeader.java,
 BrokerHeartbeatRequestHeader.java.
@@ -29,7 +29,7 @@ __all__ = [
 
 @header_of(RequestCode.PUT_KV_CONFIG)
 class PutKvConfigRequest(RequestHeader):
-    """Set a value."""
+    """Request 100: set a value."""
 
     namespace: str
     key: str
@@ -68,7 +68,7 @@ class RegisterBrokerResponse(Header):
 
 @header_of(RequestCode.WIPE_WRITE_PERM_OF_BROKER, RequestCode.ADD_WRITE_PERM_OF_BROKER)
 class WritePermOfBrokerRequest(RequestHeader):
-    """Take the write permission from, or give it to, all queues of a broker."""
+    """Remove or add the write permission of all queues of a broker."""
 
     broker_name: str
 
@@ -96,7 +96,7 @@ class GetTopicsByClusterRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_DATA_VERSION)
 class QueryDataVersionRequest(RequestHeader):
-    """Do you have this version of my topics?"""
+    """Query whether the name server has the broker's current topic version."""
 
     broker_name: str
     broker_addr: str
@@ -106,14 +106,14 @@ class QueryDataVersionRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_DATA_VERSION)
 class QueryDataVersionResponse(Header):
-    """Whether a registration is due."""
+    """Whether the broker has to register again."""
 
     changed: bool
 
 
 @header_of(RequestCode.GET_BROKER_MEMBER_GROUP)
 class GetBrokerMemberGroupRequest(RequestHeader):
-    """Addresses behind one broker name."""
+    """Addresses of one broker name."""
 
     cluster_name: str
     broker_name: str
@@ -121,7 +121,7 @@ class GetBrokerMemberGroupRequest(RequestHeader):
 
 @header_of(RequestCode.BROKER_HEARTBEAT)
 class BrokerHeartbeatRequest(RequestHeader):
-    """I am alive. The spelling of the time-out is the protocol's."""
+    """Heartbeat of a broker. The misspelt name of the timeout is the protocol's."""
 
     cluster_name: str
     broker_addr: str
@@ -136,7 +136,7 @@ class BrokerHeartbeatRequest(RequestHeader):
 
 @header_of(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE)
 class NotifyMinBrokerIdChangeRequest(RequestHeader):
-    """Name server to broker, oneway."""
+    """Oneway request from name server to broker: the smallest broker id changed."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None

@@ -1,6 +1,6 @@
-"""What the command line is given: the settings of a name server, and how one is built.
+"""The name server kind registered with the command line: its settings and its factory.
 
-The server's modules are imported when it is built: a broker without one in its process loads this plugin too.
+The server's modules are imported when it is built, because brokers without a name server load this plugin too.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["MemoryNameServer"]
 
 
 class MemoryNameServer:
-    """Routes in memory, under RocketMQ's settings."""
+    """Name server with routes in memory, and RocketMQ's settings."""
 
     name = "memory"
 
     def settings(self) -> Sequence[Setting]:
-        """The schema; files lie below the user's home folder where nothing else is set."""
+        """Return the schema; by default, files are below the user's home folder."""
         from gantrymq_nameserver.settings import name_server_settings
 
         return name_server_settings()
 
     def build(self, world: World, settings: Settings, *, beside_broker: bool = False) -> NameServer:
-        """A name server that opened nothing but files of TLS. Raises ConfigError: one of them cannot be used."""
+        """Build a name server; only TLS files are opened. Raises ConfigError if one of them cannot be used."""
         from gantrymq_nameserver.server import NameServer
 
         return NameServer(world, settings, beside_broker=beside_broker)

@@ -1,9 +1,9 @@
-"""The key-value table operators keep in a name server: namespace -> key -> value, in kvConfig.json.
+"""The operators' key-value table of a name server: namespace -> key -> value, in kvConfig.json.
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"TopicA":"broker-a:4;broker-b:8"}}}
 
-A change is written before it is visible: where the file cannot be written the table stays as it was and the caller is
-told. (RocketMQ changes the table first and only logs a failed write.)
+A change is written before it is visible: if the file cannot be written, the table is unchanged and the caller gets an
+error. (RocketMQ changes the table first and only logs a failed write.)
 
 Source: apache/rocketmq namesrv/.../kvconfig/{KVConfigManager,KVConfigSerializeWrapper}.java.
 """
@@ -37,9 +37,9 @@ class KvConfig:
         self._writing = asyncio.Lock()
 
     def load(self) -> None:
-        """Read the file. A missing one means an empty table; so does a bad one, which is kept as ``.broken``.
+        """Load the file. A missing or malformed file means an empty table; a malformed one is renamed to ``.broken``.
 
-        RocketMQ writes the next change over a bad file.
+        RocketMQ overwrites a malformed file with the next change.
         """
         try:
             self._table = _read(self._world.files.read(self._path))
@@ -51,7 +51,7 @@ class KvConfig:
             self._table = {}
 
     def _set_aside(self) -> str:
-        """Rename a bad file; what to say about it."""
+        """Rename a malformed file. Return a note for the log."""
         broken = self._path.with_name(self._path.name + ".broken")
         try:
             self._world.files.rename(self._path, broken)
@@ -60,11 +60,11 @@ class KvConfig:
         return f"; kept as {broken.name}"
 
     def get(self, namespace: str, key: str) -> str | None:
-        """The value, None where there is none."""
+        """Return the value, None if there is none."""
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """A copy of all of *namespace*, None for one nobody ever wrote to."""
+        """Return a copy of *namespace*, None if it was never written to."""
         table = self._table.get(namespace)
         return None if table is None else dict(sorted(table.items()))
 
@@ -80,7 +80,7 @@ class KvConfig:
             await self._write(table)
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Remove a value; fine if there is none. Raises as `put`."""
+        """Remove a value if it exists. Raises as `put`."""
         async with self._writing:
             table = {name: dict(values) for name, values in self._table.items()}
             table.get(namespace, {}).pop(key, None)

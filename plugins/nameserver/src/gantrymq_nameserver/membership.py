@@ -1,7 +1,7 @@
-"""Which brokers are here: registrations as they come, departures in batches, silence by the clock.
+"""Membership of brokers: registrations at once, unregistrations in batches, silent brokers by a timer.
 
-A departure waits for the end of the loop's turn, so that a hundred connections that break together are taken out in one
-pass over the topics. A registration first takes out whoever is waiting, so that it never undoes what it makes.
+Unregistrations are processed at the end of the event loop's turn, so that a hundred connections that break together
+need one pass over the topics. A registration first processes pending unregistrations, so that they cannot undo it.
 
 Source: apache/rocketmq namesrv/.../routeinfo/{RouteInfoManager,BatchUnregistrationService,
 BrokerHousekeepingService}.java.
@@ -34,17 +34,17 @@ log = logging.getLogger(__name__)
 
 @runtime_checkable
 class Closable(Protocol):
-    """A connection that can be cut."""
+    """A connection that can be closed."""
 
     def close(self) -> None:
-        """Close it; harmless if it is closed."""
+        """Close the connection. Idempotent."""
 
 
 class Membership:
     """Changes the tables as brokers come and go.
 
     Args:
-        tell: called with each notice that settings want sent.
+        notify: called with each notice to send.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Membership:
         return answer
 
     def submit(self, leaving: Unregistration) -> None:
-        """Have a broker taken out soon.
+        """Queue a broker for unregistration.
 
         Raises:
             RequestError: unRegisterBrokerQueueCapacity brokers wait already.
@@ -82,7 +82,7 @@ class Membership:
             self._drain_timer = self._clock.call_later(0, self.drain)
 
     def drain(self) -> None:
-        """Take out everyone who waits."""
+        """Unregister all queued brokers."""
         if self._drain_timer is not None:
             self._drain_timer.cancel()
             self._drain_timer = None
@@ -91,12 +91,12 @@ class Membership:
             self._notify(unregister(self._tables, batch))
 
     def close(self) -> None:
-        """Forget who waits: the name server has stopped."""
+        """Discard queued unregistrations: the name server has stopped."""
         self._leaving.clear()
         self.drain()
 
     def drop_silent(self) -> None:
-        """Cut the connections of brokers that were silent too long, and take them out."""
+        """Close the connections of brokers that were silent for too long, and unregister them."""
         for key in expired(self._tables, monotonic_ms(self._clock)):
             live = self._tables.live[key]
             log.warning("broker at %s of cluster %s was silent for %d ms", key.address, key.cluster, live.timeout_ms)
@@ -105,7 +105,7 @@ class Membership:
             self._leave(key)
 
     def connection_closed(self, connection: object) -> None:
-        """Take out every broker whose last registration came over *connection*."""
+        """Unregister every broker that last registered over *connection*."""
         for key in registered_on(self._tables, connection):
             log.info("broker at %s of cluster %s: its connection closed", key.address, key.cluster)
             self._leave(key)

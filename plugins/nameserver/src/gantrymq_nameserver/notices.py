@@ -1,4 +1,4 @@
-"""Who is told, and what, when the smallest broker id of a broker name changes (request 905).
+"""Notices about a changed smallest broker id of a broker name, and their receivers (request 905).
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (notifyMinBrokerIdChanged,
 chooseBrokerAddrsToNotify).
@@ -15,17 +15,17 @@ class MinBrokerIdChange(NamedTuple):
 
     minimum_id: int
     minimum_address: str
-    offline_address: str | None  # the broker that left, None when one came
-    ha_address: str | None  # of the broker that came
+    offline_address: str | None  # the broker that left, None if one joined
+    ha_address: str | None  # of the broker that joined
     receivers: tuple[str, ...]  # host:port
 
 
 def min_broker_id_change(
     addresses: Mapping[int, str], offline_address: str | None, ha_address: str | None
 ) -> MinBrokerIdChange | None:
-    """Return the notice about a broker name whose *addresses* (by id) are these now, None when there is nobody left.
+    """Return the notice for a broker name with the current *addresses* by id, None without any.
 
-    Everyone hears of a broker that left; of one that came, everyone but itself, unless it is alone.
+    All brokers receive a notice about one that left; about one that joined, all others, or itself if it is alone.
     """
     if not addresses:
         return None

@@ -1,7 +1,7 @@
-"""Tells brokers that the smallest id of their broker name changed: request 905, oneway, over connections of its own.
+"""Notifies brokers that the smallest id of their broker name changed: request 905, oneway, over separate connections.
 
-A broker takes the request on its listening port, not on the connection it registered over. A broker that cannot be
-reached within 300 ms is not told, as in RocketMQ: brokers also ask for their group by themselves.
+A broker accepts the request on its listening port, not on the connection it registered over. A broker that cannot be
+reached within 300 ms is skipped, as in RocketMQ: brokers also query their group periodically.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (notifyMinBrokerIdChanged).
 """
@@ -28,7 +28,7 @@ CONNECT_TIMEOUT_S: Final = 0.3
 
 
 class Notifier:
-    """Sends notices without anyone waiting for them."""
+    """Sends notices in the background."""
 
     def __init__(self, world: World, tls: TlsClient | None = None) -> None:
         self._client = RemotingClient(world, limits=Limits(connect_timeout_s=CONNECT_TIMEOUT_S), tls=tls)
@@ -48,7 +48,7 @@ class Notifier:
             task.add_done_callback(self._sending.discard)
 
     async def close(self) -> None:
-        """Give up what is not sent yet and close the connections."""
+        """Cancel unsent notices and close the connections."""
         await self._client.close()
         await asyncio.gather(*self._sending)
 

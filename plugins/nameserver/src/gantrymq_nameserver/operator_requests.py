@@ -26,7 +26,7 @@ from gantrymq_nameserver.kv import KvConfig
 
 
 class OperatorRequests:
-    """Handlers for what operators ask."""
+    """Handlers of operators' requests."""
 
     def __init__(self, world: World, kv: KvConfig, settings: Settings) -> None:
         self._world = world

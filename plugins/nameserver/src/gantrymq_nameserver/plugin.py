@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the name server."""
+"""Entry point ``nameserver``: registers the name server."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ if TYPE_CHECKING:
 
 @hookimpl
 def gantry_register_name_servers(registry: NameServerRegistry) -> None:
-    """Offer the name server that keeps routes in memory."""
+    """Register the name server with routes in memory."""
     registry.add(MemoryNameServer())

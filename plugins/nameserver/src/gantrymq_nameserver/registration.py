@@ -1,11 +1,12 @@
-"""A broker registers: what request 103 does to the tables.
+"""Registration of a broker: the effect of request 103 on the tables.
 
-    1 the broker name joins its cluster         5 an address holds one id: its other ids go
-    2 unknown broker name: first registration   6 an id whose holder has a newer state version is kept, and one whose
-                                                  holder is live elsewhere is taken with a warning
-    3 acting-master flag and zone are taken     7 one topic alone is refused before a full registration
-    4 is this the new smallest id?              8 id -> address; 9 who contributes topics; 10 topics; 11 live entry;
-                                               12 filter servers; 13 a slave learns its master; 14 notice
+    1 add the broker name to its cluster        5 an address has one id: remove its other ids
+    2 unknown broker name: first registration   6 an id held by a broker with a newer state version is kept; an id held
+                                                  by another live broker is taken over with a warning
+    3 set acting-master flag and zone           7 refuse a single topic before the first full registration
+    4 check for a new smallest id               8 set id -> address; 9 decide who contributes topics; 10 set topics;
+                                               11 set the live entry; 12 set filter servers; 13 return the master's
+                                               address to a slave; 14 create the notice
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (registerBroker).
 """
@@ -37,12 +38,12 @@ log = logging.getLogger(__name__)
 
 @attrs.frozen
 class RegistrationBody:
-    """What the body of a registration says."""
+    """Parsed body of a registration."""
 
     topics: dict[str, TopicConfig] = attrs.field(factory=dict)
     version: DataVersion = attrs.field(factory=DataVersion)
     mappings: dict[str, Mapping] = attrs.field(factory=dict)  # topic -> mapping info
-    filter_servers: list[str] | None = None  # None: not said, keep what is known
+    filter_servers: list[str] | None = None  # None: not sent, keep the known ones
 
 
 @attrs.frozen(kw_only=True)
@@ -56,20 +57,20 @@ class Registration:
     ha_address: str | None = None
     zone: str | None = None
     timeout_ms: int | None = None  # None: BROKER_TIMEOUT_MS
-    acting_master: bool | None = None  # None: a broker too old to know of it
+    acting_master: bool | None = None  # None: sent by an old broker without this field
     connection: object | None = None
     body: RegistrationBody = attrs.field(factory=RegistrationBody)
 
     @property
     def key(self) -> BrokerAddress:
-        """Its place in the live table."""
+        """Its key in the live table."""
         return BrokerAddress(self.cluster, self.address)
 
 
 class RegistrationResult(NamedTuple):
-    """What the broker is answered and who else is to know."""
+    """Response to the broker, and the notice for others."""
 
-    master_address: str | None = None  # for slaves whose master is known
+    master_address: str | None = None  # for slaves with a known master
     ha_address: str | None = None  # of that master
     change: MinBrokerIdChange | None = None
 
@@ -80,10 +81,10 @@ def register(
     """Apply a registration that arrived at *now_ms* of the monotonic clock.
 
     Args:
-        delete_missing: topics of this broker that the registration does not name are dropped.
+        delete_missing: remove topics of this broker that the registration does not contain.
     Raises:
-        RequestError: a single topic from a broker id that is not registered yet. As in RocketMQ the broker name stays
-            known, without this address.
+        RequestError: a single topic from a broker id that is not registered yet. As in RocketMQ, the broker name stays
+            in the tables without this address.
     """
     tables.clusters.setdefault(registration.cluster, set()).add(registration.broker_name)
     broker = tables.brokers.get(registration.broker_name)
@@ -92,7 +93,7 @@ def register(
         broker = tables.brokers[registration.broker_name] = BrokerData(registration.cluster, registration.broker_name)
     broker.acting_master = bool(registration.acting_master)
     broker.zone = registration.zone
-    # An empty map counts as smallest id 0, so the first address of a broker name never is a change.
+    # An empty map counts as smallest id 0, so the first address of a broker name is never a change.
     is_new_minimum = registration.broker_id < (broker.smallest_id or 0)
     for other_id in [
         i for i, a in broker.addresses.items() if a == registration.address and i != registration.broker_id
@@ -125,7 +126,7 @@ def register(
 
 
 def _outranked(tables: RouteTables, broker: BrokerData, registration: Registration) -> bool:
-    """Whether another process holds the id with a newer state version (a master the controller elected later)."""
+    """Return whether another process has the id with a newer state version (a master elected later)."""
     held_by = broker.addresses.get(registration.broker_id)
     if held_by is None or held_by == registration.address:
         return False
@@ -145,9 +146,9 @@ def _outranked(tables: RouteTables, broker: BrokerData, registration: Registrati
 
 
 def _warn_of_rival(tables: RouteTables, broker: BrokerData, registration: Registration) -> str | None:
-    """Warn once of two live brokers with the same name and id, and return the address of the one warned of.
+    """Warn once about two live brokers with the same name and id. Return the address of the other one.
 
-    The last one to register has the route, as in RocketMQ. Both go on registering, so each of the two is remembered.
+    The last one to register is in the route, as in RocketMQ. Both keep registering, so both remember the warning.
     """
     known = tables.live.get(registration.key)
     rival = None if known is None else known.rival
@@ -202,7 +203,7 @@ def _mark_live(tables: RouteTables, registration: Registration, now_ms: int, riv
 
 
 def _answer(tables: RouteTables, broker: BrokerData, registration: Registration) -> RegistrationResult:
-    """A slave learns where its master is, provided the master is live."""
+    """Return the response; for a slave with a live master it has the master's addresses."""
     master = broker.addresses.get(MASTER_ID)
     if registration.broker_id == MASTER_ID or master is None:
         return RegistrationResult()

@@ -1,14 +1,14 @@
-"""The body of a broker registration, in the three forms brokers have sent.
+"""The body of a broker registration, in its three forms.
 
     plain       {"filterServerList":[..],"topicConfigSerializeWrapper":{"dataVersion":..,"topicConfigTable":..,..}}
-    old         the wrapper alone, from brokers before 3.0.11: it says nothing of filter servers
+    old         the wrapper alone, from brokers before 3.0.11, without filter servers
     compressed  one zlib stream of blocks, each | length int32 | bytes |, with counts before the lists:
                 | data version JSON | topic count int32 | topic text .. | filter servers JSON
                 | mapping count int32 | mapping JSON .. |      mappings only from brokers of 5.0.0 on
-    topic text  name, read queues, write queues, perm, filter type, attributes JSON, one blank between them
+    topic text  name, read queues, write queues, perm, filter type, attributes JSON, separated by single spaces
 
-The compressed form carries neither order nor sysFlag, and loses attributes whose JSON holds a blank. Sizes and counts
-are the sender's word, so each has a bound: a small frame must not keep the name server busy for seconds.
+The compressed form has neither order nor sysFlag, and loses attributes with a space in their JSON. Sizes and counts
+come from the sender, so each is bounded: a small frame must not keep the name server busy for seconds.
 
 Source: apache/rocketmq remoting/.../protocol/body/RegisterBrokerBody.java, common/.../TopicConfig.java (encode,
 decode), namesrv/.../processor/DefaultRequestProcessor.java (checksum, extractRegisterTopicConfigFromRequest).
@@ -37,11 +37,11 @@ _I32 = struct.Struct(">i")
 
 
 def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version: int) -> RegistrationBody:
-    """Check and read the body of request 103; an empty one has no topics and data version 0/0/0.
+    """Check and parse the body of request 103; an empty one has no topics and data version 0/0/0.
 
     Args:
-        crc32: what the header says: CRC32 of *body* in 31 bits, 0 to skip the check.
-        compressed: whether the header says so.
+        crc32: from the header: CRC32 of *body* in 31 bits, 0 to skip the check.
+        compressed: from the header.
         version: the sender's version number.
     Raises:
         RequestError: the checksum differs, or the body cannot be read.
@@ -79,7 +79,7 @@ def _read_wrapper(wrapper: dict[str, Any], servers: list[str] | None) -> Registr
 
 
 def _mapping(members: dict[str, Any]) -> Mapping:
-    """Mapping info with integer keys where it has queue ids; otherwise as the broker sent it."""
+    """Return mapping info with integer queue ids; otherwise as the broker sent it."""
     ids = members.get("currIdMap")
     return members if ids is None else {**members, "currIdMap": int_keys(ids)}
 
@@ -130,7 +130,7 @@ def _inflate(body: bytes) -> bytes:
 
 
 class _Blocks:
-    """Reads counted blocks from the front."""
+    """Reader of length-prefixed blocks."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -142,7 +142,7 @@ class _Blocks:
         return int(value)
 
     def count(self, what: str) -> int:
-        """How many blocks come."""
+        """Read the number of following blocks."""
         value = self.number()
         _check_count(value, what)
         return value
@@ -156,11 +156,11 @@ class _Blocks:
 
 
 def _topic_of_text(text: str) -> TopicConfig | None:
-    """Read one topic line; None for one RocketMQ would not read (fewer than five words).
+    """Parse one topic line; None for a line with fewer than five words, which RocketMQ skips.
 
     Raises:
-        FormatError: it is empty, which RocketMQ would pass over too but no broker sends.
-        ValueError: a number is none, or out of bounds.
+        FormatError: the line is empty, which no broker sends; RocketMQ skips it.
+        ValueError: a number is malformed or out of bounds.
     """
     if not text:
         raise FormatError("a topic line is empty")
@@ -172,7 +172,7 @@ def _topic_of_text(text: str) -> TopicConfig | None:
         try:
             attributes = _object(loads_strict(words[5]))
         except FormatError:
-            attributes = {}  # cut at a blank; the topic itself is whole
+            attributes = {}  # cut at a space; the topic itself is complete
     return TopicConfig(
         name=words[0],
         read_queues=number_in({"readQueueNums": words[1]}, "readQueueNums", bounds=COUNT),

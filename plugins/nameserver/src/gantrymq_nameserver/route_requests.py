@@ -35,7 +35,7 @@ from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
 class RouteRequests:
-    """Handlers for what clients and tools ask; the wait for brokers begins when this is made."""
+    """Handlers of clients' and tools' requests; waitSecondsForService is counted from the creation of this object."""
 
     def __init__(self, tables: RouteTables, kv: KvConfig, settings: Settings, clock: Clock) -> None:
         self._tables = tables
@@ -63,7 +63,7 @@ class RouteRequests:
         return response_to(request, body=write(route.to_json()))
 
     def _check_ready(self) -> None:
-        """Unlike RocketMQ, which stops answering for good after the first route, we only wait for the time to pass."""
+        """Refuse routes until waitSecondsForService has passed. RocketMQ then refuses all routes after the first."""
         wait_s = self._settings.number("waitSecondsForService")
         if self._settings.flag("needWaitForService") and self._clock.monotonic() - self._started < wait_s:
             raise RequestError(f"name server not ready: brokers get {wait_s} s after its start to register")
@@ -92,7 +92,7 @@ class RouteRequests:
 
     @serves(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
     def _add_topic(self, request: Command, connection: object) -> Command:
-        """Without a body nothing is asked: ali-ons sends this code in its meaning of 3.x, without a topic."""
+        """Add a topic; a request without a body does nothing: ali-ons sends this code with its meaning of 3.x."""
         if request.payload:
             header = RegisterTopicInNamesrvRequest.from_ext(request.ext)
             topics.add_topic(self._tables, header.topic, _queue_data(read_object(request, "topic route")))

@@ -1,4 +1,4 @@
-"""The answer to a route lookup (request 105): put together from the tables, which stay as they are.
+"""Route lookup (request 105): builds a route from the tables without changing them.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (pickupTopicRouteData), ZoneRouteRPCHook.java,
 remoting/.../protocol/route/TopicRouteData.java.
@@ -12,12 +12,14 @@ import attrs
 
 from gantrymq_nameserver.tables import MASTER_ID, BrokerAddress, BrokerData, Mapping, QueueData, RouteTables
 
-MEMBER_TOPIC_PREFIX: Final = "rmq_sys_SYNC_BROKER_MEMBER_"  # brokers look their own group up: never an acting master
+MEMBER_TOPIC_PREFIX: Final = (
+    "rmq_sys_SYNC_BROKER_MEMBER_"  # brokers query their own group with it: never an acting master
+)
 
 
 @attrs.define
 class Route:
-    """Where one topic is, a copy that may be changed."""
+    """Route of one topic; a copy that may be changed."""
 
     queues: list[QueueData]
     brokers: list[BrokerData]
@@ -26,7 +28,7 @@ class Route:
     order_config: str | None = None  # "broker-a:4;broker-b:8"
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its order; absent ones are None."""
+        """Return the members in RocketMQ's order; absent ones are None."""
         return {
             "brokerDatas": [broker.to_json() for broker in self.brokers],
             "filterServerTable": self.filter_servers,
@@ -37,9 +39,9 @@ class Route:
 
 
 def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) -> Route | None:
-    """Return the route of *topic*, or None where no known broker has queues of it.
+    """Return the route of *topic*, or None if no known broker has queues of it.
 
-    Brokers and queues come sorted by broker name. Queues of an unknown broker name are listed, without an address.
+    Brokers and queues are sorted by broker name. Queues of an unknown broker name are listed without an address.
 
     Args:
         acting_master: let the smallest slave stand in for a missing master (``supportActingMaster``).
@@ -59,9 +61,9 @@ def find_route(tables: RouteTables, topic: str, *, acting_master: bool = False) 
 
 
 def keep_zone(route: Route, zone: str) -> None:
-    """Drop from *route* the brokers with a master in a zone other than *zone* (compared without case).
+    """Remove the brokers with a master outside *zone* (compared case-insensitively) from *route*.
 
-    A broker without a master stays: consuming from a slave breaks the nearby rule rather than the consumer.
+    A broker without a master stays: consuming from a slave in another zone is better than not consuming.
     """
     dropped = [b for b in route.brokers if b.has_master and (b.zone or "").lower() != zone.lower()]
     names = {broker.name for broker in dropped}
@@ -83,7 +85,7 @@ def _filter_servers(tables: RouteTables, brokers: list[BrokerData]) -> dict[str,
 
 
 def _seat_acting_masters(route: Route) -> None:
-    """Show the smallest slave as id 0 where the broker allows it and its queues are read-only already."""
+    """List the smallest slave as id 0 if the broker allows it and its queues are read-only."""
     writable = {queue.broker_name: queue.writable for queue in route.queues}
     for broker in route.brokers:
         smallest = broker.smallest_id

@@ -1,4 +1,4 @@
-"""Settings seen and changed from outside while the name server runs (requests 318 and 319).
+"""Remote query and update of settings at runtime (requests 318 and 319).
 
 Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (updateConfig, getConfig,
 validateBlackListConfigExist), common/.../Configuration.java.
@@ -19,24 +19,24 @@ from gantrymq.world.folders import make_durable_dirs
 log = logging.getLogger(__name__)
 
 ALWAYS_BLACK_LISTED: Final = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})
-TLS_PREFIX: Final = "tls."  # black-listed as well, those that nobody declared too
+TLS_PREFIX: Final = "tls."  # black-listed as well, including undeclared keys
 
 
 def _kept(settings: Settings) -> dict[str, Value]:
-    """As `Settings.shown`, with what its port trusts where an operator set it, passwords included."""
+    """Return the settings to save: all values, and the local ones that an operator set, passwords included."""
     given = {key: value for key, value in settings.as_dict(secrets=True).items() if settings.source(key) != "default"}
     return settings.shown() | {key: value for key, value in given.items() if settings.schema[key].local}
 
 
 async def update(world: World, settings: Settings, properties: dict[str, str]) -> None:
-    """Change *settings* and write all of them to configStorePath, whose old content goes to ``<file>.bak``.
+    """Change *settings* and write all of them to configStorePath; the old content is saved as ``<file>.bak``.
 
-    Unknown keys are ignored. All values are checked first: one that does not fit changes nothing. A key that is read
-    only at the start is written too, and acts at the next start.
+    Unknown keys are ignored. All values are checked first: an invalid one changes nothing. A key that is read only at
+    start is written too, and takes effect at the next start.
 
     Raises:
         NoPermission: a key is black-listed.
-        ConfigError: a value does not fit its key.
+        ConfigError: a value is invalid for its key.
         RequestError: the file cannot be written; nothing has changed.
     """
     black = ALWAYS_BLACK_LISTED.union(settings.text("configBlackList").split(";"))

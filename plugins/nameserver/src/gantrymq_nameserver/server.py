@@ -1,4 +1,4 @@
-"""The name server as a process runs it: the service, a port, and a timer for silent brokers.
+"""The complete name server: the service, a port, and a timer for silent brokers.
 
 Source: apache/rocketmq namesrv/.../NamesrvController.java, NamesrvStartup.java.
 """
@@ -26,7 +26,7 @@ __all__ = ["NameServer"]
 
 log = logging.getLogger(__name__)
 
-_KNOWN = "gantrymq_nameserver"  # a connection whose closing we hear of
+_KNOWN = "gantrymq_nameserver"  # marks connections with a close callback
 
 SHARE_ALONE, SHARE_BESIDE = 7 / 8, 1 / 8  # of the process's descriptors, for connections
 
@@ -35,13 +35,13 @@ class NameServer:
     """One name server. Several may run in one process: they share nothing.
 
     Args:
-        settings: with the schema of `gantrymq_nameserver.settings.name_server_settings` in it.
+        settings: must include the schema of `gantrymq_nameserver.settings.name_server_settings`.
     """
 
     def __init__(self, world: World, settings: Settings, *, beside_broker: bool = False) -> None:
-        """Files of TLS are read, nothing else is opened. Raises ConfigError: one of them cannot be used.
+        """Create the server; only TLS files are read. Raises ConfigError if one of them cannot be used.
 
-        *beside_broker*: one in this process wants most of its descriptors.
+        *beside_broker*: a broker in this process needs most of the file descriptors.
         """
         self._world = world
         self._settings = settings
@@ -59,9 +59,9 @@ class NameServer:
         self._writing: set[asyncio.Task[None]] = set()
 
     async def start(self, *, held: bool = False) -> tuple[str, int]:
-        """Load the key-value table, listen, and return host and port, the real one where port 0 was asked.
+        """Load the key-value table, listen, and return host and port; port 0 is replaced by the chosen one.
 
-        With *held* clients can connect, and what they ask waits until `release`.
+        With *held*, clients can connect, and their requests wait until `release`.
 
         Raises:
             ConfigError: the address cannot be listened on.
@@ -81,13 +81,13 @@ class NameServer:
         return address
 
     def release(self) -> None:
-        """Answer what clients ask."""
+        """Start answering requests."""
         self._server.release()
 
     async def stop(self) -> None:
-        """Stop answering and close every connection; harmless without a start.
+        """Stop answering and close all connections. May be called without a start.
 
-        With enableShutdownGracefully newer clients are first sent away for shutdownWaitTimeSeconds.
+        With enableShutdownGracefully, newer clients are first answered with GO_AWAY for shutdownWaitTimeSeconds.
         """
         if self._server.address is not None and self._settings.flag("enableShutdownGracefully"):
             self.service.stopping = True
@@ -101,7 +101,7 @@ class NameServer:
         self.service.membership.close()
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """Answer all requests of one read, in order; those that need a thread answer when it is done."""
+        """Answer all requests of one read in order; requests that need a worker are answered when it is done."""
         if _KNOWN not in connection.notes:
             connection.notes[_KNOWN] = True
             connection.on_close(self.service.membership.connection_closed)
@@ -131,7 +131,7 @@ class NameServer:
 def _reply(connection: Connection, request: Command, answer: Command) -> None:
     try:
         connection.reply(request, answer)
-    except LocalProtocolError as error:  # an answer over the frame limit
+    except LocalProtocolError as error:  # the response exceeds the frame limit
         connection.reply(request, response_to(request, ResponseCode.SYSTEM_ERROR, str(error)))
 
 

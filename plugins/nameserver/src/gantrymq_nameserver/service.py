@@ -1,7 +1,7 @@
-"""A name server without its sockets: takes requests, gives answers.
+"""The name server without sockets: answers requests.
 
 Source: apache/rocketmq namesrv/.../processor/{DefaultRequestProcessor,ClientRequestProcessor}.java (processRequest),
-remoting/.../netty/NettyRemotingAbstract.java (what comes before a handler).
+remoting/.../netty/NettyRemotingAbstract.java (checks before a handler).
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ log = logging.getLogger(__name__)
 
 
 class NameService:
-    """All state of one name server, and a handler for every request it serves.
+    """State of one name server, and handlers of all its requests.
 
     Args:
-        tell: sends a notice to brokers (request 905).
+        notify: sends a notice to brokers (request 905).
     """
 
     def __init__(self, world: World, settings: Settings, notify: Callable[[MinBrokerIdChange], None]) -> None:
         self.tables = RouteTables()
         self.kv = KvConfig(world, Path(settings.text("kvConfigPath")))
         self.membership = Membership(self.tables, settings, world.clock, notify)
-        self.stopping = False  # newer clients are sent away
+        self.stopping = False  # newer clients are answered with GO_AWAY
         families = (
             BrokerRequests(self.tables, self.membership, self.kv, settings, world),
             RouteRequests(self.tables, self.kv, settings, world.clock),
@@ -51,12 +51,12 @@ class NameService:
             self._handlers |= handlers_of(family)
 
     def answer(self, request: Command, connection: object) -> Answer:
-        """Return the answer to *request*, or an awaitable of it where a thread has something to do first.
+        """Return the response to *request*, or an awaitable of it if a worker is needed.
 
-        Never raises: an error raised on purpose becomes its code and text, any other is logged and becomes code 1.
+        Never raises: a GantryError becomes its code and text, any other error is logged and becomes code 1.
 
         Args:
-            connection: what the request came on; a broker that registers is bound to it by identity.
+            connection: the request's connection; a registering broker is bound to it by identity.
         """
         try:
             answer = self._handler(request)(request, connection)

@@ -1,7 +1,7 @@
 """The settings of a name server: RocketMQ's keys and defaults.
 
-Keys that only tune Java's threads and buffers are taken, kept and shown, so that an operator's namesrv.conf works as it
-is; their help says that one event loop has no use for them. Keys that would switch on what is not built stop the start.
+Keys that only tune Java's threads and buffers are accepted, stored and shown, so that an existing namesrv.conf works
+unchanged. Keys that enable features that are not implemented are rejected at startup.
 
 Source: apache/rocketmq common/.../namesrv/NamesrvConfig.java, remoting/.../netty/NettyServerConfig.java.
 """
@@ -20,7 +20,7 @@ def name_server_settings(home: Path | None = None) -> list[Setting]:
     """Return the schema.
 
     Args:
-        home: the folder below which ``namesrv/`` lies by default; None means the user's home folder.
+        home: parent folder of ``namesrv/`` by default; None means the user's home folder.
     """
     folder = (Path.home() if home is None else home) / "namesrv"
     return [
@@ -95,7 +95,7 @@ def _lifetime() -> list[Setting]:
             "scanNotActiveBrokerInterval",
             "number",
             5000,
-            "milliseconds between looks for silent brokers",
+            "milliseconds between checks for silent brokers",
             at_least=10,
             runtime=True,
         ),
@@ -165,7 +165,7 @@ def _not_built() -> list[Setting]:
 
 
 def _unused() -> list[Setting]:
-    """Java's threads and buffers."""
+    """Settings of Java's threads and buffers."""
     numbers = {
         "clientRequestThreadPoolNums": 8,
         "clientRequestThreadPoolQueueCapacity": 50000,

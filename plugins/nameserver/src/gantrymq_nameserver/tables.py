@@ -1,4 +1,4 @@
-"""What a name server knows, and nothing else: six tables of plain values, changed only by the modules beside this one.
+"""The tables of a name server: six tables of plain values, changed only by the modules of this package.
 
     queues          topic -> broker name -> QueueData
     brokers         broker name -> BrokerData (id -> address)
@@ -7,7 +7,7 @@
     filter_servers  (cluster, address) -> addresses of filter servers
     mappings        topic -> broker name -> static-topic mapping, as the broker sent it
 
-One event loop owns them, so there is no lock. Iteration order never reaches a peer: whoever answers sorts.
+One event loop owns them, so there is no lock. Responses are sorted, so iteration order is never visible to a peer.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (fields), remoting/.../protocol/route/{QueueData,
 BrokerData}.java.
@@ -23,14 +23,14 @@ from gantrymq.model.data_version import DataVersion
 from gantrymq.model.topic import PERM_WRITE, SYS_FLAG_UNIT, SYS_FLAG_UNIT_SUB, TopicConfig
 
 MASTER_ID: Final = 0
-BROKER_TIMEOUT_MS: Final = 120_000  # silence after which a broker that named no span of its own is dropped
+BROKER_TIMEOUT_MS: Final = 120_000  # default time without a heartbeat after which a broker is removed
 
 Mapping = dict[str, Any]
 
 
 @attrs.define
 class QueueData:
-    """How many queues of one topic one broker offers, and for what."""
+    """Queue counts and permissions of one topic on one broker."""
 
     broker_name: str
     read_queues: int
@@ -40,12 +40,12 @@ class QueueData:
 
     @classmethod
     def of(cls, broker_name: str, topic: TopicConfig) -> QueueData:
-        """Return what *topic* means on *broker_name*."""
+        """Create it from the configuration of *topic* on *broker_name*."""
         return cls(broker_name, topic.read_queues, topic.write_queues, topic.perm, topic.sys_flag)
 
     @property
     def writable(self) -> bool:
-        """Whether producers may use it."""
+        """Whether producers may send to it."""
         return bool(self.perm & PERM_WRITE)
 
     @property
@@ -59,7 +59,7 @@ class QueueData:
         return bool(self.sys_flag & SYS_FLAG_UNIT_SUB)
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its order."""
+        """Return the members in RocketMQ's order."""
         return {
             "brokerName": self.broker_name,
             "perm": self.perm,
@@ -90,11 +90,11 @@ class BrokerData:
         return MASTER_ID in self.addresses
 
     def copy(self) -> BrokerData:
-        """A copy whose addresses may be changed."""
+        """Return a copy with its own address table."""
         return attrs.evolve(self, addresses=dict(self.addresses))
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its order; ids are integer keys, a missing zone is None."""
+        """Return the members in RocketMQ's order; ids are integer keys, a missing zone is None."""
         return {
             "brokerAddrs": dict(sorted(self.addresses.items())),
             "brokerName": self.name,
@@ -105,7 +105,7 @@ class BrokerData:
 
 
 class BrokerAddress(NamedTuple):
-    """One broker process as the live table names it."""
+    """Key of the live table: one broker process."""
 
     cluster: str
     address: str  # host:port
@@ -113,7 +113,7 @@ class BrokerAddress(NamedTuple):
 
 @attrs.define(eq=False)
 class LiveBroker:
-    """When a broker process was last heard of, and over which connection."""
+    """Last registration or heartbeat of a broker process, and its connection."""
 
     updated_ms: int  # on the monotonic clock, as all times of these tables
     timeout_ms: int
@@ -123,7 +123,7 @@ class LiveBroker:
     rival: str | None = None  # address of another live broker of the same name and id, once that was logged
 
     def expired(self, now_ms: int) -> bool:
-        """Whether it has been silent for longer than it may."""
+        """Return whether its timeout has passed without a heartbeat."""
         return self.updated_ms + self.timeout_ms < now_ms
 
 
@@ -139,12 +139,12 @@ class RouteTables:
     mappings: dict[str, dict[str, Mapping]] = attrs.field(factory=dict)
 
     def version_differs(self, broker: BrokerAddress, version: DataVersion) -> bool:
-        """Whether *version* is not what *broker* registered with last; a broker that is not live always differs."""
+        """Return whether *version* differs from the last registration of *broker*; True if the broker is not live."""
         live = self.live.get(broker)
         return live is None or live.version != version
 
     def refresh(self, broker: BrokerAddress, now_ms: int) -> None:
-        """Note that *broker* was heard of; never makes an entry."""
+        """Update the time of the last heartbeat of *broker*; never creates an entry."""
         live = self.live.get(broker)
         if live is not None:
             live.updated_ms = now_ms

@@ -1,6 +1,6 @@
-"""Questions about topics and clusters, and the few changes an operator may make to them.
+"""Queries about topics and clusters, and the changes that operators may make.
 
-Every list comes sorted; RocketMQ's come in hash order.
+All lists are sorted; RocketMQ's are in hash order.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (getAllTopicList .. getHasUnitSubUnUnitTopicList,
 getAllClusterInfo, getBrokerMemberGroup, deleteTopic, registerTopic, operateWritePermOfBroker).
@@ -18,30 +18,30 @@ from gantrymq_nameserver.tables import QueueData, RouteTables
 
 
 def all_topics(tables: RouteTables) -> list[str]:
-    """Every topic that has queues."""
+    """Return all topics with queues."""
     return sorted(tables.queues)
 
 
 def topics_of_cluster(tables: RouteTables, cluster: str) -> list[str]:
-    """Topics with queues on a broker of *cluster*; none for an unknown cluster."""
+    """Return the topics with queues on a broker of *cluster*; empty for an unknown cluster."""
     names = tables.clusters.get(cluster, set())
     return sorted(topic for topic, by_broker in tables.queues.items() if not names.isdisjoint(by_broker))
 
 
 def topics_where(tables: RouteTables, matches: Callable[[QueueData], bool]) -> list[str]:
-    """Topics whose first queue data *matches*; the brokers of a topic are taken to agree."""
+    """Return the topics with a first queue data that *matches*; the brokers of a topic are assumed to agree."""
     return sorted(t for t, by_broker in tables.queues.items() if matches(next(iter(by_broker.values()))))
 
 
 def system_topics(tables: RouteTables) -> tuple[list[str], str | None]:
-    """Cluster and broker names, which brokers make topics of, and the address of any one broker."""
+    """Return cluster and broker names, for which brokers create topics, and the address of any one broker."""
     names = set(tables.clusters).union(*tables.clusters.values())
     addresses = (b.addresses[b.smallest_id] for b in tables.brokers.values() if b.smallest_id is not None)
     return sorted(names), next(addresses, None)
 
 
 def cluster_info(tables: RouteTables) -> dict[str, Any]:
-    """All brokers and clusters: the body of request 106."""
+    """Return all brokers and clusters: the body of request 106."""
     return {
         "brokerAddrTable": {name: tables.brokers[name].to_json() for name in sorted(tables.brokers)},
         "clusterAddrTable": {cluster: sorted(names) for cluster, names in sorted(tables.clusters.items())},
@@ -49,14 +49,14 @@ def cluster_info(tables: RouteTables) -> dict[str, Any]:
 
 
 def member_group(tables: RouteTables, cluster: str, broker_name: str) -> dict[str, Any]:
-    """Addresses of one broker name by id, none for an unknown one: the body of request 901."""
+    """Return the addresses of one broker name by id, empty for an unknown one: the body of request 901."""
     broker = tables.brokers.get(broker_name)
     addresses = dict(sorted(broker.addresses.items())) if broker is not None else {}
     return {"brokerMemberGroup": {"brokerAddrs": addresses, "brokerName": broker_name, "cluster": cluster}}
 
 
 def delete_topic(tables: RouteTables, topic: str, cluster: str | None = None) -> None:
-    """Forget *topic*, or with *cluster* only its queues on that cluster's brokers."""
+    """Remove *topic*, or with *cluster* only its queues on that cluster's brokers."""
     if cluster is None:
         tables.queues.pop(topic, None)
         return
@@ -69,9 +69,9 @@ def delete_topic(tables: RouteTables, topic: str, cluster: str | None = None) ->
 
 
 def add_topic(tables: RouteTables, topic: str, queues: Iterable[QueueData]) -> None:
-    """Add queues of *topic* by hand (request 217).
+    """Add queues of *topic* (request 217).
 
-    A broker name nobody registered ends it: a new topic is then not made, a known one keeps what came before.
+    An unregistered broker name ends it: a new topic is then not added, an existing one keeps the queues added so far.
     """
     known = tables.queues.get(topic)
     by_broker = {} if known is None else known
@@ -84,12 +84,12 @@ def add_topic(tables: RouteTables, topic: str, queues: Iterable[QueueData]) -> N
 
 
 def wipe_write_perm(tables: RouteTables, broker_name: str) -> int:
-    """Make the queues of a broker read-only until it registers anew; return how many topics it has."""
+    """Make the queues of a broker read-only until it registers again. Return the number of its topics."""
     return _each_queue_data(tables, broker_name, lambda perm: perm & ~PERM_WRITE)
 
 
 def add_write_perm(tables: RouteTables, broker_name: str) -> int:
-    """Set the permission of a broker's queues to exactly read and write; return how many topics it has."""
+    """Set the permission of a broker's queues to read and write. Return the number of its topics."""
     return _each_queue_data(tables, broker_name, lambda _: PERM_READ | PERM_WRITE)
 
 

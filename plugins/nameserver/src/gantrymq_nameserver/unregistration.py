@@ -1,4 +1,4 @@
-"""Brokers leave: asked for (request 104), by a closed connection, or by silence. They are taken out in batches.
+"""Unregistration of brokers, by request 104, a closed connection, or a missing heartbeat; processed in batches.
 
 Source: apache/rocketmq namesrv/.../routeinfo/RouteInfoManager.java (unRegisterBroker, cleanTopicByUnRegisterRequests,
 scanNotActiveBroker, onChannelDestroy, setupUnRegisterRequest), BatchUnregistrationService.java.
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Unregistration(NamedTuple):
-    """One broker process that leaves."""
+    """One broker process to unregister."""
 
     cluster: str
     broker_name: str
@@ -27,18 +27,18 @@ class Unregistration(NamedTuple):
 
     @property
     def key(self) -> BrokerAddress:
-        """Its place in the live table."""
+        """Its key in the live table."""
         return BrokerAddress(self.cluster, self.address)
 
 
 def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[MinBrokerIdChange]:
-    """Take every broker of *batch* out and return whom to tell that a smallest broker id has gone.
+    """Unregister all brokers of *batch*. Return the notices about changed smallest broker ids.
 
-    A broker name without addresses loses its queues, its cluster membership and with the last one the cluster; one with
-    a slave left that may stand in for the master becomes read-only. Static-topic mappings stay, as in RocketMQ.
+    A broker name without addresses loses its queues and its cluster membership, and an empty cluster is removed. If a
+    remaining slave may act as master, the queues become read-only. Static-topic mappings stay, as in RocketMQ.
 
-    An unregistration counts only if cluster, name, id and address are those of a registered broker. RocketMQ compares
-    the name and the address, so that a slave that was given its master's address takes the master out when it stops.
+    An unregistration is accepted only if cluster, name, id and address are those of a registered broker. RocketMQ
+    compares name and address only, so a slave configured with its master's address unregisters the master at its stop.
     """
     removed: set[str] = set()
     reduced: set[str] = set()
@@ -65,17 +65,17 @@ def unregister(tables: RouteTables, batch: Iterable[Unregistration]) -> list[Min
 
 
 def expired(tables: RouteTables, now_ms: int) -> list[BrokerAddress]:
-    """Return the brokers that have been silent for longer than they may at *now_ms* of the monotonic clock."""
+    """Return the brokers without a heartbeat within their timeout, at *now_ms* of the monotonic clock."""
     return [key for key, live in tables.live.items() if live.expired(now_ms)]
 
 
 def registered_on(tables: RouteTables, connection: object) -> list[BrokerAddress]:
-    """Return the brokers whose last registration came over this very connection."""
+    """Return the brokers that last registered over *connection*."""
     return [key for key, live in tables.live.items() if live.connection is connection]
 
 
 def unregistration_of(tables: RouteTables, key: BrokerAddress) -> Unregistration | None:
-    """Return what takes the broker at *key* out, None when no broker name of that cluster lists the address."""
+    """Return the unregistration of the broker at *key*, None if no broker name of that cluster has the address."""
     for broker in tables.brokers.values():
         if broker.name in tables.clusters.get(key.cluster, ()):
             for broker_id, address in broker.addresses.items():
@@ -85,16 +85,16 @@ def unregistration_of(tables: RouteTables, key: BrokerAddress) -> Unregistration
 
 
 def forget(tables: RouteTables, key: BrokerAddress) -> None:
-    """Drop what is kept about an address that no broker name lists any more.
+    """Remove the live entry and filter servers of an address that no broker name has any more.
 
-    RocketMQ keeps such an entry for ever; nothing can be routed to it.
+    RocketMQ keeps such an entry forever; nothing can be routed to it.
     """
     tables.live.pop(key, None)
     tables.filter_servers.pop(key, None)
 
 
 def _registered(tables: RouteTables, leaving: Unregistration) -> BrokerData | None:
-    """Return the broker that *leaving* is part of, None if it is not registered exactly so."""
+    """Return the broker name of *leaving*, None if it is not registered with exactly these values."""
     broker = tables.brokers.get(leaving.broker_name)
     if broker is None or broker.addresses.get(leaving.broker_id) != leaving.address:
         return None
@@ -112,7 +112,7 @@ def _ignore(tables: RouteTables, leaving: Unregistration) -> None:
                     *(broker.name, broker_id, broker.cluster, address),
                 )
                 return
-    forget(tables, leaving.key)  # one of two with the same name and id, whose place the other has taken
+    forget(tables, leaving.key)  # another broker with the same name and id replaced it
 
 
 def _leave_clusters(tables: RouteTables, broker_name: str) -> None:

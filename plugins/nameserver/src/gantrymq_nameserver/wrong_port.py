@@ -1,7 +1,6 @@
-"""What to tell a client that asks a name server for a broker's service; the other way: `gantrymq.remoting.wrong_port`.
+"""Error for requests sent to a name server that only brokers serve; the reverse is in `gantrymq.remoting.wrong_port`.
 
-Source of who serves what: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1
-to 2.4.
+Source: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _OF_BROKERS: Final = frozenset(
 
 
 def wrong_port_message(code: int) -> str | None:
-    """The sentence for a request that a name server got and a broker serves; None for any other."""
+    """Return the error for a request code that only brokers serve; None for other codes."""
     if code not in _OF_BROKERS:
         return None
     return (

@@ -1,1 +1,1 @@
-"""Request and reply: a reply goes to the producer that asked."""
+"""Request and reply: delivers replies to the requesting producer."""

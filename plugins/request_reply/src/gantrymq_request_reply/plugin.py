@@ -1,4 +1,4 @@
-"""Entry point ``request_reply``: who serves replies, and what may be set of it."""
+"""Entry point ``request_reply``: the service of replies, its handlers and settings."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from gantrymq.interfaces import ConfigRegistry, HandlerRegistry, ServiceRegistry
 from gantrymq.remoting.serving import handlers_of
 from gantrymq_request_reply.replies import SETTINGS, ReplyService
 
-_made: list[ReplyService] = []  # by the hook of handlers, for the hook of services, which is called behind it
+_made: list[ReplyService] = []  # set by the handler hook for the service hook, which runs after it
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare whether replies are kept."""
+    """Declare the settings."""
     for setting in SETTINGS:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Serve replies, of each broker by itself."""
+    """Register the handlers of replies; each broker has its own object."""
     replies = ReplyService()
     _made[:] = [replies]
     for code, handler in handlers_of(replies).items():
@@ -28,6 +28,6 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Be told which broker this is."""
+    """Register the service."""
     for each in _made:
         registry.add(each)

@@ -1,7 +1,8 @@
-"""Replies of consumers (324, 325): pushed to the producer that asked, kept, and answered by what became of the push.
+"""Replies of consumers (324, 325): pushed to the requesting producer and stored; the response is the push's result.
 
-As in Java the push comes first, its answer is awaited, and the reply is kept whatever became of it; a reply that cannot
-be kept counts as delivered when the push went well. Beyond Java there is a bound on replies that wait.
+As in Java, the reply is pushed first, the producer's response is awaited, and the reply is stored in any case; a reply
+that cannot be stored counts as delivered if the push succeeded. Unlike in Java, the number of waiting replies is
+limited.
 
 Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java.
 """
@@ -34,21 +35,21 @@ __all__ = ["ANSWER_S", "MOST_WAITING", "SETTINGS", "ReplyService"]
 
 log = logging.getLogger(__name__)
 
-ANSWER_S = 10.0  # for a producer to take a reply
-MOST_WAITING = 10_000  # replies whose producer has not answered yet; the length of Java's queue of replies
+ANSWER_S = 10.0  # timeout of a push
+MOST_WAITING = 10_000  # maximum of concurrent pushes; the length of Java's reply queue
 
 STORE = "storeReplyMessageEnable"
-SETTINGS = (Setting(STORE, "flag", True, "Keep each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
+SETTINGS = (Setting(STORE, "flag", True, "Store each reply in <cluster>_REPLY_TOPIC as well.", runtime=True),)
 
 
 class ReplyService:
-    """The service and its handlers."""
+    """The service ``request_reply`` and its handlers."""
 
     name = "request_reply"
 
     def __init__(self) -> None:
         self._waiting: set[asyncio.Task[Command]] = set()
-        self._served: set[asyncio.Task[object] | None] = set()  # the tasks in which replies are served
+        self._served: set[asyncio.Task[object] | None] = set()  # tasks that are serving replies
         self._stopped = False
 
     async def start(self, broker: Broker) -> None:
@@ -58,7 +59,7 @@ class ReplyService:
         self._offset_id = OffsetIds(broker.store_host).of
 
     async def stop(self) -> None:
-        """Wait for no producer any more: what waits is kept, and answered with code 14."""
+        """Cancel waiting pushes: their replies are stored, and answered with code 14."""
         self._stopped = True
         for call in self._waiting:
             call.cancel()
@@ -67,7 +68,7 @@ class ReplyService:
 
     @serves(RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
     async def reply(self, request: Command, connection: Connection) -> Command:
-        """324, 325: push a reply to the producer that asked, and keep it."""
+        """Answer requests 324 and 325: push a reply to the requesting producer, and store it."""
         task = asyncio.current_task()
         self._served.add(task)
         try:
@@ -115,7 +116,7 @@ class ReplyService:
     def _checked(
         self, header: SendMessageRequest, request: Command, connection: Connection
     ) -> tuple[int, bytes | memoryview]:
-        """Queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
+        """Return queue and body of a reply. Raises RequestError with the code of a send that fails the same check."""
         body = request.body
         if not body:
             raise MessageIllegal(f"the reply for topic {header.topic} has no body; a body of 1 byte or more is needed")
@@ -154,11 +155,11 @@ class ReplyService:
     async def _push(
         self, header: SendMessageRequest, own: dict[str, str], body: bytes | memoryview, connection: Connection
     ) -> None:
-        """Take a reply to its producer.
+        """Push a reply to its producer.
 
         Raises:
-            RequestRefused: code 1, it does not take it.
-            ServiceNotAvailable: the broker stops.
+            RequestRefused: the push failed (code 1).
+            ServiceNotAvailable: the broker is stopping.
         """
         broker = self._broker
         client_id = own.get(REPLY_TO_CLIENT)

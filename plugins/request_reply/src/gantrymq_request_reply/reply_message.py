@@ -1,9 +1,10 @@
-"""A reply as it is pushed to the producer that asked (326), and as it is kept. No I/O.
+"""A reply as pushed to the requesting producer (326), and as stored. No I/O.
 
-    324, 325   consumer -> broker     a send whose property REPLY_TO_CLIENT names a client id
-    326        broker -> producer     its header in names, bornHost, storeHost, storeTimestamp, PUSH_REPLY_TIME
+    324, 325   consumer -> broker     a send with a client id in the property REPLY_TO_CLIENT
+    326        broker -> producer     the same header with long names, bornHost, storeHost, storeTimestamp,
+                                      PUSH_REPLY_TIME
 
-The producer finds the request that waits by the property CORRELATION_ID, which the broker does not look at.
+The producer finds the waiting request by the property CORRELATION_ID, which the broker does not use.
 
 Source: apache/rocketmq broker/.../processor/ReplyMessageProcessor.java (pushReplyMessage),
 remoting/.../protocol/header/ReplyMessageRequestHeader.java.
@@ -39,12 +40,12 @@ def push_request(
     store_host: bytes,
     now_ms: int,
 ) -> Command:
-    """The request that takes a reply to its producer.
+    """Return the request that pushes a reply to its producer.
 
     Args:
-        header: of the reply.
-        own: its properties, the broker's own among them.
-        born_host, store_host: packed, of the consumer that replies and of this broker.
+        header: header of the reply.
+        own: properties of the reply, including those added by the broker.
+        born_host, store_host: packed addresses of the replying consumer and of this broker.
     """
     text = ordered_text({**own, PUSH_REPLY_TIME: str(now_ms)}).decode("utf-8", "surrogatepass")
     fields = {
@@ -74,7 +75,7 @@ def stored_reply(
     born_host: bytes,
     store_host: bytes,
 ) -> StoreMessage:
-    """The message that is kept of a reply. How the body is compressed stays in its flags, which Java drops."""
+    """Return the message to store for a reply. It keeps the compression flags, which Java drops."""
     return StoreMessage(
         header.topic,
         queue_id,

@@ -95,7 +95,7 @@ class DecisionHandler:
     def _checked(
         self, half: RecordView | None, request: EndTransaction, own: Mapping[str, str] | None = None
     ) -> RecordView:
-        """Return *half* if the request may decide it. Raises RefusedWith otherwise.
+        """Return *half* if the request may decide it. Raises RequestRefused otherwise.
 
         *own*: its properties, if they are parsed already.
         """
