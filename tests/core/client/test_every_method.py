@@ -234,6 +234,53 @@ def test_nobody_there(kind, simulate):
     simulate(work)
 
 
+WRONG = (5, None, "a", ["a"], object())
+
+
+async def given_wrong(client, name, parameter, value):
+    """Call the method with *value* as one parameter, and with what `argument` makes for the others it needs."""
+    function = getattr(type(client), name)
+    positional, named = arguments(function)
+    signature = inspect.signature(function)
+    given = {**signature.bind_partial(client, *positional, **named).arguments, parameter: value}
+    del given["self"]
+    only = [each.name for each in signature.parameters.values() if each.kind is each.POSITIONAL_ONLY]
+    first = [given.pop(each) for each in only if each in given]
+    result = getattr(client, name)(*first, **given)
+    if inspect.isawaitable(result):
+        result = await result
+    if hasattr(result, "__anext__"):
+        await anext(result)
+
+
+def arguments_of(kind):
+    for name in methods(kind):
+        if not isinstance(function := getattr(kind, name), property):
+            for each in inspect.signature(function).parameters.values():
+                if each.name != "self" and each.kind not in (each.VAR_KEYWORD, each.VAR_POSITIONAL):
+                    yield name, each.name
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_arguments_of_a_wrong_type(kind, simulate, cluster):
+    async def work(world):
+        bad = []
+        async with cluster(world, "a", topics=("T", "TBW102")) as c:
+            for name, parameter in arguments_of(kind):
+                for value in WRONG:
+                    client = made(kind, c.namesrv, world)
+                    await client.start()
+                    task = asyncio.ensure_future(given_wrong(client, name, parameter, value))
+                    timer = world.clock.call_later(LIMIT_S, task.cancel)
+                    await asyncio.wait([task])
+                    timer.cancel()
+                    await client.close(1.0)
+                    bad.append(wrong(f"{name}({parameter}={value!r})", None if task.cancelled() else task.exception()))
+        assert not [each for each in bad if each]
+
+    simulate(work)
+
+
 def test_every_kind_of_client_is_walked():
     assert Client in CLIENTS and len(CLIENTS) >= 6
 

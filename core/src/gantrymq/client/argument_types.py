@@ -10,7 +10,7 @@ import attrs
 
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["check_mapping", "check_number", "check_text", "number_from", "shown"]
+__all__ = ["check_kind", "check_mapping", "check_number", "check_text", "number_from", "shown"]
 
 _SHOWN: Final = 100  # characters of a value in an error
 
@@ -25,6 +25,12 @@ def check_text(name: str, value: object) -> None:
     """Raise InvalidParameter if *value*, of the argument *name*, is not a str."""
     if not isinstance(value, str):
         raise InvalidParameter(f"{name} is {shown(value)}; expected a text")
+
+
+def check_kind(name: str, value: object, kind: type) -> None:
+    """Raise InvalidParameter if *value*, of the argument *name*, is not an instance of the class *kind*."""
+    if not isinstance(value, kind):
+        raise InvalidParameter(f"{name} is {shown(value)}; expected a {kind.__name__}")
 
 
 def check_mapping(name: str, value: object) -> None:

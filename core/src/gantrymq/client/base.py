@@ -13,6 +13,7 @@ from typing import Any, Final, Self, Unpack
 
 import attrs
 
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.connection_config import ConnectionConfig, ConnectOptions
 from gantrymq.client.errors import client_errors
 from gantrymq.client.instance import ClientInstance, acquire_instance
@@ -141,6 +142,7 @@ class BaseClient:
         Raises:
             CallTimeout: not ready after *timeout_s* seconds; the message names the last problem.
         """
+        check_number("timeout_s", timeout_s, -math.inf)
         instance = self._started()
         clock = instance.world.clock
         begun = clock.monotonic()
@@ -167,6 +169,8 @@ class BaseClient:
         Raises:
             ClientError: the client was started in another event loop.
         """
+        if timeout_s is not None:
+            check_number("timeout_s", timeout_s, -math.inf)
         if (starting := self._in_this_loop(self._starting)) is not None:
             starting.cancel()
             await asyncio.wait((starting,))

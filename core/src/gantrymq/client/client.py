@@ -19,6 +19,7 @@ from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import CONNECT_OPTIONS, ConnectOptions
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.model.names import check_group
 from gantrymq.world import Clock
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class Client(BaseClient):
     def _get_or_create(self, kind: type[Made], group: str, given: dict[str, Any], make: Callable[[], Made]) -> Made:
         """Return the started producer of *group*, created by *make* if there is none. *given* are its options."""
         self._started()
+        check_group(group)
         found, options = self._producers.get(group, (None, {}))
         if found is None or not found._usable:
             made = self._start_part(make())

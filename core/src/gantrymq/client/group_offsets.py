@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from gantrymq.client.argument_types import check_kind
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S, reply_header
 from gantrymq.errors import BrokerRefused
@@ -44,16 +45,19 @@ class GroupOffsets:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """Return the first offset still in the queue; 0 for an empty queue."""
+        check_kind("queue", queue, MessageQueue)
         header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """Return the offset that the queue's next message will get."""
+        check_kind("queue", queue, MessageQueue)
         header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
+        check_kind("queue", queue, MessageQueue)
         header = SearchOffsetByTimestampRequest(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -69,6 +73,7 @@ class GroupOffsets:
         For a group without an offset, a broker answers 0 while the queue's first message is still in memory; without
         *or_zero* only brokers of version 4.9 do.
         """
+        check_kind("queue", queue, MessageQueue)
         header = QueryConsumerOffsetRequest(
             consumer_group=self._group,
             topic=queue.topic,
@@ -85,6 +90,7 @@ class GroupOffsets:
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's offset; return once the broker has confirmed it. The offset is not validated."""
+        check_kind("queue", queue, MessageQueue)
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._group,
             topic=queue.topic,

@@ -113,6 +113,8 @@ def parse_unique_id(text: str) -> UniqueId:
     Raises:
         ValueError: not 32 (IPv4) or 56 (IPv6) hexadecimal characters; other clients may use other formats.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is no text")
     if len(text) not in (32, 56):
         raise ValueError(f"{text!r} has {len(text)} characters; a unique id has 32 (IPv4) or 56 (IPv6)")
     raw = bytes.fromhex(text)

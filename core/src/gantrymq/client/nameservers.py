@@ -43,8 +43,10 @@ def parse_namesrv(text: str, where: str) -> tuple[str, ...]:
     """Split ``host:port;host:port``; commas separate as well, and ``http://`` up to the last slash is removed.
 
     Raises:
-        ConfigError: empty, or a part is not host:port; *where* is the prefix of the message.
+        ConfigError: empty, no text, or a part is not host:port; *where* is the prefix of the message.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"{where}: {text!r} is not host:port, such as {DEFAULT_NAMESRV}")
     found: list[str] = []
     for part in text.replace(",", ";").split(";"):
         address = part.strip()

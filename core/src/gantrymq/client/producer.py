@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from gantrymq.client import validation
+from gantrymq.client.argument_types import shown
 from gantrymq.client.base import BaseClient
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.connection_config import ConnectOptions, split_options
@@ -36,6 +37,7 @@ from gantrymq.client.sending import MessageSender
 from gantrymq.client.tracing.hook_calls import SendHookCaller
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.client.user_functions import notify
+from gantrymq.errors import InvalidParameter, MessageIllegal
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 
@@ -206,6 +208,8 @@ class Producer(BaseClient):
         """
         modes = self._send_modes()
         validation.check_message(message, self.settings.max_message_bytes)
+        if callback is not None and not callable(callback):
+            raise InvalidParameter(f"the callback of send_async is {shown(callback)}; expected a function")
         future = self._start_send(modes, message, queue, timeout_s, is_async=True)
         if callback is not None:
             future.add_done_callback(lambda done: self._run_callback(done, callback))
@@ -303,6 +307,8 @@ class Producer(BaseClient):
         Raises:
             as `send_batch`: for the first batch that failed; earlier batches are stored, later ones are not sent.
         """
+        if not isinstance(messages, Iterable):
+            raise MessageIllegal(f"messages is {shown(messages)}; expected a sequence of Message")
         messages = tuple(messages)  # iterated twice
         for message in messages:
             validation.check_message(message, self.settings.max_message_bytes)

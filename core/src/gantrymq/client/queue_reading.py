@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.outages import Outages
 from gantrymq.client.pull_result import PullResult, PullStatus
@@ -37,6 +38,8 @@ async def read(
 
     Stops before offset *end*, so that reading a growing queue terminates. Errors as `Reader.pull`.
     """
+    if end is not None:
+        check_number("end", end, 0)
     at = start
     while end is None or at < end:
         result = await consumer.pull(queue, at, max_count=MOST, expression=expression, expression_type=expression_type)

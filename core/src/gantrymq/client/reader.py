@@ -17,6 +17,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Final, TypedDict, Unpack
 
+from gantrymq.client.argument_types import check_kind, check_number, check_text
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.decoding import parse_tags
@@ -262,6 +263,9 @@ class Reader(BaseClient):
         self, queue: MessageQueue, offset: int, max_count: int, expression: str, expression_type: str, suspend_ms: int
     ) -> tuple[Command, str]:
         """Return the response and the address of the broker."""
+        check_kind("queue", queue, MessageQueue)
+        check_text("expression_type", expression_type)
+        check_number("suspend_ms", suspend_ms, 0)
         wanted = Subscription(queue.topic, expression, expression_type)
         return await self._pulls().pull(queue, offset, wanted, max_count=max_count, suspend_ms=suspend_ms)
 

@@ -12,6 +12,7 @@ import base64
 import binascii
 from typing import Final
 
+from gantrymq.client.argument_types import check_text
 from gantrymq.client.instance import ClientInstance
 from gantrymq.client.rpc import CALL_TIMEOUT_S, refused
 from gantrymq.errors import InvalidParameter
@@ -36,6 +37,7 @@ async def recall(instance: ClientInstance, group: str, topic: str, handle: str) 
 
 
 def _broker_of(handle: str) -> str:
+    check_text("handle", handle)
     try:
         parts = base64.urlsafe_b64decode(handle).decode().split(" ")
     except (binascii.Error, ValueError):

@@ -271,6 +271,6 @@ class RouteCache:
 
 
 def _no_route(topic: str) -> NoRoute:
-    if topic.startswith(names.RETRY_PREFIX):
+    if str(topic).startswith(names.RETRY_PREFIX):
         return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
     return NoRoute(f"no name server knows topic {topic}; create it, or check that its brokers run and are registered")

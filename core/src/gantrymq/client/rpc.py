@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from gantrymq.client.argument_types import check_text, shown
 from gantrymq.client.credentials import access_denied
 from gantrymq.client.errors import AnswerUnreadable, RequestMalformed
 from gantrymq.client.outages import UNREACHABLE, Outages
 from gantrymq.client.rpc_hooks import RpcHooks
-from gantrymq.errors import BrokerRefused, CallTimeout, LocalProtocolError, RequestRefused
+from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter, LocalProtocolError, RequestRefused
 from gantrymq.remoting import command
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode, ResponseCode, request_name
@@ -76,6 +77,11 @@ class RpcClient:
         timeout_s: float = CALL_TIMEOUT_S,
     ) -> Command:
         """Send one request and return the response, whose code may be any. Arguments and errors as `call`."""
+        check_text("the address", address)
+        if header is not None and not hasattr(header, "to_ext"):
+            raise InvalidParameter(f"header is {shown(header)}; expected a request header, or None")
+        if not isinstance(body, bytes | bytearray | memoryview | None):
+            raise InvalidParameter(f"body is {shown(body)}; expected bytes")
         ext = header.to_ext() if header is not None else None
         return await self.send(address, command.request(code, ext, body), timeout_s)
 

@@ -8,9 +8,11 @@ A message that is sent alone only waits for the messages of its topic that were 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.auto_batching import BatchAccumulator, BatchKey
 from gantrymq.client.compressor import Compressor
 from gantrymq.client.encoded_message import EncodedMessage, prepare, prepare_batch
@@ -110,7 +112,11 @@ class SendModes:
 
     def limit_s(self, timeout_s: float | None) -> float:
         """Return the timeout in seconds of a send that was given *timeout_s*."""
-        return self._settings.default_timeout_s if timeout_s is None else timeout_s
+        if timeout_s is None:
+            return self._settings.default_timeout_s
+        if type(timeout_s) is not float:
+            check_number("timeout_s", timeout_s, -math.inf)
+        return timeout_s
 
     def _collect(
         self,

@@ -36,8 +36,10 @@ def parse_address(text: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[v6]:port``.
 
     Raises:
-        ValueError: no port, or one outside 0..65535.
+        ValueError: no port, or one outside 0..65535; or no text.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"{text!r} is not host:port")
     host, mark, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

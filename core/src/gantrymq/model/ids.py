@@ -43,6 +43,8 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
     Raises:
         ValueError: not 32 or 56 hexadecimal characters.
     """
+    if not isinstance(text, str):
+        raise ValueError(f"message id {text!r} is no text")
     if len(text) not in (32, 56):
         raise ValueError(f"message id {text!r} has {len(text)} characters; an offset id has 32 (IPv4) or 56 (IPv6)")
     if not _HEX.fullmatch(text):

@@ -115,7 +115,7 @@ class BrokerCalls(AdminRequests):
         Raises:
             InvalidParameter: *what* is not one of them.
         """
-        if what not in CLEANINGS:
+        if not isinstance(what, str) or what not in CLEANINGS:
             raise InvalidParameter(f"unknown clean-up {what!r}; expected one of {', '.join(CLEANINGS)}")
         return (await self.request(address, CLEANINGS[what], CleanRequest(report=True))).remark or ""
 

@@ -12,6 +12,7 @@ from typing import Final
 from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import KvListRequest, KvRequest, KvResponse, PutKvRequest
 from gantrymq.client.admin.requests import AdminRequests, members_of
+from gantrymq.client.argument_types import check_mapping
 from gantrymq.client.rpc import reply_header
 from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -102,6 +103,7 @@ class ConfigurationCalls(AdminRequests):
 
 
 def _properties(settings: Mapping[str, str]) -> bytes:
+    check_mapping("settings", settings)
     for key, value in settings.items():
         if "\n" in key + value or "\r" in key + value:
             raise InvalidParameter(f"{key}: a setting is one line")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import RequestNotServed, parsing
+from gantrymq.client.argument_types import check_kind
 from gantrymq.errors import GroupNotExist
 from gantrymq.loose_json import dumps
 from gantrymq.model import names
@@ -57,6 +58,7 @@ class GroupCalls(ClusterCalls):
 
     async def create_group(self, address: str, config: GroupConfig) -> None:
         """Create or change a group at one broker. Raises InvalidParameter if the name is not legal."""
+        check_kind("config", config, GroupConfig)
         names.check_group(config.name)
         body = dumps(config.to_json(), sort=True)
         await self.request(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
@@ -68,6 +70,7 @@ class GroupCalls(ClusterCalls):
             as `masters`: the cluster is not clear.
             as `create_group`: all other errors; earlier masters have the group.
         """
+        check_kind("config", config, GroupConfig)
         names.check_group(config.name)
         masters = await self.masters(cluster)
         for master in masters:

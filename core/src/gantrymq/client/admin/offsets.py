@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from gantrymq.client.admin.headers import EarliestStoreTimeResponse
 from gantrymq.client.admin.requests import AdminRequests, each
+from gantrymq.client.argument_types import check_kind
 from gantrymq.client.group_offsets import GroupOffsets
 from gantrymq.client.rpc import reply_header
 from gantrymq.errors import InvalidParameter
@@ -36,6 +37,7 @@ class OffsetCalls(AdminRequests):
 
     async def oldest_stored_ms(self, queue: MessageQueue) -> int | None:
         """Return the store time of the queue's oldest message in ms since 1970, or None for an empty queue."""
+        check_kind("queue", queue, MessageQueue)
         header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
         address = await self._started().routes.find_broker(queue.topic, queue.broker_name, 0)
         reply = await self.request(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)

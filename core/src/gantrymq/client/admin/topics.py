@@ -13,6 +13,7 @@ from gantrymq.client.admin.clusters import ClusterCalls
 from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import TopicsOfClusterRequest
 from gantrymq.client.admin.requests import members_of
+from gantrymq.client.argument_types import check_kind
 from gantrymq.client.routes import TopicRoute, parse_route
 from gantrymq.loose_json import object_key
 from gantrymq.model import names
@@ -85,6 +86,7 @@ class TopicCalls(ClusterCalls):
             InvalidParameter: the name is not legal.
             BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker did not change it.
         """
+        check_kind("config", config, TopicConfig)
         names.check_topic(config.name)
         header = CreateTopicRequest(
             topic=config.name,
@@ -110,6 +112,7 @@ class TopicCalls(ClusterCalls):
             as `masters`: the cluster is not clear.
             as `create_topic`: all other errors; earlier masters have the topic.
         """
+        check_kind("config", config, TopicConfig)
         names.check_topic(config.name)
         masters = await self.masters(cluster)
         for master in masters:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, Unpack
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import attrs
 
 from gantrymq.client.allocation import allocation_strategy
+from gantrymq.client.argument_types import check_number
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import ConnectOptions, split_options
 from gantrymq.client.group.consumer_run import ConsumerRun
@@ -35,7 +37,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.client.user_functions import check_function
-from gantrymq.errors import ClientError, InvalidParameter
+from gantrymq.errors import ClientError
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, TAG, Subscription
@@ -184,8 +186,7 @@ class Consumer(BaseClient):
         Raises:
             InvalidParameter: *most* is not 1 to 1024.
         """
-        if not 1 <= most <= 1024:
-            raise InvalidParameter(f"batches of {most} messages; expected 1 to 1024")
+        check_number("most", most, 1, 1024, whole=True)
         run = self._running()
         return BatchIterator(run.member, run.in_flight, most, None if self._auto_ack else run.in_flight.unacked)
 
@@ -268,6 +269,7 @@ class Consumer(BaseClient):
 
     async def unsubscribe(self, topic: str) -> None:
         """Stop consuming *topic*. Does nothing if it is not subscribed."""
+        names.check_topic(topic)
         if self._subscriptions.pop(topic, None) is not None and self._run is not None:
             self._run.rebalancer.wake()
 
@@ -302,6 +304,7 @@ class Consumer(BaseClient):
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
         """
+        check_number("timeout_s", timeout_s, -math.inf)
         run = self._running()
         await run.wait_balanced(timeout_s)
         return self.assignment

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, Unpack
 import attrs
 
 from gantrymq.client.allocation import allocation_strategy
+from gantrymq.client.argument_types import check_kind, check_mapping, check_number, shown
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import split_options
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, RebalanceListener
@@ -222,7 +223,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if run.is_subscribed:
             raise ClientError(f"the consumer of {self.group} has subscribed to topics; {_EITHER}")
-        unique = dict.fromkeys(queues)
+        unique = dict.fromkeys(_checked(queues))
         subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in unique}
         await run.assign(tuple(unique), subscriptions)
 
@@ -275,10 +276,8 @@ class LitePullConsumer(BaseClient):
             InvalidParameter: an argument is out of bounds.
             ClientError: no topic is subscribed and no queue assigned.
         """
-        if not 1 <= max_count <= MOST_POLLED or timeout_s < 0:
-            raise InvalidParameter(
-                f"poll(timeout_s={timeout_s}, max_count={max_count}); expected 0 s or more, and 1 to {MOST_POLLED}"
-            )
+        check_number("timeout_s", timeout_s, 0)
+        check_number("max_count", max_count, 1, MOST_POLLED, whole=True)
         run = self._running()
         if not run.is_subscribed and not run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has nothing to poll; subscribe or assign first")
@@ -371,6 +370,7 @@ class LitePullConsumer(BaseClient):
             run.finish_polled()
             await run.commit_current()
             return
+        check_mapping("offsets", offsets)
         for queue, offset in offsets.items():
             run.process_queue_of(queue)
             end = await run.member.offsets.max_offset(queue)
@@ -385,3 +385,12 @@ class LitePullConsumer(BaseClient):
 
 
 _EITHER: Final = "a consumer either subscribes or assigns: make another one for the other"
+
+
+def _checked(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    if not isinstance(queues, Iterable):
+        raise InvalidParameter(f"queues is {shown(queues)}; expected a list of MessageQueue")
+    found = list(queues)
+    for queue in found:
+        check_kind("a queue", queue, MessageQueue)
+    return found

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from gantrymq.client.argument_types import check_kind
 from gantrymq.client.group.delivery_queue import Delivery
 from gantrymq.client.group.member_run import MemberRun
 from gantrymq.client.group.process_queue import ProcessQueue
@@ -105,6 +106,7 @@ class LitePullRun(MemberRun):
 
     def process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         """Return the process queue of *queue*. Raises ClientError: it is not assigned."""
+        check_kind("queue", queue, MessageQueue)
         pq = self.member.process_queues.get(queue)
         if pq is None or pq.dropped:
             count = len(self.member.commit_offsets())

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
 
 import attrs
 
-from gantrymq.client.argument_types import check_number
+from gantrymq.client.argument_types import check_kind, check_number
 from gantrymq.client.base import BaseClient
 from gantrymq.client.connection_config import ConnectOptions
 from gantrymq.client.group.membership import subscription_of
@@ -228,6 +228,7 @@ class PopConsumer(BaseClient):
 
         Raises as `ack`.
         """
+        check_kind("message", message, ReceivedMessage)
         if delay_s is None:
             delay_s = _DELAYS_S[min(message.reconsume_times, len(_DELAYS_S) - 1)]
         run = self._running()

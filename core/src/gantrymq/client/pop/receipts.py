@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from gantrymq.client.argument_types import check_kind
 from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
@@ -71,6 +72,7 @@ def read_receipt(text: str) -> Receipt:
 
 def receipt_of(message: ReceivedMessage) -> Receipt:
     """Return the receipt of a popped message. Raises ClientError: the message was not popped."""
+    check_kind("message", message, ReceivedMessage)
     text = message.properties.get(POP_CK)
     if text is None:
         raise ClientError(f"message {message.message_id} was not popped: it has no receipt (POP_CK)")
