@@ -112,6 +112,34 @@ def test_wrong_usage(arguments, says):
     assert says in " ".join(done.stderr.split())
 
 
+REPLAY = ["replay", "--to-topic", "Again"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        *((words, "give --topic") for words in (["query"], ["stats"], ["archive", "x"], REPLAY, ["audit"])),
+        *(
+            ([*words, "--store", "x", "--archive", "y"], "a store and an archive are given")
+            for words in (["query"], ["stats"], ["archive", "x"], REPLAY, ["audit"])
+        ),
+        (["query", "--topic", "T", "--topic-pattern", "T.*"], "give --topic or --topic-pattern"),
+        (["query", "--topic", "T", "--tags", "||"], "--tags: "),
+        (["stats", "--topic", "T", "--option", "starts=1"], "has no option starts"),
+        (["query", "--topic", "T", "--live"], "name one with --archive"),
+        (["query", "--archive", "x", "--live"], "--live needs topics"),
+        (["archive", "x", "--archive", "y"], "an archive is written from live topics or a store"),
+        (["archive", "x", "--topic", "T", "--tags", "a"], "remove --tags"),
+        ([*REPLAY, "--store", "x"], "give --to-namesrv or -n, or set NAMESRV_ADDR"),
+    ],
+)
+def test_wrong_usage_is_found_before_spark_starts(monkeypatch, arguments, says):
+    monkeypatch.delenv("NAMESRV_ADDR", raising=False)
+    monkeypatch.setitem(sys.modules, "gantrymq_spark.session", None)  # that would start it
+    done = run("pipeline", *arguments)
+    assert (done.exit_code, says in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
 @click.command()
 @input_options
 @spark_options
@@ -127,6 +155,22 @@ def test_options_of_what_is_read():
     assert done.exit_code == 0, done.output
     given = Input(("A", "B"), namesrv="h:1", since_ms=1000, until_ms=2000, tags="x||y", options={"a": "b=c"})
     assert found == [(given, "m", {"k": "v"})]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environ", "namesrv"),
+    [
+        (["--topic", "T"], "", "127.0.0.1:9876"),
+        (["--topic", "T"], "h:2", "h:2"),
+        (["--topic", "T", "-n", "h:1"], "h:2", "h:1"),
+        (["--store", "folder"], "", None),
+    ],
+)
+def test_name_servers_of_live_topics_are_found_as_by_other_commands(arguments, environ, namesrv):
+    found = []
+    done = CliRunner().invoke(told, arguments, obj=found, env={"NAMESRV_ADDR": environ or None})
+    assert done.exit_code == 0, done.output
+    assert found[0][0].namesrv == namesrv
 
 
 @pytest.mark.parametrize(

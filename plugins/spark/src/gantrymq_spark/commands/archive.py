@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gantrymq.commands.output import output_option, print_json, say
-from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.texts import counted
@@ -25,7 +25,11 @@ def archive(folder: str, given: Input, master: str | None, conf: dict[str, str],
     next one continues. The broker's retention may delete archived messages.
     """
     from gantrymq_spark.jobs.archive import archive as work
+    from gantrymq_spark.jobs.archive import refuse
 
+    check_input(given)
+    with usage_errors():
+        refuse(given)
     with job_session("archive", master, conf) as session:
         report = work(session, given, folder)
     if output == "json":

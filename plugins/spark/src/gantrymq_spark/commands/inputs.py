@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
 
+from gantrymq.commands.output import DEFAULT_NAMESRV
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealClock
-from gantrymq_spark.jobs.inputs import Input
+from gantrymq_spark.jobs.inputs import Input, live_texts
 from gantrymq_spark.live.times import relative_ms
 
-__all__ = ["input_options", "moment_ms"]
+__all__ = ["check_input", "input_options", "moment_ms", "usage_errors"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _OPTIONS = (
     click.option("--topic", "topics", multiple=True, metavar="NAME", help="A topic; may be repeated."),
     click.option("--topic-pattern", "pattern", metavar="REGEX", help="Topics whose whole name matches."),
-    click.option("-n", "--namesrv", envvar="NAMESRV_ADDR", help="Name servers of live topics, host:port;host:port."),
+    click.option(
+        "-n",
+        "--namesrv",
+        envvar="NAMESRV_ADDR",
+        help=f"Name servers of live topics, host:port;host:port; else $NAMESRV_ADDR, then {DEFAULT_NAMESRV}.",
+    ),
     click.option("--store", metavar="FOLDER", help="A store's folder (storePathRootDir) instead of live topics."),
     click.option("--archive", metavar="FOLDER", help="An archive written by `gantrymq pipeline archive`."),
     click.option("--since", "since_ms", metavar="TIME", help="Stored at or after: ms, '2026-11-21 10:00', or -10m."),
@@ -38,6 +45,8 @@ def input_options(command: Command) -> Command:
     @functools.wraps(command)
     def taking(*args: Any, **values: Any) -> Any:
         own = {name: values.pop(name) for name in ("topics", "pattern", "namesrv", "store", "archive", "tags", "sql92")}
+        if own["store"] is None and own["archive"] is None:
+            own["namesrv"] = own["namesrv"] or DEFAULT_NAMESRV
         now_ms = RealClock().now_ms()
         since, until = values.pop("since_ms"), values.pop("until_ms")
         given = Input(
@@ -51,6 +60,30 @@ def input_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         taking = option(taking)
     return taking  # type: ignore[return-value]
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn a ConfigError of the block into wrong usage, exit code 2."""
+    try:
+        yield
+    except ConfigError as problem:
+        raise click.UsageError(str(problem)) from None
+
+
+def check_input(given: Input) -> None:
+    """Refuse options that no job can work with, before Spark starts.
+
+    Raises:
+        click.UsageError: no source or two, tags or an expression that cannot be read, or an unknown option.
+    """
+    with usage_errors():
+        given.check()
+        given.check_filters()
+        if given.live:
+            from gantrymq_spark.live.options import read_options
+
+            read_options(live_texts(given), streaming=False, environ={})
 
 
 def moment_ms(option: str, text: str, now_ms: int) -> int:

@@ -6,10 +6,11 @@ import base64
 import json
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
-from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq_spark.commands.inputs import input_options
+from gantrymq.commands.output import DEFAULT_NAMESRV, output_option, print_json, print_table, say
+from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.texts import counted
@@ -69,10 +70,14 @@ def query(
     output: str,
 ) -> None:
     """Find messages of live topics (--topic), of a store (--store), or of an archive (--archive)."""
-    from gantrymq_spark.jobs.query import Search
+    from gantrymq_spark.jobs.query import Search, refuse_live
     from gantrymq_spark.jobs.query import query as work
 
-    given.check()
+    check_input(given)
+    if live:
+        with usage_errors():
+            refuse_live(given)
+        given = attrs.evolve(given, namesrv=given.namesrv or DEFAULT_NAMESRV)
     with job_session("query", master, conf) as session:
         search = Search(key, unique_key, message_id, condition)
         columns = None if statement or target or output == "json" else SHOWN

@@ -10,7 +10,7 @@ import click
 from gantrymq.commands.output import output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealClock
-from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.replay_pace import read_speed
@@ -47,12 +47,16 @@ def replay(
     from gantrymq_spark.jobs.replay import plan_replay, rows_to_replay
     from gantrymq_spark.jobs.replay import replay as work
 
-    given.check()
+    check_input(given)
     try:
         times = read_speed(speed)
     except ConfigError as problem:
         raise click.BadParameter(str(problem), param_hint="--speed") from None
     namesrv = to_namesrv or given.namesrv
+    if namesrv is None:
+        raise click.UsageError(
+            "the name servers of the target are missing; give --to-namesrv or -n, or set NAMESRV_ADDR"
+        )
     if dry_run:
         with job_session("replay", master, conf) as session:
             plan = plan_replay(rows_to_replay(session, given), to_topic, namesrv, times)

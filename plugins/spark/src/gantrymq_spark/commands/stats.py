@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq_spark.commands.inputs import input_options
+from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats import STEPS
@@ -43,7 +43,7 @@ def stats(
     from gantrymq_spark.report.page import folder_for, write_page
     from gantrymq_spark.report.stats_page import stats_page, tables_of
 
-    given.check()
+    check_input(given)
     folder = None if report is None else folder_for(report)
     columns = (*STATS_COLUMNS, "properties") if property_name is not None else STATS_COLUMNS
     with job_session("stats", master, conf) as session:

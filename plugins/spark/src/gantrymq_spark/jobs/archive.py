@@ -35,7 +35,7 @@ from gantrymq_spark.store_reading import plan_read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["COMMIT_MESSAGES", "ArchiveReport", "archive"]
+__all__ = ["COMMIT_MESSAGES", "ArchiveReport", "archive", "refuse"]
 
 COMMIT_MESSAGES = 20_000_000  # in one commit, approximately; a stopped run continues after the last commit
 _MADE = "file string"  # JSON of an ArchivedFile
@@ -84,6 +84,16 @@ def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: 
         ClientError: brokers do not respond.
         OSError: the archive cannot be written.
     """
+    refuse(given)
+    report = ArchiveReport(folder)
+    with Archive(RealFiles(), Path(folder)) as held:
+        (_of_store if given.store is not None else _of_topics)(spark, given, held, report, commit_messages)
+        report.archived = {key: each for key, each in held.state.progress.items() if _named(given, key[1].topic)}
+    return report
+
+
+def refuse(given: Input) -> None:
+    """Raise ConfigError if no archive can be made of *given*."""
     given.check()
     if given.archive is not None:
         raise ConfigError("an archive is written from live topics or a store; give --topic or --store")
@@ -93,11 +103,6 @@ def archive(spark: SparkSession, given: Input, folder: str, *, commit_messages: 
             raise ConfigError(
                 f"an archive has whole queues, so that runs can continue it; remove {option}, which query supports"
             )
-    report = ArchiveReport(folder)
-    with Archive(RealFiles(), Path(folder)) as held:
-        (_of_store if given.store is not None else _of_topics)(spark, given, held, report, commit_messages)
-        report.archived = {key: each for key, each in held.state.progress.items() if _named(given, key[1].topic)}
-    return report
 
 
 def _of_topics(spark: SparkSession, given: Input, held: Archive, report: ArchiveReport, most: int) -> None:

@@ -56,6 +56,11 @@ class Input:
         if self.topics and self.pattern is not None:
             raise ConfigError("topics and a pattern are given; give --topic or --topic-pattern")
 
+    def check_filters(self) -> None:
+        """Raises ConfigError: tags that cannot be read."""
+        if self.tags is not None:
+            _checked_option("--tags", lambda: parse_tags(self.tags or ""))
+
 
 def messages(
     spark: SparkSession, given: Input, columns: Sequence[str] | None = None, *, state: ArchiveState | None = None

@@ -25,7 +25,7 @@ from gantrymq_spark.jobs.live_ranges import live_bounds, live_ranges
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Search", "everything", "query"]
+__all__ = ["Search", "everything", "query", "refuse_live"]
 
 _SEARCHED = ("keys", "uniqueKey", "msgId")
 
@@ -81,12 +81,18 @@ def query(
         raise ConfigError(f"the condition {search.condition!r} cannot be read by Spark: {first}") from None
 
 
-def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None = None) -> DataFrame:
-    """Return an archive's messages, and the later ones that only brokers have. Raises as `query`."""
+def refuse_live(given: Input) -> None:
+    """Raise ConfigError if *given* names no archive or no topics, for the messages of an archive and of brokers."""
     if given.archive is None:
         raise ConfigError("--live adds live topics to an archive; name one with --archive, or remove --live")
     if not given.topics and given.pattern is None:
         raise ConfigError("--live needs topics; name them with --topic or --topic-pattern")
+
+
+def everything(spark: SparkSession, given: Input, columns: Sequence[str] | None = None) -> DataFrame:
+    """Return an archive's messages, and the later ones that only brokers have. Raises as `query`."""
+    refuse_live(given)
+    assert given.archive is not None
     names = selected(columns)
     state = open_state(given.archive)  # before querying brokers: messages archived meanwhile are read live
     bounds: dict[str, dict[Queue, tuple[int, int]]] = {}
