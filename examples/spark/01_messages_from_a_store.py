@@ -1,6 +1,6 @@
 # %% [markdown]
 # # Messages from a store
-# The folder of a store, GantryMQ's or RocketMQ's, is a table of messages; no broker is asked.
+# The folder of a store, GantryMQ's or RocketMQ's, is a table of messages; no broker is needed.
 #
 #     pip install -r requirements.txt ./testing './plugins/spark[spark]'
 
@@ -39,6 +39,6 @@ messages.where("keys = 'order-17'").selectExpr(
 messages.createOrReplaceTempView("messages")
 spark.sql("select queueId, count(*) as messages, sum(storeSize) as bytes from messages group by 1 order by 1").show()
 
-# %% What of the log cannot be read? No rows: nothing is damaged.
+# %% Damage of the log; no rows mean that there is none.
 damage = spark.read.format("gantrymq.damage").load(store)
 print(f"{damage.where('damage').count()} damaged stretches")

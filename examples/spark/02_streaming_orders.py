@@ -29,7 +29,7 @@ orders = spark.range(100).select(
 )
 orders.write.format("gantrymq").option("namesrv", namesrv).option("topic", "Orders").mode("append").save()
 
-# %% The stream reads what is available and stops. Take the trigger away and it goes on for ever.
+# %% The stream reads what is available and stops. Without the trigger it runs until it is stopped.
 stream = (
     spark.readStream.format("gantrymq")
     .option("namesrv", namesrv)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Archive and query
-# Topics are kept as Parquet for as long as you like; a query reads the archive, and brokers for what came since.
-# What is done here in Python is `gantrymq pipeline archive` and `gantrymq pipeline query` on the command line.
+# Topics are archived as Parquet; a query reads the archive, and later messages from brokers.
+# On the command line the same is `gantrymq pipeline archive` and `gantrymq pipeline query`.
 
 # %% A broker for this page. With a cluster of your own, set `namesrv` to its name servers and go on.
 import tempfile
@@ -24,7 +24,7 @@ def send(first: int, end: int) -> None:
 
 send(0, 50)
 
-# %% The first run writes everything, the second what came since. A run that is stopped goes on where it was.
+# %% The first run writes everything, the second only new messages. A stopped run continues where it stopped.
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.query import Search, query
