@@ -68,7 +68,7 @@ def test_it_finds_what_the_walk_finds(seed, monkeypatch):
     log = odd_log(rng)
     end = rng.choice((None, rng.choice(log.records)[0]))
     given = {"check_crc": rng.random() < 0.7, "trust_zeros": rng.random() < 0.3}
-    walk = LogWalk(log, log.start, end, look_behind_end=False, **given)
+    walk = LogWalk(log, log.start, end, check_beyond_end=False, **given)
     entries = LogEntries(log, log.start, end, delay_levels_ms=LEVELS, **given)
     expected = [each if isinstance(each, LogDamage) else entry_of(each, LEVELS) for each in walk]
     found = []

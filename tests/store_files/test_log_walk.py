@@ -93,7 +93,7 @@ def test_nothing_behind_a_sharp_end_is_looked_at():
     log.put(end, b"half written")
     assert len(walked(LogWalk(log, 0, end))[1]) == 1
     log.reads.clear()
-    walk = LogWalk(log, 0, end, look_behind_end=False)
+    walk = LogWalk(log, 0, end, check_beyond_end=False)
     assert walked(walk) == ([place for place, _ in log.records[:60]], [])
     assert (walk.position, walk.sound_end) == (end, end)
     assert max(place + length for place, length in log.reads) == end
@@ -103,7 +103,7 @@ def test_a_missing_file_behind_a_sharp_end_is_not_told():
     log = filled(200)
     log.missing = {log.file_bytes, 2 * log.file_bytes}
     last = max(place for place, _ in log.records if place < log.file_bytes)
-    assert walked(LogWalk(log, last, log.file_bytes, look_behind_end=False)) == ([last], [])
-    assert walked(LogWalk(log, last, log.file_bytes + 1, look_behind_end=False)) == ([last], [])
-    _, (gap,) = walked(LogWalk(log, last, look_behind_end=False))
+    assert walked(LogWalk(log, last, log.file_bytes, check_beyond_end=False)) == ([last], [])
+    assert walked(LogWalk(log, last, log.file_bytes + 1, check_beyond_end=False)) == ([last], [])
+    _, (gap,) = walked(LogWalk(log, last, check_beyond_end=False))
     assert gap[:3] == ("missing", log.file_bytes, 2 * log.file_bytes)

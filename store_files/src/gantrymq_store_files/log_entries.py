@@ -67,7 +67,7 @@ class LogEntries:
             start,
             end,
             check_crc=check_crc,
-            look_behind_end=False,
+            check_beyond_end=False,
             trust_zeros=trust_zeros,
             chunk_bytes=CHUNK_BYTES,
         )

@@ -63,7 +63,7 @@ class LogWalk:
         end: int | None = None,
         *,
         check_crc: bool = True,
-        look_behind_end: bool = True,
+        check_beyond_end: bool = True,
         trust_zeros: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
@@ -88,7 +88,7 @@ class LogWalk:
         self._source = source
         self._end = source.end if end is None else end
         self._check_crc = check_crc
-        self._look_behind_end = look_behind_end
+        self._check_beyond_end = check_beyond_end
         self._trust_zeros = trust_zeros
         self._chunk_bytes = chunk_bytes
         self._data = b""
@@ -99,13 +99,13 @@ class LogWalk:
         while True:
             start = self._source.file_start(self.position)
             if start is None:
-                behind = self._source.next_start(self.position)
-                if behind is None or (behind >= self._end and not self._look_behind_end):
+                following = self._source.next_start(self.position)
+                if following is None or (following >= self._end and not self._check_beyond_end):
                     return
                 yield from self._settle_zeros()
-                text = f"the log's files between {self.position} and {behind} are missing"
-                yield LogDamage("missing", self.position, behind - self.position, text, self.last_timestamp)
-                self.position = behind
+                text = f"the log's files between {self.position} and {following} are missing"
+                yield LogDamage("missing", self.position, following - self.position, text, self.last_timestamp)
+                self.position = following
                 continue
             if self.position >= self._end:
                 return
@@ -145,7 +145,7 @@ class LogWalk:
     def _file(self, start: int, file_end: int) -> Iterator[RecordView | LogDamage]:
         while self.position < file_end:
             at = self.position
-            if at >= self._end and not self._look_behind_end:
+            if at >= self._end and not self._check_beyond_end:
                 return
             result = self._check(at, file_end)
             if at >= self._end and result.found in (LogContent.RECORD, LogContent.BLANK):
@@ -159,9 +159,9 @@ class LogWalk:
                         self.zeros_from = at
                     self.position = file_end
                     continue
-                behind = self._resume(at, file_end)
-                if behind is not None and self._older(behind, file_end):
-                    behind = None
+                following = self._resume(at, file_end)
+                if following is not None and self._older(following, file_end):
+                    following = None
                     yield from self._settle_zeros()
                     text = f"remains of an older log, truncated by a broker, after log offset {at}"
                     yield LogDamage("remains", at, used - at, text, self.last_timestamp)
@@ -169,7 +169,7 @@ class LogWalk:
                     continue
                 yield from self._settle_zeros()
                 text = f"zeros at log offset {at} where a record belongs; more follows in {file_name(start)}"
-                stop = used if behind is None else behind
+                stop = used if following is None else following
                 yield LogDamage("zeros", at, stop - at, text, self.last_timestamp)
             elif result.found in (LogContent.RECORD, LogContent.BLANK):
                 yield from self._settle_zeros()
@@ -184,16 +184,16 @@ class LogWalk:
                 yield result.record
                 continue
             else:
-                behind = self._resume(at, file_end)
-                stop = self._damage_end(at, file_end) if behind is None else behind
+                following = self._resume(at, file_end)
+                stop = self._damage_end(at, file_end) if following is None else following
                 kind, problem = ("torn" if result.found is LogContent.TORN else "damaged"), result.problem
-                if behind is not None and self._older(behind, file_end):
-                    behind, stop, kind = None, self._last_used(at, file_end), "remains"
+                if following is not None and self._older(following, file_end):
+                    following, stop, kind = None, self._last_used(at, file_end), "remains"
                     problem = f"remains of an older log, truncated by a broker, after log offset {at}"
                 yield from self._settle_zeros()
                 yield LogDamage(kind, at, stop - at, problem, self.last_timestamp)
-            if behind is not None:
-                self.position = behind
+            if following is not None:
+                self.position = following
             else:
                 self.position = file_end
                 if stop < file_end:
@@ -226,7 +226,7 @@ class LogWalk:
         """Return at least *length* bytes from *at* on."""
         skip = at - self._base
         if skip < 0 or skip + length > len(self._data):
-            wanted = self._chunk_bytes if self._look_behind_end else min(self._chunk_bytes, self._end - at)
+            wanted = self._chunk_bytes if self._check_beyond_end else min(self._chunk_bytes, self._end - at)
             read = min(max(length, wanted), file_end - at)
             self._data = self._source.read(at, read)
             self._base, skip = at, 0
@@ -295,8 +295,8 @@ def align(source: LogSource, log_offset: int) -> int:
     """
     start = source.file_start(log_offset)
     if start is None:
-        behind = source.next_start(log_offset)
-        return source.end if behind is None else behind
+        following = source.next_start(log_offset)
+        return source.end if following is None else following
     if start == log_offset:
         return log_offset
     file_end = start + source.file_bytes

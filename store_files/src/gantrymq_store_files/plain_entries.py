@@ -48,7 +48,7 @@ def _plain_entries(
     while len(found) < most and log_offset < end and position + MIN_RECORD_BYTES <= length:
         head = HEAD_V4.unpack_from(data, position)
         size, magic, crc, queue_id, _, queue_offset, place, sys_flag, _, _, timestamp, _, _, prepared, body_bytes = head
-        behind = position + size
+        record_end = position + size
         body_at = position + _HEAD_BYTES
         topic_at = body_at + body_bytes + 1
         if (
@@ -56,15 +56,18 @@ def _plain_entries(
             or place != log_offset
             or sys_flag & _HOST_BITS
             or body_bytes < 0
-            or topic_at + 2 > behind
-            or behind > length
+            or topic_at + 2 > record_end
+            or record_end > length
         ):
             break
         length_at = topic_at + data[topic_at - 1]
-        if length_at + 2 > behind or length_at + 2 + PROPERTIES_LENGTH.unpack_from(data, length_at)[0] != behind:
+        if (
+            length_at + 2 > record_end
+            or length_at + 2 + PROPERTIES_LENGTH.unpack_from(data, length_at)[0] != record_end
+        ):
             break
-        properties = data[length_at + 2 : behind]
-        if not properties.isascii() or 0 in properties or data.startswith(CRC_TAIL_START, behind - CRC_TAIL_BYTES):
+        properties = data[length_at + 2 : record_end]
+        if not properties.isascii() or 0 in properties or data.startswith(CRC_TAIL_START, record_end - CRC_TAIL_BYTES):
             break
         tag = _tag(properties)
         if tag is None:
@@ -86,7 +89,7 @@ def _plain_entries(
                 topic, queue_id, queue_offset, log_offset, size, code, timestamp, sys_flag, prepared, properties
             )
         )
-        position = behind
+        position = record_end
         log_offset += size
     return found
 

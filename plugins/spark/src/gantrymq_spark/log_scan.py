@@ -70,7 +70,7 @@ class LogScan:
             start,
             part.end,
             check_crc=self._check_crc,
-            look_behind_end=part.end < part.log_end,
+            check_beyond_end=part.end < part.log_end,
             chunk_bytes=CHUNK_BYTES,
         )
         found = iter(walk)

@@ -85,7 +85,7 @@ class LogTail:
         at = start
         if start >= log_end or log_end - LOOK_BACK_BYTES > start:
             at = align(reader, max(reader.start, log_end - LOOK_BACK_BYTES))
-        walk = LogWalk(reader, at, log_end, look_behind_end=False)
+        walk = LogWalk(reader, at, log_end, check_beyond_end=False)
         for _ in walk:
             pass
         if walk.sound_end < start and self._options.fail_on_data_loss:

@@ -195,11 +195,11 @@ class Calls:
     def _end(self, call: _Call, do: Callable[[], object], part: Callable[[random.Random], object] | None) -> None:
         """End the process before, during or after the call."""
         rng = self._random["crash"]
-        moment = rng.choice(("before", "in", "behind"))
+        moment = rng.choice(("before", "in", "after"))
         result: object = None
         if moment == "in" and part is not None:
             part(rng)
-        elif moment == "behind":
+        elif moment == "after":
             with suppress(Exception):  # a failed call has no effect, and the process has ended
                 result = do()
         else:

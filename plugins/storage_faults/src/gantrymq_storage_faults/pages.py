@@ -97,8 +97,8 @@ class Node:
 
     def failed(self, number: int, size: int) -> None:
         """Turn dirty pages into lost pages after a failed write, and record error *number*."""
-        behind = -(-size // PAGE_BYTES)  # pages after the end no longer exist
-        self.dirty = {page: None for page in self.dirty if page >= behind}
+        page_limit = -(-size // PAGE_BYTES)  # pages after the end no longer exist
+        self.dirty = {page: None for page in self.dirty if page >= page_limit}
         self.errors.set(number)
 
     def write_back(self, page: int, size: int) -> None:

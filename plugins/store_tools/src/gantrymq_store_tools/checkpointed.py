@@ -48,7 +48,7 @@ def vouched_to(files: Files, layout: Layout, reader: LogReader, *, in_use: bool)
 
 def _walk(reader: LogReader, start: int, end: int, chunk_bytes: int) -> LogWalk:
     return LogWalk(
-        reader, start, end, check_crc=False, look_behind_end=False, trust_zeros=True, chunk_bytes=chunk_bytes
+        reader, start, end, check_crc=False, check_beyond_end=False, trust_zeros=True, chunk_bytes=chunk_bytes
     )
 
 

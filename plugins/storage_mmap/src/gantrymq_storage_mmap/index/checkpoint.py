@@ -108,5 +108,5 @@ def parse_index_state(note: Any) -> SavedIndexState | None:
     )
 
 
-def _number(value: object, behind: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < behind
+def _number(value: object, limit: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit

@@ -131,26 +131,26 @@ class CommitLog:
         found: list[bytes | memoryview] = []
         first = 0
         while first < len(runs):
-            start, behind = runs[first][0], first + 1
+            start, stop = runs[first][0], first + 1
             file = self.find(start)
             if file is None:
                 raise self._outside(*runs[first])
             wanted = runs[first][1] - start
-            while behind < len(runs) and runs[behind][1] <= file.end:
-                wanted += runs[behind][1] - runs[behind][0]
-                if runs[behind][1] - start > NEAR * wanted:
+            while stop < len(runs) and runs[stop][1] <= file.end:
+                wanted += runs[stop][1] - runs[stop][0]
+                if runs[stop][1] - start > NEAR * wanted:
                     break
-                behind += 1
-            end = runs[behind - 1][1]
+                stop += 1
+            end = runs[stop - 1][1]
             if end > min(file.end, self.end):
                 raise self._outside(start, end)
             data = file.file.pread(end - start, start - file.start)
-            if behind == first + 1:
+            if stop == first + 1:
                 found.append(data)
             else:
                 view = memoryview(data)
-                found += [view[low - start : high - start] for low, high in runs[first:behind]]
-            first = behind
+                found += [view[low - start : high - start] for low, high in runs[first:stop]]
+            first = stop
         return found
 
     def _outside(self, start: int, end: int) -> StoreError:

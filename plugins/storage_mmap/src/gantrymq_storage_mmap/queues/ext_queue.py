@@ -138,7 +138,7 @@ class ExtQueue(SegmentedFile):
             units_in(data, addresses, lowest, found)
         return found
 
-    def end_behind(self, tags_code: int) -> int:
+    def end_after(self, tags_code: int) -> int:
         """Return the end of the unit of the newest entry; *tags_code* is that entry's.
 
         If the entry refers to no unit, return the end of all units. If its unit is lost, its space stays reserved:

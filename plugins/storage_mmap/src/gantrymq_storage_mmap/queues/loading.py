@@ -134,7 +134,7 @@ class QueueLoader:
         if last is not None:
             self.newest = max(self.newest, last[:2])
             if queue.ext is not None:
-                queue.ext.cut(queue.ext.end_behind(last[2]))
+                queue.ext.cut(queue.ext.end_after(last[2]))
 
     def _search_batch(self, topic: str, queue_id: int) -> None:
         queue = self._queues.make_batch(topic, queue_id)

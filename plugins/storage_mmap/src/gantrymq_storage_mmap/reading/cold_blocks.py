@@ -110,13 +110,13 @@ class ColdBlocks:
         if file is None:
             return None
         begin = max(number * BLOCK_BYTES, file.start)
-        behind = min((number + 1) * BLOCK_BYTES + OVERLAP_BYTES, file.end, self._log.end)
-        if end > behind:
+        block_end = min((number + 1) * BLOCK_BYTES + OVERLAP_BYTES, file.end, self._log.end)
+        if end > block_end:
             return None
-        data = self._read(file, begin, behind)
+        data = self._read(file, begin, block_end)
         if data is None:
             return None
-        self._blocks[number] = block = Block(begin, behind, data)
+        self._blocks[number] = block = Block(begin, block_end, data)
         self._blocks.move_to_end(number)
         if len(self._blocks) > MOST_BLOCKS:
             self._blocks.popitem(last=False)

@@ -41,7 +41,7 @@ __all__ = ["MessageScan", "load_records"]
 
 MOST_BYTES: Final = 16 * 1024 * 1024  # of records per get: 5 ms from the page cache
 FEW: Final = 16  # entries: this many records, or records far apart, are read one by one
-MOST_STRETCHES: Final = 128  # blocks of the log searched for needles per get: 8 ms
+MAX_RANGES: Final = 128  # blocks of the log searched for needles per get: 8 ms
 LARGE_BYTES: Final = 4096  # of larger records, only the properties are searched
 
 _HEAD = struct.Struct(">4xI28xi44xi")  # of HEAD_V4: magic, sys flag, body length
@@ -89,7 +89,7 @@ class MessageScan:
         """
         first, count = selection.next_offset, len(entries) // ENTRY_BYTES
         look = _RecordScan(self._log, self._blocks, selection, entries, match)
-        start, end, reads = 0, min(candidates_end - first, count), MOST_STRETCHES
+        start, end, reads = 0, min(candidates_end - first, count), MAX_RANGES
         while True:
             indexes: Sequence[int] = list(compress(range(start, end), passing[start:end]))
             alone, known = _far_apart(entries, indexes), end
@@ -159,23 +159,23 @@ class _RecordScan:
             log_offset, size, _ = ENTRY.unpack_from(entries, index * ENTRY_BYTES)
             if self._bytes > MOST_BYTES:
                 return index
-            behind = log_offset + size
-            if not (self._lowest <= log_offset < behind <= self._highest) or is_pre_blank(log_offset, size):
+            record_end = log_offset + size
+            if not (self._lowest <= log_offset < record_end <= self._highest) or is_pre_blank(log_offset, size):
                 self.missed = index
                 continue
-            if log_offset < begin or behind > end:
-                block = self._blocks.holding(log_offset, behind, alone=alone)
+            if log_offset < begin or record_end > end:
+                block = self._blocks.holding(log_offset, record_end, alone=alone)
                 if block is None:
                     return index
                 self._block = block
                 begin, end, data = block
             self._bytes += size
-            position, behind = log_offset - begin, behind - begin
+            position, record_end = log_offset - begin, record_end - begin
             if size <= LARGE_BYTES:
                 if needle is not None:
-                    if data.find(needle, position, behind) < 0:
+                    if data.find(needle, position, record_end) < 0:
                         continue
-                elif needles and not _holds_one(data, needles, position, behind):
+                elif needles and not _holds_one(data, needles, position, record_end):
                     continue
             properties = _properties(data, position, size)
             if properties is None:
@@ -195,7 +195,7 @@ class _RecordScan:
                 taken = selection.count
                 selection.add(log_offset, size)
                 if selection.count > taken:
-                    self.found.append((log_offset, data[position:behind], first + index))
+                    self.found.append((log_offset, data[position:record_end], first + index))
         return None
 
 

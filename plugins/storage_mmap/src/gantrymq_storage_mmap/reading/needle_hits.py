@@ -22,7 +22,7 @@ from gantrymq_storage_mmap.reading.cold_blocks import BLOCK_BYTES, ColdBlocks
 __all__ = ["NeedleHits"]
 
 MOST_HITS: Final = 32  # per range; in a range with more hits every record counts as a match
-MOST_STRETCHES: Final = 4096  # ranges whose positions are cached: half a gigabyte of the log, at most 6 MB of memory
+MAX_RANGES: Final = 4096  # ranges whose positions are cached: half a gigabyte of the log, at most 6 MB of memory
 
 Needles = tuple[bytes, ...]
 
@@ -50,7 +50,7 @@ class NeedleHits:
         """Nothing is read before the first `holding`."""
         self._log = log
         self._blocks = blocks
-        self._stretches: OrderedDict[tuple[Needles, int], SearchedRange] = OrderedDict()  # least recently used first
+        self._ranges: OrderedDict[tuple[Needles, int], SearchedRange] = OrderedDict()  # least recently used first
 
     def holding(self, needles: Needles, offsets: Sequence[int], sizes: Sequence[int], most_reads: int) -> NeedleMatches:
         """Find the records that contain one of *needles*.
@@ -65,26 +65,26 @@ class NeedleHits:
         position, end, reads = offsets[0], offsets[-1] + sizes[-1], 0
         while position < end:
             number = position // BLOCK_BYTES
-            stretch = self._stretches.get((needles, number))
-            if stretch is not None and stretch.start <= position < stretch.end:
-                self._stretches.move_to_end((needles, number))
+            searched = self._ranges.get((needles, number))
+            if searched is not None and searched.start <= position < searched.end:
+                self._ranges.move_to_end((needles, number))
             else:
-                stretch = self._searched(needles, number, position) if reads < most_reads else None
+                searched = self._searched(needles, number, position) if reads < most_reads else None
                 reads += 1
-                if stretch is None:
+                if searched is None:
                     known = bisect_left(offsets, position)
                     while known and offsets[known - 1] + sizes[known - 1] > position:
                         known -= 1
                     return NeedleMatches([index for index in found if index < known], known, reads)
-            if stretch.hits is None:
+            if searched.hits is None:
                 first = max(bisect_right(offsets, position) - 1, 0)
-                found.update(dict.fromkeys(range(first, bisect_left(offsets, stretch.end))))
+                found.update(dict.fromkeys(range(first, bisect_left(offsets, searched.end))))
             else:
-                for hit in stretch.hits:
+                for hit in searched.hits:
                     index = bisect_right(offsets, hit) - 1
                     if index >= 0 and hit < offsets[index] + sizes[index]:
                         found[index] = None
-            position = stretch.end
+            position = searched.end
         return NeedleMatches(list(found), len(offsets), reads)
 
     def _searched(self, needles: Needles, number: int, position: int) -> SearchedRange | None:
@@ -94,24 +94,24 @@ class NeedleHits:
         if block is None or file is None:
             return None
         whole = min((number + 1) * BLOCK_BYTES, file.end)
-        stretch = SearchedRange(block.start, min(whole, block.end), _hits(block.data, needles, block.start, whole))
-        if stretch.end == whole:
-            self._stretches[needles, number] = stretch
-            self._stretches.move_to_end((needles, number))
-            if len(self._stretches) > MOST_STRETCHES:
-                self._stretches.popitem(last=False)
-        return stretch
+        searched = SearchedRange(block.start, min(whole, block.end), _hits(block.data, needles, block.start, whole))
+        if searched.end == whole:
+            self._ranges[needles, number] = searched
+            self._ranges.move_to_end((needles, number))
+            if len(self._ranges) > MAX_RANGES:
+                self._ranges.popitem(last=False)
+        return searched
 
 
 def _hits(data: bytes, needles: Needles, start: int, end: int) -> tuple[int, ...] | None:
     """Return the positions of needles before *end* in *data*, which begins at log offset *start*."""
     found: list[int] = []
     for needle in needles:
-        behind = end - start + len(needle) - 1
-        at = data.find(needle, 0, behind)
+        search_end = end - start + len(needle) - 1
+        at = data.find(needle, 0, search_end)
         while at >= 0:
             if len(found) == MOST_HITS:
                 return None
             found.append(start + at)
-            at = data.find(needle, at + 1, behind)
+            at = data.find(needle, at + 1, search_end)
     return tuple(sorted(found))

@@ -137,7 +137,7 @@ class Selection:
         near, far = self._near, self._far
         runs, last, count, size = self.runs, self._last, self.count, self.size
         looked = missed_first = 0
-        begin, behind = runs.pop() if runs else (0, -1)  # the run that may be extended
+        run_start, run_end = runs.pop() if runs else (0, -1)  # the run that may be extended
         for log_offset, record_bytes, _ in ENTRY.iter_unpack(data):
             most_bytes, most = near if log_offset >= memory_from else far
             if count and (size + record_bytes > most_bytes or count >= most):
@@ -150,19 +150,19 @@ class Selection:
                 missed_first = missed_first or not count
                 self.wrong = self.wrong or is_impossible(log_offset, record_bytes, end)
                 continue
-            if log_offset == behind:
-                behind += record_bytes
+            if log_offset == run_end:
+                run_end += record_bytes
             elif log_offset == last:
                 continue
             else:
-                if behind >= 0:
-                    runs.append((begin, behind))
-                begin, behind = log_offset, log_offset + record_bytes
+                if run_end >= 0:
+                    runs.append((run_start, run_end))
+                run_start, run_end = log_offset, log_offset + record_bytes
             last = log_offset
             count += 1
             size += record_bytes
-        if behind >= 0:
-            runs.append((begin, behind))
+        if run_end >= 0:
+            runs.append((run_start, run_end))
         self.next_offset += looked
         self._last, self.count, self.size = last, count, size
         if count:

@@ -48,14 +48,14 @@ class LogRepair:
                 if cut:
                     self._note(f"{cut} bytes after the log's end at {place} were kept in {self._quarantine.kept[-1]}")
                 self.cut_bytes += cut
-        self._clear_behind(place)
+        self._move_later_files(place)
 
-    def _clear_behind(self, place: int) -> None:
+    def _move_later_files(self, place: int) -> None:
         """Move the files after the log's end away, the last one first, so that an interruption leaves no gap."""
-        behind = [file for file in self._log.files if file.start > place]
-        used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in behind}
-        first = next((file.start for file in behind if used[file]), None)
-        for file in reversed(behind):
+        later_files = [file for file in self._log.files if file.start > place]
+        used = {file: nonzero_end(file.file, 0, file.end - file.start) for file in later_files}
+        first = next((file.start for file in later_files if used[file]), None)
+        for file in reversed(later_files):
             if used[file]:
                 self.cut_bytes += used[file]
                 moved = self._quarantine.move(file.path)

@@ -33,7 +33,7 @@ from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueEnds"]
 
-LOOK_BEHIND_BYTES = 64 * 1024  # read after the end of ext files
+BEYOND_END_BYTES = 64 * 1024  # read after the end of ext files
 
 
 @attrs.frozen(eq=False)
@@ -111,7 +111,7 @@ class QueueEnds:
             ext = requeue.queue.ext if isinstance(requeue, ConsumeQueueRequeue) else None
             if requeue.has_leftovers:
                 self._cut(requeue.queue)
-            if ext is not None and without_zeros(ext.read_files(ext.end, LOOK_BEHIND_BYTES)):
+            if ext is not None and without_zeros(ext.read_files(ext.end, BEYOND_END_BYTES)):
                 self._cut(ext)
 
     def _cut(self, segments: SegmentedFile) -> None:

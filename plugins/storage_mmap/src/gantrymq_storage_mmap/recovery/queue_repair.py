@@ -168,7 +168,7 @@ class RebuiltEntries:
         if data:
             queue.write(position, data)
             if position + len(data) == queue.written:
-                self._blank_behind(queue)
+                self._zero_rest(queue)
         if self.hole.front:
             low = self.begin
             if isinstance(queue, BatchQueue):
@@ -178,7 +178,7 @@ class RebuiltEntries:
                 queue.oldest = -1
 
     @staticmethod
-    def _blank_behind(queue: AnyQueue) -> None:
+    def _zero_rest(queue: AnyQueue) -> None:
         """Zero everything after the newest entry of a file."""
         at = queue.written % queue.files.file_bytes
         file = queue.files.existing(queue, queue.written - at) if at else None
@@ -196,12 +196,12 @@ class QueueRepair:
 
     def is_consistent(self, view: RepairView, log_end: int) -> bool:
         """Whether the edges of the files are valid and in order. Budget: 12 us a file, for ten thousand queues."""
-        behind = 0
+        previous = 0
         for first, end in view.files():
             for entry in view.edges(first, end):
-                if entry is None or entry[0] < behind or entry[0] + entry[1] > log_end:
+                if entry is None or entry[0] < previous or entry[0] + entry[1] > log_end:
                     return False
-                behind = entry[0]
+                previous = entry[0]
         return True
 
     def holes(self, view: RepairView, log_end: int) -> list[QueueHole]:
@@ -241,9 +241,11 @@ class QueueRepair:
         files = view.files()
         low, high = files[first_file][0], files[last_file][1]
         before = view.entry(low - 1) if first_file else None
-        behind = view.entry(high) if high < view.end else None
+        following = view.entry(high) if high < view.end else None
         log_from = self._log.min_offset if before is None else before[0] + before[1]
-        return QueueHole(view, low, high, log_from, log_end if behind is None else behind[0], front=not first_file)
+        return QueueHole(
+            view, low, high, log_from, log_end if following is None else following[0], front=not first_file
+        )
 
     def outside_files(self, view: RepairView, log_end: int) -> list[QueueHole]:
         """Return holes before the first file and after the last entry, if no checkpoint gives the queue's bounds.

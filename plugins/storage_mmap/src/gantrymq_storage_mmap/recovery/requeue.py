@@ -148,7 +148,7 @@ class ConsumeQueueRequeue(Requeue[ConsumeQueue]):
             if before is None or is_pre_blank(*before[:2]):
                 ext.cut(next(iter(ext.starts()), 0))
             else:
-                ext.cut(ext.end_behind(before[2]))
+                ext.cut(ext.end_after(before[2]))
         queue.cut(end * ENTRY_BYTES)
 
     def _list(self, entry: DispatchEntry) -> None:
@@ -255,9 +255,9 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
     __slots__ = ()
 
     def _cut(self, start: int) -> None:
-        self._end_behind(self.queue.last_where(lambda entry: entry.log_offset < start, missing=False))
+        self._end_after(self.queue.last_where(lambda entry: entry.log_offset < start, missing=False))
 
-    def _end_behind(self, number: int) -> None:
+    def _end_after(self, number: int) -> None:
         """Cut the queue after entry *number*."""
         self._pending.forget(self.queue)
         self.queue.settle(self.queue.first, number + 1)
@@ -284,7 +284,7 @@ class BatchQueueRequeue(Requeue[BatchQueue]):
         if gap > 0 and queue.number_end > queue.first:
             self.lost += gap
         elif gap < 0:  # only the new entries count
-            self._end_behind(queue.last_where(lambda entry: entry.end_offset <= queue_offset))
+            self._end_after(queue.last_where(lambda entry: entry.end_offset <= queue_offset))
 
     def _keep_lost(self) -> None:
         queue = self.queue

@@ -66,9 +66,9 @@ RETENTION: tuple[Setting, ...] = (
         runtime=True,
     ),
     _number("cleanResourceInterval", 10_000, "Pause between two cleanings, ms.", at_least=1),
-    _number("deleteFileBatchMax", 10, "Most log files that one cleaning deletes.", at_least=1),
-    _number("deleteCommitLogFilesInterval", 100, "Pause between two log files that are deleted, ms."),
-    _number("deleteConsumeQueueFilesInterval", 100, "Pause between two queue files that are deleted, ms."),
+    _number("deleteFileBatchMax", 10, "Maximum number of log files per cleaning.", at_least=1),
+    _number("deleteCommitLogFilesInterval", 100, "Pause between two deletions of log files, ms."),
+    _number("deleteConsumeQueueFilesInterval", 100, "Pause between two deletions of queue files, ms."),
     _percent("diskMaxUsedSpaceRatio", 75, "Above this percentage of the disk, expired files are deleted at any hour."),
     _percent(
         "diskSpaceCleanForciblyRatio", 85, "Above this percentage of the disk, the oldest files are deleted at any age."
