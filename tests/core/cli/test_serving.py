@@ -136,6 +136,29 @@ TWO = (("name server", "10.0.0.5"), ("broker", "0.0.0.0"))
 
 
 @pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ({"options": {"storePathRootDir": ("--store", "")}}, "--store"),
+        ({"pairs": ("storePathRootDir= ",)}, "--set storePathRootDir"),
+        ({"file": "storePathRootDir=\n"}, r".*broker.conf.*"),
+    ],
+)
+def test_an_empty_folder_of_the_store_is_refused(world, tmp_path, given, source):
+    """It would be the folder that the command was started in."""
+    if "file" in given:
+        (tmp_path / "broker.conf").write_text(given["file"])
+        given = {"file": tmp_path / "broker.conf"}
+    with pytest.raises(ConfigError, match=f"^{source}: storePathRootDir is empty; set a path, or omit it"):
+        broker(world, **given)
+
+
+@pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath"])
+def test_empty_paths_of_a_name_server_are_refused(world, key):
+    with pytest.raises(ConfigError, match=f"^--set {key}: {key} is empty"):
+        name_server_settings(world, ServerArguments("test", pairs=(f"{key}=",)))
+
+
+@pytest.mark.parametrize(
     ("lines", "bound"),
     [
         ("", "127.0.0.1"),

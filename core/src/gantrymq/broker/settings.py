@@ -175,7 +175,7 @@ SCHEMA: tuple[Setting, ...] = (
         "SYNC_FLUSH acknowledges after the disk has the message, ASYNC_FLUSH before (RocketMQ's default).",
         choices=("SYNC_FLUSH", "ASYNC_FLUSH"),
     ),
-    _text("storePathRootDir", "", "Folder of the store; empty means store in the user's home."),
+    _text("storePathRootDir", "", "Folder of the store; by default store in the user's home."),
     _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
     _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
     _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),

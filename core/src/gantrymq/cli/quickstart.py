@@ -16,6 +16,7 @@ import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
 from gantrymq.commands.output import output_option, print_json, warn
+from gantrymq.commands.paths import FilledPath
 from gantrymq.commands.run import run
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ ROUTE_S = 10.0  # time limit for the topic's registration with the name server
 @click.option("--exit", "leave", is_flag=True, help="Stop after the demonstration instead of serving on.")
 @click.option(
     "--store",
+    type=FilledPath(),
     metavar="DIR",
     help="Keep the store in this folder; otherwise it is temporary.",
 )

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 import click
 
+from gantrymq.commands.paths import FilledPath
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 MAX_DESCRIPTORS = 1_048_576  # more is not needed, and slows down code that closes all possible descriptors
@@ -62,9 +64,9 @@ def log_options(level: str = "info") -> Callable[[F], F]:
     """Add ``--log-level``, with default *level*, and ``--log-file``; the command passes both to `set_up_logs`."""
 
     def add(command: F) -> F:
-        command = click.option("--log-file", metavar="PATH", help="Append logs to this file instead of stderr.")(
-            command
-        )
+        command = click.option(
+            "--log-file", type=FilledPath(), metavar="PATH", help="Append logs to this file instead of stderr."
+        )(command)
         return click.option(
             "--log-level",
             type=click.Choice(["debug", "info", "warning", "error"]),

@@ -15,6 +15,7 @@ import attrs
 from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED, is_loopback
 from gantrymq.cli.name_servers import name_server_kind
 from gantrymq.config import Setting, Settings
+from gantrymq.errors import ConfigError
 from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
@@ -81,6 +82,7 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     schema = [*SCHEMA, *plugins.schema]
     layers[3] = environment_layer(world.environ, schema)  # now including the keys declared by plugins
     settings, notes = build_settings(schema, layers)
+    _check_filled(settings, "storePathRootDir")
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return BrokerSettings(settings, plugins, notes)
 
@@ -96,6 +98,7 @@ def name_server_settings(world: World, arguments: ServerArguments) -> NameServer
     schema = kind.settings()
     defaults = {"configStorePath": str(arguments.file.absolute())} if arguments.file is not None else {}
     settings, notes = build_settings(schema, _layers(world, arguments, defaults, schema, NAME_SERVER_CLOSED))
+    _check_filled(settings, "kvConfigPath", "configStorePath")
     settings.flags = {key: flag for key, (flag, _) in arguments.options.items()}
     return NameServerSettings(settings, kind, notes)
 
@@ -118,6 +121,13 @@ def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
     given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
     values = of_broker.as_dict(secrets=True)
     return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
+
+
+def _check_filled(settings: Settings, *keys: str) -> None:
+    """Raise ConfigError if a path is empty: it would be the current folder."""
+    for key in keys:
+        if key in settings.schema and not settings.text(key):
+            raise ConfigError(f"{settings.source(key)}: {key} is empty; set a path, or omit it for the default")
 
 
 def _layers(

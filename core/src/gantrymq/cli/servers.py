@@ -10,6 +10,7 @@ import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
 from gantrymq.commands.output import output_option, print_json, warn
+from gantrymq.commands.paths import FilledPath
 from gantrymq.commands.run import run
 from gantrymq.speedups import SWITCH, switch_warning
 
@@ -37,7 +38,7 @@ def settings_options(file: str) -> Callable[[F], F]:
             "-c",
             "--config",
             "file",
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=FilledPath(dir_okay=False, path_type=Path),
             metavar="FILE",
             help=f"Settings in RocketMQ's properties format ({file}).",
         )(command)
@@ -56,6 +57,7 @@ def _check_pairs(ctx: click.Context, parameter: click.Parameter, pairs: tuple[st
 @settings_options("broker.conf")
 @click.option(
     "--store",
+    type=FilledPath(),
     metavar="DIR",
     help="Folder of the store; ~/store when not set anywhere.",
 )
@@ -148,6 +150,7 @@ def nameserver(
 @settings_options("broker.conf")
 @click.option(
     "--store",
+    type=FilledPath(),
     metavar="DIR",
     help="Folder of the store; ~/store when not set anywhere.",
 )

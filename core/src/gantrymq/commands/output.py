@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from gantrymq.commands.paths import FilledPath
 from gantrymq.model.hosts import parse_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -49,7 +50,7 @@ def namesrv_option(command: Command) -> Command:
     )(command)
     command = click.option(
         "--tls-config",
-        type=click.Path(dir_okay=False),
+        type=FilledPath(dir_okay=False),
         metavar="FILE",
         expose_value=False,
         callback=_into_environment,

@@ -9,6 +9,7 @@ import click
 
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import output_option, print_json
+from gantrymq.commands.paths import FilledPath
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.subscription import SQL92, TAG
 from gantrymq_kit.projects.generate import KINDS, project, word_of
@@ -24,7 +25,7 @@ def plugin() -> None:
 @plugin.command()
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
-@click.option("--into", type=click.Path(path_type=Path), help="The project's folder; gantrymq-NAME by default.")
+@click.option("--into", type=FilledPath(path_type=Path), help="The project's folder; gantrymq-NAME by default.")
 @output_option
 def new(kind: str, name: str, into: Path | None, output: str) -> None:
     """Make a project for a filter type or an allocation strategy NAME: tested, typed, ready for pip.

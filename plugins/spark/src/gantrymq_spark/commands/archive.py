@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gantrymq.commands.output import output_option, print_json, say
+from gantrymq.commands.paths import FilledPath
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
@@ -14,7 +15,7 @@ SHOWN = 10  # maximum number of queues with losses in the output
 
 
 @click.command()
-@click.argument("folder")
+@click.argument("folder", type=FilledPath())
 @input_options
 @spark_options
 @output_option

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq.commands.paths import FilledPath
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.commands.inputs import input_options, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options
@@ -31,7 +32,12 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> int:
 
 @click.command()
 @input_options
-@click.option("--report", metavar="DIR", help="Write report.html (with charts) and findings.parquet to this folder.")
+@click.option(
+    "--report",
+    type=FilledPath(),
+    metavar="DIR",
+    help="Write report.html (with charts) and findings.parquet to this folder.",
+)
 @click.option(
     "--max-lag",
     type=click.IntRange(min=0),

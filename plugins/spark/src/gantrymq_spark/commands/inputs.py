@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from gantrymq.commands.output import DEFAULT_NAMESRV
+from gantrymq.commands.paths import FilledPath
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealClock
@@ -29,8 +30,15 @@ _OPTIONS = (
         envvar="NAMESRV_ADDR",
         help=f"Name servers of live topics, host:port;host:port; else $NAMESRV_ADDR, then {DEFAULT_NAMESRV}.",
     ),
-    click.option("--store", metavar="FOLDER", help="A store's folder (storePathRootDir) instead of live topics."),
-    click.option("--archive", metavar="FOLDER", help="An archive written by `gantrymq pipeline archive`."),
+    click.option(
+        "--store",
+        type=FilledPath(),
+        metavar="FOLDER",
+        help="A store's folder (storePathRootDir) instead of live topics.",
+    ),
+    click.option(
+        "--archive", type=FilledPath(), metavar="FOLDER", help="An archive written by `gantrymq pipeline archive`."
+    ),
     click.option("--since", "since_ms", metavar="TIME", help="Stored at or after: ms, '2026-11-21 10:00', or -10m."),
     click.option("--until", "until_ms", metavar="TIME", help="Stored before."),
     click.option("--tags", metavar="TAGS", help="TagA || TagB."),

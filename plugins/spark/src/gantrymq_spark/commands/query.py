@@ -10,6 +10,7 @@ import attrs
 import click
 
 from gantrymq.commands.output import DEFAULT_NAMESRV, output_option, print_json, print_table, say
+from gantrymq.commands.paths import FilledPath
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
@@ -51,7 +52,11 @@ VIEW = "messages"
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Maximum number of rows to show."
 )
 @click.option(
-    "--to", "target", metavar="FOLDER", help="Write all rows to this folder as Parquet instead of showing them."
+    "--to",
+    "target",
+    type=FilledPath(),
+    metavar="FOLDER",
+    help="Write all rows to this folder as Parquet instead of showing them.",
 )
 @spark_options
 @output_option

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from gantrymq.commands.output import output_option, print_json, print_table, say
+from gantrymq.commands.paths import FilledPath
 from gantrymq_spark.commands.inputs import check_input, input_options
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
@@ -22,7 +23,7 @@ __all__ = ["stats"]
 )
 @click.option("--property", "property_name", metavar="NAME", help="Group by the values of a property, such as PGROUP.")
 @click.option("--system-topics", is_flag=True, help="Include the broker's own topics.")
-@click.option("--report", metavar="DIR", help="Write stats.html, with charts, to this folder.")
+@click.option("--report", type=FilledPath(), metavar="DIR", help="Write stats.html, with charts, to this folder.")
 @spark_options
 @output_option
 def stats(

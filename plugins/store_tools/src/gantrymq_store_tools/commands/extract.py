@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from gantrymq.commands.output import output_option, print_json, say, warn
+from gantrymq.commands.paths import FilledPath
 from gantrymq.commands.times import TIMES
 from gantrymq.formats.record import RecordView
 from gantrymq_store_files.log_walk import LogDamage
@@ -31,7 +32,7 @@ from gantrymq_store_tools.commands.record_body import text_of, with_body
 @click.option("--tag", metavar="TAG", help="With this tag.")
 @click.option("--id", "message_id", metavar="ID", help="The message with this offset message id.")
 @click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Maximum number of messages.")
-@click.option("--raw", type=click.Path(path_type=Path), metavar="FILE", help="Write the raw records to this new file.")
+@click.option("--raw", type=FilledPath(path_type=Path), metavar="FILE", help="Write the raw records to this new file.")
 @output_option
 @click.pass_context
 def extract(

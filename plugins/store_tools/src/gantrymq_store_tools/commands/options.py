@@ -6,17 +6,18 @@ from pathlib import Path
 
 import click
 
+from gantrymq.commands.paths import FilledPath
 from gantrymq.commands.times import read_time_ms
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 
 __all__ = ["folder_argument", "levels_option", "log_option", "target_option", "time_ms"]
 
-folder_argument = click.argument("root", metavar="DIR", type=click.Path(path_type=Path))
+folder_argument = click.argument("root", metavar="DIR", type=FilledPath(path_type=Path))
 log_option = click.option(
     "--commit-log",
     "log_folders",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=FilledPath(path_type=Path),
     metavar="DIR",
     help="The commit log if it is not DIR/commitlog; repeat for each folder of storePathCommitLog.",
 )
@@ -27,7 +28,7 @@ levels_option = click.option(
     help="The broker's messageDelayLevel if it is not the default.",
 )
 target_option = click.option(
-    "--to", "target", type=click.Path(path_type=Path), metavar="DIR", help="Target folder; by default next to DIR."
+    "--to", "target", type=FilledPath(path_type=Path), metavar="DIR", help="Target folder; by default next to DIR."
 )
 
 
