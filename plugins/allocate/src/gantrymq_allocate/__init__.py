@@ -1,7 +1,7 @@
-"""Queue allocation for GantryMQ: who of a group consumes which queue.
+"""Queue allocation for GantryMQ: which member of a group consumes which queue.
 
-Each strategy is a pure function of its settings, the queues and the members, so that every member computes the same
-answer without talking to the others. Arithmetic and names are RocketMQ's; STICKY is ours.
+Each strategy is a pure function of its settings, the queues and the members, so every member computes the same answer
+without communication. Arithmetic and names are RocketMQ's; STICKY is GantryMQ's own.
 """
 
 from gantrymq_allocate.averagely import Averagely, AveragelyByCircle

@@ -1,4 +1,4 @@
-"""AVG and AVG_BY_CIRCLE: as many queues for each member, in runs or in turns.
+"""AVG and AVG_BY_CIRCLE: even shares for all members, in runs or in turns.
 
     8 queues, 3 members      AVG              0 1 2 | 3 4 5 | 6 7
                              AVG_BY_CIRCLE    0 3 6 | 1 4 7 | 2 5
@@ -15,14 +15,14 @@ from gantrymq.model.queue import MessageQueue
 
 
 class Averagely:
-    """Consecutive queues; the first members get one more where the numbers do not divide."""
+    """Consecutive queues; the first members get one more if the numbers do not divide evenly."""
 
     name = "AVG"
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The run of queues that belongs to *client_id*, in their order."""
+        """Return the run of queues of *client_id*, in their order."""
         if client_id not in client_ids:
             return []
         index = client_ids.index(client_id)
@@ -32,14 +32,14 @@ class Averagely:
 
 
 class AveragelyByCircle:
-    """Queues dealt out in turns."""
+    """Queues assigned in turns."""
 
     name = "AVG_BY_CIRCLE"
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Every queue whose turn is *client_id*'s, in their order."""
+        """Return every n-th queue, starting at the index of *client_id* among the n members."""
         if client_id not in client_ids:
             return []
         return list(queues[client_ids.index(client_id) :: len(client_ids)])

@@ -5,12 +5,12 @@
 | AVG, AVG_BY_CIRCLE | none |
 | CONSISTENT_HASH | virtual_nodes |
 | MACHINE_ROOM | rooms |
-| MACHINE_ROOM_NEARBY | inner, separator, and those of the inner strategy |
-| MACHINE_ROOM_NEARBY-<inner> | separator, and those of the inner strategy |
+| MACHINE_ROOM_NEARBY | inner, separator, and settings of the inner strategy |
+| MACHINE_ROOM_NEARBY-<inner> | separator, and settings of the inner strategy |
 | CONFIG | queues |
 | STICKY | previous |
 
-A setting that a strategy does not know, or whose value does not fit, raises ConfigError with one sentence.
+An unknown setting, or an invalid value, raises ConfigError with one sentence.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ DEFAULT_SEPARATOR = "-"
 
 
 def averagely(settings: dict[str, str]) -> Averagely:
-    """AVG. Raises ConfigError: there is a setting."""
+    """Create AVG. Raises ConfigError if there is any setting."""
     StrategySettings("AVG", settings).finish()
     return Averagely()
 
 
 def averagely_by_circle(settings: dict[str, str]) -> AveragelyByCircle:
-    """AVG_BY_CIRCLE. Raises ConfigError: there is a setting."""
+    """Create AVG_BY_CIRCLE. Raises ConfigError if there is any setting."""
     StrategySettings("AVG_BY_CIRCLE", settings).finish()
     return AveragelyByCircle()
 
 
 def consistent_hash(settings: dict[str, str]) -> ConsistentHash:
-    """CONSISTENT_HASH with ``virtual_nodes`` (0 to 10000, default 10). Raises ConfigError: not such a number."""
+    """Create CONSISTENT_HASH with ``virtual_nodes`` (0 to 10000, default 10). Raises ConfigError if it is invalid."""
     given = StrategySettings("CONSISTENT_HASH", settings)
     nodes = given.number("virtual_nodes", DEFAULT_VIRTUAL_NODES, 0, MAX_VIRTUAL_NODES)
     given.finish()
@@ -52,7 +52,7 @@ def consistent_hash(settings: dict[str, str]) -> ConsistentHash:
 
 
 def machine_room(settings: dict[str, str]) -> MachineRoom:
-    """MACHINE_ROOM with ``rooms`` (names separated by commas). Raises ConfigError: no room is named."""
+    """Create MACHINE_ROOM with ``rooms`` (names separated by commas). Raises ConfigError if no room is given."""
     given = StrategySettings("MACHINE_ROOM", settings)
     rooms = given.names("rooms", "the rooms to consume from, separated by commas, such as rooms=room1,room2")
     given.finish()
@@ -60,7 +60,7 @@ def machine_room(settings: dict[str, str]) -> MachineRoom:
 
 
 def configured(settings: dict[str, str]) -> Configured:
-    """CONFIG with ``queues`` (default none). Raises ConfigError: the list does not read as `parse_queues` says."""
+    """Create CONFIG with ``queues`` (default none). Raises ConfigError if `parse_queues` refuses the list."""
     given = StrategySettings("CONFIG", settings)
     queues = given.parsed("queues", parse_queues)
     given.finish()
@@ -68,7 +68,7 @@ def configured(settings: dict[str, str]) -> Configured:
 
 
 def sticky(settings: dict[str, str]) -> Sticky:
-    """STICKY with ``previous`` (default none). Raises ConfigError: it does not read as `parse_previous` says."""
+    """Create STICKY with ``previous`` (default none). Raises ConfigError if `parse_previous` refuses it."""
     given = StrategySettings("STICKY", settings)
     previous = given.parsed("previous", parse_previous)
     given.finish()
@@ -81,7 +81,7 @@ SHARING: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
     "CONSISTENT_HASH": consistent_hash,
     "STICKY": sticky,
 }
-"""Those that share out whatever queues they are given, and so can work inside of another."""
+"""Strategies that distribute any given queues, and so can be the inner strategy of another one."""
 
 PLAIN: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
     **SHARING,
@@ -91,13 +91,13 @@ PLAIN: dict[str, Callable[[dict[str, str]], AllocationStrategy]] = {
 
 
 def nearby(settings: dict[str, str], inner: str | None = None) -> MachineRoomNearby:
-    """MACHINE_ROOM_NEARBY with ``separator`` (default "-") and, unless *inner* is given, ``inner`` (default AVG).
+    """Create MACHINE_ROOM_NEARBY with ``separator`` (default "-") and, without *inner*, ``inner`` (default AVG).
 
-    Every other setting is the inner strategy's.
+    All other settings are passed to the inner strategy.
 
     Raises:
-        ConfigError: the separator is empty, the inner name is not one of `SHARING`, a setting looks like a misspelt
-            one of these, or the inner strategy refuses what is left.
+        ConfigError: the separator is empty, the inner name is not in `SHARING`, a setting looks like a misspelt one of
+            these, or the inner strategy refuses the remaining settings.
     """
     given = StrategySettings("MACHINE_ROOM_NEARBY" + (f"-{inner}" if inner else ""), settings)
     separator = given.text("separator", DEFAULT_SEPARATOR)

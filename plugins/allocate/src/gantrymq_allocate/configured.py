@@ -1,7 +1,7 @@
-"""CONFIG: a list of queues, whoever asks.
+"""CONFIG: a fixed list of queues.
 
-The list is used as it is: nothing checks that the queues exist, that the topic is the one asked for, or that no other
-member has them too. Give each member its own list and leave no queue out.
+The list is used unchecked: the queues may not exist, may belong to another topic, or be assigned to other members too.
+Configure each member with its own list, and omit no queue.
 
 Source: apache/rocketmq client/.../consumer/rebalance/AllocateMessageQueueByConfig.java.
 """
@@ -14,16 +14,16 @@ from gantrymq.model.queue import MessageQueue
 
 
 class Configured:
-    """Answers with what it was given."""
+    """Returns the configured queues."""
 
     name = "CONFIG"
 
     def __init__(self, queues: Sequence[MessageQueue]) -> None:
-        """*queues*: the answer, in its order; nothing where the setting is missing."""
+        """*queues*: the answer, in order; empty without the setting."""
         self._queues = tuple(queues)
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The configured queues, as a new list; the arguments are not looked at."""
+        """Return the configured queues as a new list; the arguments are ignored."""
         return list(self._queues)

@@ -1,9 +1,9 @@
-"""CONSISTENT_HASH: members stand on a ring, a queue belongs to the next one.
+"""CONSISTENT_HASH: members are placed on a hash ring, a queue belongs to the next member.
 
 Each member has some virtual nodes, placed by the text ``<client id>-<k>``; a queue is placed by its text
 (`MessageQueue.__str__`). A position is the first four bytes of the text's MD5, big-endian. The owner of a queue is the
-first node at its position or after it, around the ring; of two nodes at one position the later one counts. When a
-member leaves, only its own queues move; how many queues each member has is left to chance.
+first node at or after its position, around the ring; of two nodes at one position the later one wins. When a member
+leaves, only its own queues move; the number of queues per member is random.
 
 Source: apache/rocketmq client/.../consumer/rebalance/AllocateMessageQueueConsistentHash.java,
 common/.../consistenthash/ConsistentHashRouter.java (addNode, routeNode, MD5Hash).
@@ -22,18 +22,18 @@ DEFAULT_VIRTUAL_NODES = 10
 
 
 class ConsistentHash:
-    """Costs an MD5 (about 1 us) for each virtual node of the group and for each queue."""
+    """The strategy. Computes an MD5 (about 1 us) for each virtual node of the group and for each queue."""
 
     name = "CONSISTENT_HASH"
 
     def __init__(self, virtual_nodes: int = DEFAULT_VIRTUAL_NODES) -> None:
-        """*virtual_nodes*: of each member; with 0 nobody gets a queue."""
+        """*virtual_nodes*: number per member; with 0 no member gets a queue."""
         self._virtual_nodes = virtual_nodes
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues whose next node is *client_id*'s, in their order."""
+        """Return the queues for which the next node belongs to *client_id*, in their order."""
         if client_id not in client_ids:
             return []
         ring = self._ring(client_ids)
@@ -47,7 +47,7 @@ class ConsistentHash:
         ]
 
     def _ring(self, client_ids: Sequence[str]) -> dict[int, str]:
-        """Position to member. An id that is listed again adds nodes, numbered on from those it still has."""
+        """Map positions to members. A repeated id adds nodes, numbered after those it has already."""
         ring: dict[int, str] = {}
         seen: set[str] = set()
         for client_id in client_ids:
@@ -59,5 +59,5 @@ class ConsistentHash:
 
 
 def position(text: str) -> int:
-    """Where *text* stands on the ring: 0 to 2**32 - 1."""
+    """Return the position of *text* on the ring: 0 to 2**32 - 1."""
     return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:4], "big")

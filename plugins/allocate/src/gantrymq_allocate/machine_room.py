@@ -1,7 +1,7 @@
-"""MACHINE_ROOM: consume only from brokers in named rooms; brokers are called ``<room>@<name>``.
+"""MACHINE_ROOM: consume only from brokers in given rooms; brokers are named ``<room>@<name>``.
 
-Queues of other rooms, and of brokers whose name has no room, belong to nobody. What divides evenly is given out in
-runs, the rest one by one from the end: with 4 queues and 3 members the first has queues 0 and 3.
+Queues of other rooms, and of brokers without a room in their name, are not assigned. The largest even share is assigned
+in runs, the rest one by one: with 4 queues and 3 members the first has queues 0 and 3.
 
 Source: apache/rocketmq client/.../consumer/rebalance/AllocateMessageQueueByMachineRoom.java.
 """
@@ -16,7 +16,7 @@ ROOM_MARK = "@"
 
 
 class MachineRoom:
-    """Shares out the queues of some rooms."""
+    """Distributes the queues of some rooms."""
 
     name = "MACHINE_ROOM"
 
@@ -27,7 +27,7 @@ class MachineRoom:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The share of *client_id* in the queues of the rooms, in their order."""
+        """Return the share of *client_id* in the queues of the rooms, in their order."""
         if client_id not in client_ids:
             return []
         here = [queue for queue in queues if room_of(queue.broker_name) in self._rooms]
@@ -38,9 +38,9 @@ class MachineRoom:
 
 
 def room_of(broker_name: str) -> str | None:
-    """The room in a broker's name; None where the name is not of two parts.
+    """Return the room in a broker's name; None if the name does not have two parts.
 
-    Marks at the very end do not count, as Java's ``String.split`` leaves empty parts at the end out.
+    Marks at the end are ignored, because Java's ``String.split`` drops trailing empty parts.
     """
     parts = broker_name.rstrip(ROOM_MARK).split(ROOM_MARK)
     return parts[0] if len(parts) == 2 else None

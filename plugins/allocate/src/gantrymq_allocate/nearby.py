@@ -1,8 +1,8 @@
-"""MACHINE_ROOM_NEARBY-<inner>: queues stay in the room of their broker as long as somebody is there.
+"""MACHINE_ROOM_NEARBY-<inner>: queues stay in the room of their broker while it has members.
 
 The room is the part before the first separator in a broker's name and in a client id: with "-" the broker ``hz-a`` and
-the member ``hz-10.0.0.1@7`` are both in room hz. An inner strategy shares the queues of a room out among the members
-in it; the queues of a room with no member are shared out, room by room, among all members.
+the member ``hz-10.0.0.1@7`` are both in room hz. An inner strategy distributes the queues of a room among its members;
+the queues of each room without members are distributed among all members.
 
 Source: apache/rocketmq client/.../consumer/rebalance/AllocateMachineRoomNearby.java, where the application supplies
 the rule that names rooms; the separator is ours.
@@ -21,7 +21,7 @@ class MachineRoomNearby:
     """An inner strategy, applied room by room."""
 
     def __init__(self, inner: AllocationStrategy, separator: str) -> None:
-        """*separator*: what ends the room in a name; not empty."""
+        """*separator*: ends the room in a name; not empty."""
         self.name = f"MACHINE_ROOM_NEARBY-{inner.name}"
         self._inner = inner
         self._separator = separator
@@ -29,10 +29,10 @@ class MachineRoomNearby:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The share of *client_id* in its own room's queues, then in those of each room without members, by name.
+        """Return the share of *client_id* in its own room's queues, then in each room without members, sorted by name.
 
         Raises:
-            InvalidParameter: a broker's name or a client id names no room.
+            InvalidParameter: a broker's name or a client id has no room.
         """
         if client_id not in client_ids:
             return []
@@ -59,5 +59,5 @@ class MachineRoomNearby:
 
 
 def _java_order(text: str) -> bytes:
-    """Sorts as Java compares texts: by UTF-16 units."""
+    """Return a sort key that orders strings as Java does, by UTF-16 units."""
     return text.encode("utf-16-be", "surrogatepass")

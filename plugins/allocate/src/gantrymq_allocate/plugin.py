@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the allocation strategies."""
+"""Entry point ``allocate``: registers the allocation strategies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gantrymq_allocate.catalog import PLAIN, SHARING, nearby
 
 @hookimpl
 def gantry_register_allocations(registry: AllocationRegistry) -> None:
-    """Offer every strategy by RocketMQ's name, and MACHINE_ROOM_NEARBY both with the inner name and without."""
+    """Register all strategies by RocketMQ's names, MACHINE_ROOM_NEARBY both with and without the inner name."""
     for name, factory in PLAIN.items():
         registry.add(name, factory)
     registry.add("MACHINE_ROOM_NEARBY", nearby)

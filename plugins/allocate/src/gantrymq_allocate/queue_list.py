@@ -1,9 +1,9 @@
-"""Queues as text, for settings.
+"""Text form of queues, for settings.
 
     TopicTest/broker-a/0-3,TopicTest/broker-a/7,TopicTest/broker-b/0
 
-One entry names a topic, a broker, and one queue id or a range with both ends in it. The previous state of a group is a
-JSON object from client id to such a text: {"10.0.0.1@7#1": "TopicTest/broker-a/0-3"}.
+One entry has a topic, a broker, and one queue id or an inclusive range. The previous state of a group is a JSON object
+from client id to such a text: {"10.0.0.1@7#1": "TopicTest/broker-a/0-3"}.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _FORM = "TOPIC/BROKER/ID or TOPIC/BROKER/FIRST-LAST, separated by commas"
 
 
 def parse_queues(text: str) -> list[MessageQueue]:
-    """The queues of *text*, in its order; empty for the empty text.
+    """Parse a list of queues, in order; empty for the empty text.
 
     Raises:
-        ValueError: an entry is not of that form, its range runs backwards, or an id is above 65535.
+        ValueError: an entry is malformed, its range is reversed, or an id is above 65535.
     """
     queues: list[MessageQueue] = []
     for entry in filter(None, map(str.strip, text.split(","))):
@@ -36,10 +36,10 @@ def parse_queues(text: str) -> list[MessageQueue]:
 
 
 def parse_previous(text: str) -> dict[str, list[MessageQueue]]:
-    """Client id to its queues; empty for the empty text.
+    """Parse the queues of each client id; empty for the empty text.
 
     Raises:
-        ValueError: no JSON object from texts to texts, a text does not read as queues, or two members have a queue.
+        ValueError: not a JSON object of strings, a malformed list of queues, or a queue with two members.
     """
     try:
         members = json.loads(text or "{}")

@@ -1,4 +1,4 @@
-"""Reading a strategy's settings: each value is taken once, and what nobody took is unknown."""
+"""Reading a strategy's settings: each setting is read once, and unread settings are unknown ones."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 class StrategySettings:
-    """The settings that one strategy was given, as texts by name. Ask for each, then call `finish` or `rest`."""
+    """The settings of one strategy, strings by name. Read each of them, then call `finish` or `rest`."""
 
     def __init__(self, strategy: str, settings: Mapping[str, str]) -> None:
-        """*strategy*: its name, for sentences."""
+        """*strategy*: its name, for error messages."""
         self._strategy = strategy
         self._left = dict(settings)
         self._known: list[str] = []
 
     def text(self, key: str, default: str) -> str:
-        """A text that is not empty. Raises ConfigError: it is."""
+        """Return a non-empty string. Raises ConfigError if it is empty."""
         value = self._take(key, default)
         if not value:
             raise self._wrong(key, value, f"a text that is not empty, such as {key}={default}")
         return value
 
     def number(self, key: str, default: int, least: int, most: int) -> int:
-        """A whole number. Raises ConfigError: it is none, or outside *least* to *most*."""
+        """Return an integer from *least* to *most*. Raises ConfigError otherwise."""
         value = self._take(key, str(default))
         digits = value.removeprefix("-")
         number = int(value) if digits.isascii() and digits.isdigit() and len(digits) < 20 else None
@@ -37,7 +37,7 @@ class StrategySettings:
         return number
 
     def names(self, key: str, purpose: str) -> list[str]:
-        """One or more names separated by commas. Raises ConfigError: there is none; *purpose* says what to give."""
+        """Return one or more names separated by commas. Raises ConfigError without any; *purpose* is its hint."""
         value = self._take(key, "")
         found = [name.strip() for name in value.split(",") if name.strip()]
         if not found:
@@ -45,14 +45,14 @@ class StrategySettings:
         return found
 
     def choice(self, key: str, default: str, allowed: Collection[str]) -> str:
-        """One of *allowed*. Raises ConfigError: it is not."""
+        """Return one of *allowed*. Raises ConfigError for another value."""
         value = self._take(key, default)
         if value not in allowed:
             raise self._wrong(key, value, f"one of {', '.join(allowed)}")
         return value
 
     def parsed(self, key: str, parse: Callable[[str], T]) -> T:
-        """What *parse* makes of the text, empty when not given. Raises ConfigError: *parse* raises ValueError."""
+        """Return the value (default: empty) parsed by *parse*. Raises ConfigError if *parse* raises ValueError."""
         value = self._take(key, "")
         try:
             return parse(value)
@@ -60,14 +60,14 @@ class StrategySettings:
             raise self._wrong(key, value, str(problem)) from None
 
     def rest(self) -> dict[str, str]:
-        """What nobody asked for yet, for an inner strategy. Raises ConfigError: it looks like one of ours misspelt."""
+        """Return unread settings for an inner strategy. Raises ConfigError if one looks like a misspelt known one."""
         for key in sorted(self._left):
             if self._near(key):
                 raise self._unknown(key)
         return dict(self._left)
 
     def finish(self) -> None:
-        """Make sure that nothing is left. Raises ConfigError: something is."""
+        """Check that all settings were read. Raises ConfigError otherwise."""
         if self._left:
             raise self._unknown(min(self._left))
 

@@ -1,19 +1,19 @@
-"""STICKY: even shares that change as little as they can.
+"""STICKY: even shares with minimal changes.
 
-Every member has n/c queues rounded down or up. Within that, two rules say which:
+Every member has n/c queues, rounded down or up. Two rules decide which:
 
-- A setting ``previous`` tells who had what. A member keeps its queues up to its share; only what is over, what
-  belonged to members that are gone, and what is new is given out. No allocation with even shares moves fewer queues.
-- Whatever is to be given out goes by affinity: each pair of queue and member has a number made from their names, and
-  the pair with the highest number comes first, as long as the member has room. Most pairs stay highest when members
-  come and go, so that most queues stay too, without anybody remembering anything.
+- The setting ``previous`` has the previous allocation. A member keeps its queues up to its share; only excess queues,
+  queues of members that left, and new queues are assigned. No allocation with even shares moves fewer queues.
+- Queues are assigned by affinity: each pair of queue and member has a number computed from their names, and pairs are
+  chosen in descending order while the member has room. Most pairs stay highest when members join or leave, so most
+  queues stay without any stored state.
 
-There is no hidden state: the answer follows from settings, queues and members alone, so members that each compute it
-agree. Whoever can tell all members the same past (a broker that allocates for the group, a script) gives it as
-``previous``; consumers on their own leave it out.
+There is no hidden state: the answer depends on settings, queues and members only, so all members compute the same. If
+all members can be given the same previous allocation (by a broker that allocates for the group, or a script), it is
+passed as ``previous``; independent consumers omit it.
 
 No release of RocketMQ has a strategy of this name. Pull request 2169 of apache/rocketmq proposed one for brokers
-(AllocateMessageQueueSticky.java) that keeps its last answer in the object; name and aim are from there.
+(AllocateMessageQueueSticky.java) that stores its last answer in the object; name and purpose are from there.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from hashlib import md5
 from gantrymq.model.queue import MessageQueue
 
 _MASK = 0xFFFFFFFFFFFFFFFF
-_REMEMBERED = 16  # inputs whose answer is kept, so that asking for each member computes it once
+_REMEMBERED = 16  # cached inputs, so that allocating for each member computes the answer once
 
 
 class Sticky:
-    """Costs about 2 us for each pair of a queue to be given out and a member."""
+    """The strategy. Takes about 2 us per pair of a queue to assign and a member."""
 
     name = "STICKY"
 
     def __init__(self, previous: Mapping[str, Sequence[MessageQueue]] | None = None) -> None:
-        """*previous*: client id to the queues it had; a queue belongs to one member at most."""
+        """*previous*: previous queues by client id; a queue belongs to at most one member."""
         self._owner = {queue: member for member, queues in (previous or {}).items() for queue in queues}
         self._shares = lru_cache(maxsize=_REMEMBERED)(self._share_out)
 
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """The queues of *client_id*, in their order. An id that is listed twice counts once."""
+        """Return the queues of *client_id*, in their order. A repeated id counts once."""
         if client_id not in client_ids:
             return []
         owner = self._shares(tuple(queues), tuple(dict.fromkeys(client_ids)))
         return [queue for queue in queues if owner[queue] == client_id]
 
     def _share_out(self, queues: tuple[MessageQueue, ...], members: tuple[str, ...]) -> dict[MessageQueue, str]:
-        """Who has each queue."""
+        """Return the member of each queue."""
         size, more = divmod(len(queues), len(members))
         room = dict.fromkeys(members, size)
         owner = self._kept(queues, room, more)
@@ -65,7 +65,7 @@ class Sticky:
         return owner
 
     def _kept(self, queues: Sequence[MessageQueue], room: Mapping[str, int], more: int) -> dict[MessageQueue, str]:
-        """Queues that stay: up to the even share, and one beyond it for the first *more* members that have one."""
+        """Return kept queues: up to the even share, plus one for the first *more* members that have one more."""
         had: dict[str, list[MessageQueue]] = {}
         for queue in queues:
             member = self._owner.get(queue)
@@ -83,7 +83,7 @@ class Sticky:
 
 
 def _affinities(queues: Sequence[MessageQueue], members: Sequence[str]) -> list[tuple[MessageQueue, str]]:
-    """Every pair, the highest number first."""
+    """Return all pairs in descending order of their number."""
     of_members = [(_name_hash(member), member) for member in members]
     of_queues = [(_name_hash(str(queue)), queue) for queue in queues]
     numbered = [(_mix(left ^ right), queue, member) for left, queue in of_queues for right, member in of_members]

@@ -1,4 +1,4 @@
-"""Tag subscriptions for GantryMQ: the broker compares hashes, the client compares texts."""
+"""Tag subscriptions for GantryMQ: the broker compares hashes, the client compares tags."""
 
 from gantrymq_filter_tag.filter import TagFilter
 

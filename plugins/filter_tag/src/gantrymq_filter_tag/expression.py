@@ -1,12 +1,12 @@
-"""Reading a tag expression: ``*``, ``TagA``, ``TagA || TagB``.
+"""Parser of tag expressions: ``*``, ``TagA``, ``TagA || TagB``.
 
-    nothing at all, or exactly *        every message
-    pieces between two pipes            one tag each, blanks around them cut off, empty pieces dropped
-    separators and nothing else         refused
-    separators and blanks               a legal expression that no message matches
+    empty, or exactly *                 every message
+    pieces separated by ||              one tag each, surrounding blanks removed, empty pieces dropped
+    separators only                     refused
+    separators and blanks               a valid expression that matches no message
 
-Cutting and splitting are Java's: ``trim`` takes every character up to U+0020, ``split`` forgets empty pieces at the
-end. One pipe separates nothing, and ``*`` beside other tags is a tag called ``*``.
+Trimming and splitting follow Java: ``trim`` removes every character up to U+0020, ``split`` drops trailing empty
+pieces. A single pipe is not a separator, and ``*`` together with other tags is a tag named ``*``.
 
 Source: apache/rocketmq common/.../filter/FilterAPI.java (buildSubscriptionData).
 """
@@ -22,10 +22,10 @@ _JAVA_BLANKS = "".join(map(chr, range(0x21)))
 
 
 def parse_tags(expression: str | None) -> tuple[str, ...] | None:
-    """The tags an expression names, in its order and each once; None means every message.
+    """Return the distinct tags of an expression, in order; None means every message.
 
     Raises:
-        SubscriptionParseFailed: the expression is made of separators only.
+        SubscriptionParseFailed: the expression consists of separators only.
     """
     if not expression or expression == ALL:
         return None

@@ -1,8 +1,8 @@
-"""The filter type TAG: which queue entries a tag subscription takes.
+"""The filter type TAG: which queue entries match a tag subscription.
 
-A queue entry holds 64 bits for the tag: its Java hash with the sign extended, 0 without a tag. An entry passes when the
-low 32 bits are the hash of one of the subscription's tags. Nothing else is looked at: tags whose hashes are equal both
-pass, and the client, which has the text, drops the wrong one.
+A queue entry has a 64-bit tags code: the sign-extended Java hash of the tag, 0 without a tag. An entry matches if its
+low 32 bits are the hash of one of the subscription's tags. Tags with equal hashes both match, and the client, which has
+the tag itself, drops the wrong one.
 
 Source: apache/rocketmq store/.../DefaultMessageFilter.java (isMatchedByConsumeQueue, isMatchedByCommitLog),
 common/.../message/MessageExtBrokerInner.java (tagsString2tagsCode).
@@ -20,27 +20,27 @@ _LOW_32 = 0xFFFFFFFF
 
 
 def tags_code(tag: str) -> int:
-    """What a queue entry holds for *tag*: its Java hash as a signed number, 0 for the empty text."""
+    """Return the tags code of *tag*: its Java hash as a signed number, 0 for the empty string."""
     return string_hash(tag)
 
 
 class EveryMessage:
-    """The compiled form of ``*``."""
+    """Compiled filter of ``*``."""
 
     accepts_all = True
     needs_message = False
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
     def match_message(self, record: RecordView) -> bool:
-        """Always True."""
+        """Return True."""
         return True
 
 
 class AnyOf:
-    """The compiled form of a list of tags."""
+    """Compiled filter of a list of tags."""
 
     __slots__ = ("_hashes",)
 
@@ -48,30 +48,30 @@ class AnyOf:
     needs_message = False
 
     def __init__(self, tags: tuple[str, ...]) -> None:
-        """*tags* may be empty; then no entry passes."""
+        """*tags* may be empty; then no entry matches."""
         self._hashes = frozenset(tags_code(tag) & _LOW_32 for tag in tags)
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """Whether the entry's hash is one of ours; with an ext unit the code is in there."""
+        """Return whether the entry's hash is one of the tags'; with an ext unit, its tags code is used."""
         return (tags_code if ext is None else ext.tags_code) & _LOW_32 in self._hashes
 
     def match_message(self, record: RecordView) -> bool:
-        """Always True: comparing texts is the client's part."""
+        """Return True: the client compares the tags themselves."""
         return True
 
 
 class TagFilter:
-    """Compiles tag expressions; keeps no state."""
+    """Compiles tag expressions; stateless."""
 
     name = TAG
 
     def compile(self, subscription: Subscription) -> MessageFilter:
-        """Prepare a subscription's expression.
+        """Compile a subscription's expression.
 
-        An empty type counts as TAG but its text is not read: it takes every message for ``*`` and none otherwise.
+        An empty type counts as TAG, but its expression is not parsed: ``*`` matches every message, anything else none.
 
         Raises:
-            SubscriptionParseFailed: the expression is made of separators only.
+            SubscriptionParseFailed: the expression consists of separators only.
         """
         if subscription.class_filter or subscription.expression == ALL:
             return EveryMessage()

@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the filter type TAG."""
+"""Entry point ``filter_tag``: registers the filter type TAG."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from gantrymq_filter_tag.filter import TagFilter
 
 @hookimpl
 def gantry_register_filters(registry: FilterRegistry) -> None:
-    """Offer tag subscriptions."""
+    """Register the filter type TAG."""
     registry.add(TagFilter.name, TagFilter)

@@ -1,1 +1,1 @@
-"""Writing plugins of one's own: `gantrymq plugin new`, and a broker that filters of any kind cannot harm."""
+"""Plugin development: `gantrymq plugin new`, and guards that protect the broker from custom filters."""

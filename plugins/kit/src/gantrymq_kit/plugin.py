@@ -10,18 +10,18 @@ from gantrymq_kit.settings import SCHEMA
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare how long filters may take."""
+    """Declare the time limits of filters."""
     for setting in SCHEMA:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Guard filters for as long as the broker runs."""
+    """Register the service that guards custom filters."""
     registry.add(CustomFilters())
 
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Begin plugins."""
-    registry.add_imported("plugin", "gantrymq_kit.projects.command:plugin", "Begin a plugin of your own.")
+    """Register ``gantrymq plugin``."""
+    registry.add_imported("plugin", "gantrymq_kit.projects.command:plugin", "Create a plugin project.")

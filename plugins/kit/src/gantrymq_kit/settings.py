@@ -1,4 +1,4 @@
-"""How long filters of other types than TAG and SQL92 may take."""
+"""Settings of custom filters, that is of other types than TAG and SQL92."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SCHEMA: Final = (
         BUDGET,
         "number",
         10,
-        "ms that custom filters have in one turn of the event loop before pulls end early; a call that takes twice as "
-        "long counts as slow.",
+        "ms that custom filters may use in one turn of the event loop before pulls end early; a call that takes twice "
+        "as long counts as slow.",
         at_least=1,
         at_most=1000,
     ),
@@ -26,7 +26,7 @@ SCHEMA: Final = (
         STUCK,
         "number",
         1000,
-        "ms after which one call of a custom filter is named in the log; its group is suspended when it returns.",
+        "ms after which a running call of a custom filter is logged; its group is suspended when it returns.",
         at_least=10,
         at_most=3_600_000,
     ),
@@ -34,7 +34,7 @@ SCHEMA: Final = (
         PAUSE,
         "number",
         30_000,
-        "ms for which a custom filter that failed is suspended; doubled each time that it fails again, up to 10 min.",
+        "ms for which a failed custom filter is suspended; doubled at each further failure, up to 10 minutes.",
         at_least=1,
         at_most=600_000,
     ),

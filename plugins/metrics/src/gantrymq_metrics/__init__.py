@@ -1,1 +1,1 @@
-"""Metrics of a GantryMQ broker as Prometheus text, and a health check, on a port of their own."""
+"""Metrics of a GantryMQ broker as Prometheus text, and a health check, on a separate port."""

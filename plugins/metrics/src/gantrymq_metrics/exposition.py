@@ -1,8 +1,8 @@
-"""From a moment of the broker to Prometheus text. It, `scrape` and `lag_families` import prometheus_client.
+"""Rendering of a snapshot as Prometheus text; like `metric_builder` and `lag_families` it imports prometheus_client.
 
-Names are rocketmq-exporter's where it has one, else those of RocketMQ 5's own exporter, else they begin with
-``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, ``cluster, node_type,
-node_id, topic, consumer_group`` with RocketMQ 5's.
+Metrics have rocketmq-exporter's name if it has one, else that of RocketMQ 5's own exporter, else a name that begins
+with ``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, and ``cluster,
+node_type, node_id, topic, consumer_group`` with RocketMQ 5's.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
 broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMetricsConstant.java.
@@ -24,7 +24,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Family(Collector):
-    """prometheus_client renders collectors; here one is one family."""
+    """Adapter: a collector of one family, as prometheus_client renders collectors."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -34,12 +34,12 @@ class _Family(Collector):
 
 
 def render(family: Metric) -> bytes:
-    """One family as text, its HELP and TYPE lines in front. About 6 us a sample."""
+    """Render one family as text with its HELP and TYPE lines. Takes about 6 us per sample."""
     return generate_latest(_Family(family))
 
 
 def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """Every family, in an order that stays the same."""
+    """Yield all families in a fixed order."""
     yield from _broker(snapshot)
     yield from _topics(snapshot)
     yield from _groups(snapshot)

@@ -1,4 +1,4 @@
-"""Whether the broker can do its work: the store takes writes, and a name server tells clients of it."""
+"""Health check: the store accepts writes, and the broker is registered with a name server."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gantrymq.interfaces import Broker
 
 
 def health(broker: Broker) -> dict[str, Any]:
-    """What ``/healthz`` says.
+    """Return the contents of ``/healthz``.
 
-    ``healthy`` is false when *problems* has a sentence: the store refuses writes, a table cannot be saved, or name
-    servers are configured and none of them has the broker registered. One name server of several that fails is told
-    in ``nameServers`` only.
+    ``healthy`` is false if ``problems`` is not empty: the store refuses writes, a table cannot be saved, or name
+    servers are configured and none of them has the broker registered. A single failing name server of several is
+    reported in ``nameServers`` only.
     """
     figures = broker.metrics()
     problems = []

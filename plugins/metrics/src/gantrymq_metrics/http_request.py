@@ -1,6 +1,6 @@
-"""The little of HTTP/1.1 that a scraper needs: the head of a request in, a whole response out. No socket, no clock.
+"""The subset of HTTP/1.1 that a scraper needs: parses a request head, encodes a response. No socket, no clock.
 
-Every response closes its connection. A body is not read: GET has none that means anything.
+Every response closes its connection. Request bodies are not read, as they have no meaning for GET.
 
 Source: RFC 9112 (2.2, 3), RFC 9110 (9.1, 10.2.1, 15.5).
 """
@@ -26,7 +26,7 @@ _REASONS = {
 
 
 class HttpResponse(NamedTuple):
-    """What a request is answered with."""
+    """A response."""
 
     status: int
     body: bytes
@@ -34,22 +34,22 @@ class HttpResponse(NamedTuple):
 
 
 def refuse(status: int, sentence: str) -> HttpResponse:
-    """A page that says why there is none."""
+    """Return an error response with *sentence* as its body."""
     return HttpResponse(status, sentence.encode() + b"\n")
 
 
 class RequestHead:
-    """Gathers the head of one request."""
+    """Parser of one request head."""
 
     def __init__(self) -> None:
         self._gathered = bytearray()
 
     def feed(self, data: bytes) -> str | HttpResponse | None:
-        """Take bytes of the request.
+        """Add received bytes.
 
         Returns:
-            The path without its query once the head is whole; a page when the request is refused; None while bytes
-            are missing.
+            The path without its query once the head is complete; a response if the request is refused; None if more
+            bytes are needed.
         """
         self._gathered += data
         end = self._gathered.find(b"\r\n\r\n")
@@ -66,7 +66,7 @@ class RequestHead:
 
 
 def encode_response(response: HttpResponse) -> bytes:
-    """The response as bytes, its head in front."""
+    """Encode head and body of a response."""
     lines = [
         f"HTTP/1.1 {response.status} {_REASONS[response.status]}",
         f"Content-Type: {response.content_type}",

@@ -1,4 +1,4 @@
-"""A port that serves a few pages over HTTP: one request a connection, bounded in number, size and time."""
+"""A minimal HTTP server for a few pages: one request per connection, with limits on connections, size and time."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class HttpServer:
         self._connections: dict[HttpConnection, None] = {}
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listen, and return the address with the real port where 0 was asked.
+        """Listen, and return host and port; port 0 is replaced by the chosen one.
 
         Raises:
-            OSError: the port is taken or the address is not of this host.
+            OSError: the port is in use or the address does not belong to this host.
         """
         self._listener = await self.world.network.listen(host, port, lambda: HttpConnection(self))
         return self._listener.address
 
     async def stop(self) -> None:
-        """Free the port and break off what is under way. Idempotent."""
+        """Close the port and abort open connections. Idempotent."""
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
@@ -45,14 +45,14 @@ class HttpServer:
         await asyncio.gather(*filter(None, work), return_exceptions=True)
 
     def add_connection(self, connection: HttpConnection) -> bool:
-        """Take a connection in; False when there are too many."""
+        """Add a connection. Return False if there are too many."""
         if len(self._connections) >= MAX_CONNECTIONS:
             return False
         self._connections[connection] = None
         return True
 
     def remove_connection(self, connection: HttpConnection) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._connections.pop(connection, None)
 
 
@@ -68,8 +68,10 @@ class HttpConnection(asyncio.Protocol):
         self._answered = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Start the clock, or close at once where too many are open."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        """Start the timeout, or close at once if too many connections are open."""
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # uvloop's transport has the interface without the base class
         if not self._server.add_connection(self):
             self._answered = True
             self._transport.close()
@@ -77,7 +79,7 @@ class HttpConnection(asyncio.Protocol):
         self._timer = self._server.world.clock.call_later(TIME_LIMIT_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Gather the request; what comes after it is ignored."""
+        """Parse the request; ignore bytes after it."""
         if self._answered or self._task is not None:
             return
         found = self._head.feed(data)
@@ -91,12 +93,12 @@ class HttpConnection(asyncio.Protocol):
                 self._task = asyncio.get_running_loop().create_task(self._serve(make))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Stop working for somebody who has gone."""
+        """Cancel the work for a closed connection."""
         self._server.remove_connection(self)
         self.abort()
 
     def abort(self) -> asyncio.Task[None] | None:
-        """Close without a response; returns the work that is being cancelled."""
+        """Close without a response. Return the cancelled task, if any."""
         if self._timer is not None:
             self._timer.cancel()
         if self._transport is not None:

@@ -1,4 +1,4 @@
-"""How far groups are behind: messages, times, what is to be tried again, and dead letters.
+"""Consumer lag metrics: messages, times, retries and dead letters.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
 broker/.../metrics/ConsumerLagCalculator.java, BrokerMetricsManager.java (buildLagAttributes).
@@ -25,7 +25,7 @@ _LAG_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
 
 
 def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
-    """Those of rocketmq-exporter, then those of RocketMQ 5."""
+    """Yield the lag metrics of rocketmq-exporter, then those of RocketMQ 5."""
     make = MetricBuilder(snapshot)
     yield make.gauge(
         "rocketmq_group_get_latency_by_storetime",
@@ -98,7 +98,7 @@ def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
 
 
 def _in_flight(snapshot: MetricsSnapshot, own: Iterable[ConsumerLag]) -> Counter[tuple[str, ...]]:
-    """By labels: what was pulled, and what a plugin that lets groups pop shows under this name."""
+    """Return the messages in flight by labels: pulled ones, and popped ones from a plugin's metric of this name."""
     found: Counter[tuple[str, ...]] = Counter()
     for each in own:
         found[_lag_labels(snapshot, each)] += each.in_flight

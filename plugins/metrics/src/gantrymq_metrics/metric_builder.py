@@ -1,4 +1,4 @@
-"""Families of metrics whose first labels name the broker."""
+"""Construction of metric families with the labels of the broker."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gantrymq_metrics.snapshot import MetricsSnapshot
 
 __all__ = ["MetricBuilder", "Sample"]
 
-Sample = tuple[Sequence[str], float]  # values of the labels behind the broker's own; value
+Sample = tuple[Sequence[str], float]  # values of the labels after the broker's own, and the sample's value
 
 
 class MetricBuilder:
-    """Makes families whose first labels name the broker."""
+    """Builds metric families that begin with the labels of the broker."""
 
     def __init__(self, snapshot: MetricsSnapshot) -> None:
         figures = snapshot.figures
@@ -29,7 +29,7 @@ class MetricBuilder:
     def gauge(
         self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample], *, as_exporter: bool = False
     ) -> Metric:
-        """A value that goes up and down; *as_exporter*: the labels are rocketmq-exporter's."""
+        """Build a gauge; *as_exporter*: with rocketmq-exporter's labels."""
         names, values = self._base_labels(name, as_exporter)
         family = GaugeMetricFamily(name, text, labels=[*names, *labels])
         for more, value in samples:
@@ -37,11 +37,11 @@ class MetricBuilder:
         return family
 
     def broker_gauge(self, name: str, text: str, value: float, *, as_exporter: bool = False) -> Metric:
-        """A gauge of the broker as a whole."""
+        """Build a gauge with a single value for the whole broker."""
         return self.gauge(name, text, (), [((), value)], as_exporter=as_exporter)
 
     def counter(self, name: str, text: str, labels: Sequence[str], samples: Iterable[Sample]) -> Metric:
-        """A count that only grows; *name* ends in ``_total``."""
+        """Build a counter; *name* must end in ``_total``."""
         names, values = self._base_labels(name, False)
         family = CounterMetricFamily(name, text, labels=[*names, *labels])
         for more, value in samples:
@@ -49,7 +49,7 @@ class MetricBuilder:
         return family
 
     def histogram(self, name: str, text: str, histogram: Histogram) -> Metric:
-        """The times of sends."""
+        """Build a histogram."""
         names, values = self._base_labels(name, False)
         family = HistogramMetricFamily(name, text, labels=list(names))
         bounds = [*map(floatToGoString, BOUNDS_S), "+Inf"]

@@ -1,8 +1,7 @@
-"""When the oldest messages that groups have before them were stored, with at most READS messages read at a time.
+"""Store times of the oldest unconsumed messages of groups, reading at most READS messages per scrape.
 
-What was read stays known for as long as the group does not move on in that queue. Where more would have to be read than
-may be, the others keep what was known of them, which is earlier and makes them look later than they are, and come first
-the next time.
+A store time is cached until the group moves in that queue. If more messages would have to be read, the remaining queues
+keep their previous store time, which overstates their lag, and are read first the next time.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from gantrymq.world.time_slices import TimeSlices
 __all__ = ["READS", "GroupQueue", "OldestMessages"]
 
 READS: Final = 2000
-_TOGETHER: Final = 16  # reads without a pause
+_TOGETHER: Final = 16  # reads before the event loop is yielded
 
-GroupQueue = tuple[str, Queue]  # a group and a queue that it is behind on
+GroupQueue = tuple[str, Queue]  # a group and a queue with unconsumed messages
 
 
 class OldestMessages:
@@ -29,10 +28,10 @@ class OldestMessages:
 
     def __init__(self) -> None:
         self._known: dict[GroupQueue, tuple[int, int]] = {}  # queue offset and store time, ms
-        self._waiting: dict[GroupQueue, None] = {}  # that the reads did not suffice for the last time
+        self._waiting: dict[GroupQueue, None] = {}  # queues that exceeded the limit the last time
 
     async def store_times(self, broker: Broker, wanted: Mapping[GroupQueue, int]) -> Mapping[GroupQueue, int]:
-        """Store time (ms) of each place's message at the queue offset in *wanted*; without those that are not known."""
+        """Return the store time (ms) of the message at each queue offset in *wanted*, without unknown ones."""
         known = self._known = {
             group_queue: found for group_queue, found in self._known.items() if group_queue in wanted
         }
@@ -57,7 +56,7 @@ class OldestMessages:
 
 
 async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
-    """Store time of one message, None where it cannot be read."""
+    """Return the store time of one message, None if it cannot be read."""
     try:
         found = await broker.get(queue, queue_offset, GetLimit(1))
         return read_record(found.buffers[0]).store_timestamp if found.count else None

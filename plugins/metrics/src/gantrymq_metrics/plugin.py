@@ -1,4 +1,4 @@
-"""Entry point ``metrics``: the service that shows figures, and its settings."""
+"""Entry point ``metrics``: the service that exports metrics, and its settings."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from gantrymq_metrics.settings import SCHEMA
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare where figures are shown."""
+    """Declare the settings of the metrics port."""
     for setting in SCHEMA:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Show figures for as long as the broker runs."""
+    """Register the service."""
     registry.add(MetricsService())

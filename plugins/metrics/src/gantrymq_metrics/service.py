@@ -1,7 +1,7 @@
-"""The service ``metrics``: opens the port, and makes the two pages ``/metrics`` and ``/healthz``.
+"""The service ``metrics``: opens the port, and serves ``/metrics`` and ``/healthz``.
 
-A port that is taken stops the broker when an operator set it. The default port does not: then a second broker of a
-machine, or of a test run, goes on without metrics and says so.
+If a port set by the operator is in use, the broker does not start. If the default port is in use, the broker logs a
+warning and runs without metrics, so that several brokers can run on one machine.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from gantrymq_metrics.snapshot import take_snapshot
 
 log = logging.getLogger(__name__)
 
-FAMILIES_TOGETHER = 8  # without a pause
+FAMILIES_TOGETHER = 8  # families before the event loop is yielded
 
 
 class MetricsService:
-    """Shows one broker's figures for as long as it runs; may be started again after a stop."""
+    """Exports the metrics of one broker; may be started again after a stop."""
 
     name = "metrics"
 
     def __init__(self) -> None:
-        """Nothing is opened yet."""
+        """Create the service without opening the port."""
         self.address: tuple[str, int] | None = None  # host and port while it serves
         self._broker: Broker | None = None
         self._server: HttpServer | None = None
         self._send_times = SendTimes()
         self._oldest = OldestMessages()
-        self._scrape: asyncio.Task[bytes] | None = None  # the scrape under way; those who come meanwhile share it
+        self._scrape: asyncio.Task[bytes] | None = None  # the running scrape, shared by concurrent requests
 
     async def start(self, broker: Broker) -> None:
-        """Open the port, unless metricsExporterType turns it off.
+        """Open the port, unless metricsExporterType disables it.
 
         Raises:
-            ConfigError: the port that was set is taken, or its address is not of this host.
+            ConfigError: the configured port is in use, or its address does not belong to this host.
         """
         if broker.settings.text(TYPE) not in PROMETHEUS:
             return
@@ -69,7 +69,7 @@ class MetricsService:
         log.info("metrics are on http://%s/metrics", format_address(*self.address))
 
     async def stop(self) -> None:
-        """Free the port. Idempotent."""
+        """Close the port. Idempotent."""
         server, self._server, self.address = self._server, None, None
         if server is not None:
             await server.stop()
@@ -96,10 +96,10 @@ class MetricsService:
     def _made(self, scrape: asyncio.Task[bytes]) -> None:
         self._scrape = None
         if not scrape.cancelled():
-            scrape.exception()  # whoever waits is told; nobody may be left
+            scrape.exception()  # marks it as retrieved: all requests may be gone
 
     async def _text(self) -> bytes:
-        """All families; the event loop serves others in between."""
+        """Return the text of all families; yields to the event loop in between."""
         broker = self._broker
         assert broker is not None
         # prometheus_client takes 60 ms to import: not at every start, and not on the event loop.

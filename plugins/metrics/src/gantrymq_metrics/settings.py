@@ -1,7 +1,7 @@
-"""Where figures are shown, under RocketMQ's key names.
+"""Settings of the metrics port, under RocketMQ's keys.
 
-Two defaults are not RocketMQ's: whoever installs this plugin wants figures, so they are on; and the port is open to
-this machine alone.
+Two defaults differ from RocketMQ's: metrics are enabled, because this plugin is installed for them, and the port is
+open on the loopback address only.
 
 Source: apache/rocketmq common/.../BrokerConfig.java, common/.../metrics/MetricsExporterType.java.
 """
@@ -43,7 +43,7 @@ SCHEMA: tuple[Setting, ...] = (
         PORT,
         "number",
         5557,
-        "Port of the metrics, 0: a free one. One that was set and is taken stops the start; the default only warns.",
+        "Metrics port; 0 picks a free one. A configured port in use prevents the start; the default only warns.",
         at_least=0,
         at_most=65535,
     ),

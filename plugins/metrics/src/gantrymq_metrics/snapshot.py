@@ -1,9 +1,9 @@
-"""One moment of the broker: everything a scrape shows, read from `gantrymq.interfaces.Broker`.
+"""A snapshot of the broker with all data of a scrape, read through `gantrymq.interfaces.Broker`.
 
-How far a group is behind on a topic is counted over the topic's read queues: from what the group committed (from the
-first message kept, where it committed nothing) to the end of the queue. Groups that never committed anything on a topic
-are not shown for it. How long ago the oldest message it waits for was stored is read from the log, for so many queues
-at a time (`oldest_messages`).
+The lag of a group on a topic is summed over the topic's read queues: from the committed offset (without one, from the
+first message kept) to the end of the queue. A group without any commit on a topic is not reported for it. The store
+time of its oldest unconsumed message is read from the log, for a limited number of queues per scrape
+(`oldest_messages`).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (getConsumeStats).
 """
@@ -22,39 +22,39 @@ from gantrymq.world.time_slices import TimeSlices
 from gantrymq_metrics.oldest_messages import GroupQueue, OldestMessages
 from gantrymq_metrics.send_times import Histogram, SendTimes
 
-QUEUES_TOGETHER = 200  # without a pause
+QUEUES_TOGETHER = 200  # queues before the event loop is yielded
 
 
 @attrs.frozen
 class ConsumerLag:
-    """How far one group is on one topic."""
+    """Lag of one group on one topic."""
 
     topic: str
     group: str
     committed: int  # sum of queue offsets
     lag: int  # messages
-    in_flight: int  # of these, messages that were pulled
-    lag_ms: int  # since the oldest of them was stored; 0 when there is none or it cannot be read
+    in_flight: int  # how many of these were pulled
+    lag_ms: int  # age of the oldest of them; 0 if there is none or it cannot be read
 
 
 @attrs.frozen
 class MetricsSnapshot:
-    """What is shown."""
+    """All data of one scrape."""
 
     figures: BrokerMetrics
     state: StoreState
     ends: Mapping[str, int]  # topic to the sum of its queues' ends
     lags: tuple[ConsumerLag, ...]
-    disk: DiskUsage  # of the file system the store lies on
-    topics: int  # how many exist
+    disk: DiskUsage  # of the store's file system
+    topics: int  # number of topics
     permission: int  # brokerPermission
     send_times: Histogram
     is_own_topic: Callable[[str], bool]  # whether a topic is the broker's own
-    dead_letters: Mapping[str, int] = attrs.field(factory=dict)  # group to those that are kept
+    dead_letters: Mapping[str, int] = attrs.field(factory=dict)  # by group, number of dead letters kept
 
 
 async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMessages) -> MetricsSnapshot:
-    """Read everything: about 2 us a queue, and up to READS messages. Others have their turn in between."""
+    """Read everything: about 2 us per queue, and up to READS messages. Yields to the event loop in between."""
     figures = broker.metrics()
     ends: dict[str, int] = {}
     dead_letters: dict[str, int] = {}
@@ -81,7 +81,7 @@ async def take_snapshot(broker: Broker, send_times: SendTimes, oldest: OldestMes
 
 
 async def _all_lags(broker: Broker, figures: BrokerMetrics, oldest: OldestMessages) -> tuple[ConsumerLag, ...]:
-    """Every group and topic that still exists."""
+    """Return the lag of all groups on topics that exist."""
     lag: dict[tuple[str, str], dict[GroupQueue, int]] = {}
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     wanted: dict[GroupQueue, int] = {}
@@ -105,7 +105,7 @@ async def _all_lags(broker: Broker, figures: BrokerMetrics, oldest: OldestMessag
 async def _lag(
     broker: Broker, topic: str, group: str, offsets: Mapping[int, int], slices: TimeSlices
 ) -> tuple[dict[GroupQueue, int], int, int]:
-    """Where a group goes on in the queues that it is behind on, the messages before it, and those that it has."""
+    """Return the next offset of a group in each queue with unconsumed messages, their number, and those in flight."""
     config = broker.topic(topic)
     queues: dict[GroupQueue, int] = {}
     count = in_flight = 0

@@ -1,1 +1,1 @@
-"""Filters of any kind at work in a broker: found by name, timed, watched, and suspended where they fail."""
+"""Custom filters in a broker: found by name, timed, watched, and suspended if they fail."""

@@ -1,4 +1,4 @@
-"""When one filter of one group is suspended, and for how long. A pure machine: it is told the time.
+"""Circuit breaker: when a filter is suspended, and for how long. Pure: time is an argument.
 
 working --raised, stuck, or SLOW_CALLS slow calls within WINDOW_S--> suspended
 suspended --the pause is over--> working, on probation for as long as the pause was: one slow call is enough now,
@@ -12,13 +12,13 @@ from typing import Final
 
 __all__ = ["MOST_PAUSE_S", "SLOW_CALLS", "WINDOW_S", "Breaker"]
 
-SLOW_CALLS: Final = 20  # a busy machine makes one or another of any filter slow
+SLOW_CALLS: Final = 20  # on a busy machine single calls of any filter are slow
 WINDOW_S: Final = 10.0
 MOST_PAUSE_S: Final = 600.0
 
 
 class Breaker:
-    """Of one subscription."""
+    """Circuit breaker of one subscription."""
 
     __slots__ = ("_first_pause_s", "_resumed_at", "_slow", "pause_s", "reason", "until")
 
@@ -26,12 +26,12 @@ class Breaker:
         self._first_pause_s = first_pause_s
         self._slow = deque[float](maxlen=SLOW_CALLS)  # when calls were slow, monotonic s
         self._resumed_at: float | None = None
-        self.pause_s = 0.0  # the latest
+        self.pause_s = 0.0  # length of the last suspension
         self.until: float | None = None  # monotonic s; None: working
         self.reason = ""
 
     def suspended(self, now: float) -> bool:
-        """Whether the filter must not be asked; a pause that is over ends here."""
+        """Return whether the filter is suspended; ends a suspension that is over."""
         if self.until is None:
             return False
         if now < self.until:
@@ -40,14 +40,14 @@ class Breaker:
         return False
 
     def failed(self, now: float, reason: str) -> None:
-        """It raised, or was stuck in one call."""
+        """Suspend the filter: a call raised, or was stuck."""
         pause_s = self.pause_s * 2 if self._on_probation(now) else self._first_pause_s
         self.pause_s = min(pause_s, MOST_PAUSE_S)
         self.until, self.reason = now + self.pause_s, reason
         self._slow.clear()
 
     def slow(self, now: float, reason: str) -> bool:
-        """A call took longer than it should; whether that was one too many."""
+        """Record a slow call. Return whether it suspended the filter."""
         self._slow.append(now)
         many = len(self._slow) == SLOW_CALLS and now - self._slow[0] <= WINDOW_S
         if many or self._on_probation(now):

@@ -1,4 +1,4 @@
-"""A filter of any kind as the store asks it: within its budget, watched, and not at all while it is suspended."""
+"""Guard of a custom filter: applies the budget, the watchdog and suspension to its calls."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ log = logging.getLogger(__name__)
 
 
 class FilterCounts:
-    """What the filters of one type, group and topic did since the broker's start."""
+    """Counters of the filters of one type, group and topic since the broker's start."""
 
     __slots__ = ("calls", "failures", "seconds", "slow", "stuck", "suspensions", "turns_over")
 
     def __init__(self) -> None:
-        self.calls = 0  # calls of either stage
+        self.calls = 0  # calls of both stages
         self.seconds = 0.0
         self.turns_over = 0  # reads that ended early
         self.slow = 0  # calls that took too long
         self.failures = 0  # calls that raised
-        self.stuck = 0  # calls that the watchdog would name
+        self.stuck = 0  # calls longer than customFilterStuckMs
         self.suspensions = 0
 
 
 class GuardedFilter:
-    """One subscription's."""
+    """Guarded filter of one subscription."""
 
     accepts_all = False
 
@@ -49,7 +49,7 @@ class GuardedFilter:
         slow_s: float,
         stuck_s: float,
     ) -> None:
-        """*name*: type, group and topic, for sentences."""
+        """*name*: type, group and topic, for messages."""
         self.needs_message = inner.needs_message
         self._inner = inner
         self._name = name
@@ -60,19 +60,19 @@ class GuardedFilter:
         self.breaker = breaker
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """First stage."""
+        """Match the queue entry (first stage)."""
         return self._call(None, self._inner.match_entry, tags_code, ext)
 
     def match_message(self, record: RecordView) -> bool:
-        """Second stage."""
+        """Match the message (second stage)."""
         return self._call(record, self._inner.match_message, record)
 
     def _call(self, record: RecordView | None, call: Callable[..., bool], *given: Any) -> bool:
-        """What *call* says.
+        """Return the result of *call*.
 
         Raises:
-            FilterSuspended: it failed now, or a while ago.
-            FilterBudgetExceeded: it may be asked in another turn.
+            FilterSuspended: the filter failed now, or is suspended since an earlier failure.
+            FilterBudgetExceeded: the budget of this turn is used up.
         """
         now, turn, counts = self._monotonic(), self._turn, self._counts
         if self.breaker.until is not None and self.breaker.suspended(now):
@@ -98,7 +98,7 @@ class GuardedFilter:
         return answer
 
     def _judge(self, now: float, took: float, problem: Exception | None, record: RecordView | None) -> None:
-        """Raises FilterSuspended: one failure too many."""
+        """Record a failed or slow call. Raises FilterSuspended if the filter is suspended for it."""
         counts, where = self._counts, "" if record is None else f" at {record.topic}/{record.queue_id} offset "
         where += "" if record is None else str(record.queue_offset)
         counts.failures += problem is not None
@@ -116,11 +116,11 @@ class GuardedFilter:
             raise FilterSuspended(self.sentence(now))
 
     def suspended(self, now: float) -> bool:
-        """Whether it must not be asked."""
+        """Return whether the filter is suspended."""
         return self.breaker.until is not None and now < self.breaker.until
 
     def sentence(self, now: float) -> str:
-        """Why it is suspended, and for how long."""
+        """Return why the filter is suspended, and for how long."""
         left_s = max(0.0, (self.breaker.until or now) - now)
         return (
             f"{self._name} is suspended: {self.breaker.reason}; it is asked again in {left_s:.0f} s, or when the "
@@ -129,7 +129,7 @@ class GuardedFilter:
 
 
 class CombinedFilter:
-    """What a consumer subscribes to, and of that what its group's filter lets pass."""
+    """Conjunction of a consumer's own filter and the filter of its group."""
 
     accepts_all = False
 
@@ -140,7 +140,7 @@ class CombinedFilter:
         self.needs_message = own.needs_message or of_group.needs_message
 
     def match_entry(self, tags_code: int, ext: ExtUnit | None) -> bool:
-        """First stage of both."""
+        """Match the queue entry with both filters."""
         try:
             passes = self._own.match_entry(tags_code, ext)
         except FilterFailed:
@@ -150,7 +150,7 @@ class CombinedFilter:
         return passes and self._of_group.match_entry(tags_code, ext)
 
     def match_message(self, record: RecordView) -> bool:
-        """Second stage of those that have one."""
+        """Match the message with the filters that need it."""
         try:
             passes = not self._own.needs_message or self._own.match_message(record)
         except FilterFailed:

@@ -1,8 +1,8 @@
-"""The service ``custom_filters``: compiles what is neither TAG nor SQL92, and adds the filter of a group's attribute.
+"""The service ``custom_filters``: guards filters other than TAG and SQL92, and adds the filter of a group's attribute.
 
-A client that knows TAG and SQL92 alone reaches a filter type by ``bySql("NAME:: text")``; where its subscription cannot
-be changed at all, the operator gives its group the attribute ``filter`` with the same text. Messages on the group's
-retry topic passed once, and are not asked about again.
+A client that supports only TAG and SQL92 uses a filter type through ``bySql("NAME:: text")``. If its subscription
+cannot be changed, the operator sets the attribute ``filter`` of its group to the same text. Messages on the group's
+retry topic have passed the filter before, and are not filtered again.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from gantrymq_kit.settings import BUDGET, PAUSE, STUCK
 
 __all__ = ["ATTRIBUTE", "CustomFilters"]
 
-ATTRIBUTE: Final = "filter"  # of a group
-_BOUNDED: Final = frozenset({TAG, SQL92})  # a call takes microseconds, whatever is asked
+ATTRIBUTE: Final = "filter"  # attribute of a group
+_BOUNDED: Final = frozenset({TAG, SQL92})  # types with calls of microseconds for any expression
 _LABELS: Final = ("type", "group", "topic")
-_MOST_COUNTED: Final = 10_000  # types, groups and topics
+_MOST_COUNTED: Final = 10_000  # combinations of type, group and topic
 
 
 class CustomFilters:
-    """Guards one broker; may be started again after a stop."""
+    """Guards the filters of one broker; may be started again after a stop."""
 
     name = "custom_filters"
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Create the service."""
         self._counts: dict[tuple[str, ...], FilterCounts] = {}
         self._filters: dict[tuple[str, ...], WeakSet[GuardedFilter]] = {}
         self._watchdog: Watchdog | None = None
 
     async def start(self, broker: Broker) -> None:
-        """Compile from now on."""
+        """Start guarding the broker's filters."""
         self._broker = broker
         settings, self._monotonic = broker.settings, broker.world.clock.monotonic
         self._budget_s = settings.number(BUDGET) / 1000
@@ -58,12 +58,12 @@ class CustomFilters:
             broker.register_metrics(metric)
 
     async def stop(self) -> None:
-        """Watch nothing more."""
+        """Stop the watchdog."""
         if self._watchdog is not None:
             self._watchdog.stop()
 
     def compile(self, subscription: Subscription, kind: FilterType) -> MessageFilter | None:
-        """The filter of a subscription; None where its type's own is enough.
+        """Return the filter of a subscription; None if the filter of its type needs no guard.
 
         Raises:
             GantryError: it, or the filter of the group's attribute, does not compile.
@@ -82,7 +82,7 @@ class CustomFilters:
         return of_group if inner.accepts_all else CombinedFilter(inner, of_group)
 
     def _guarded(self, subscription: Subscription, kind: FilterType) -> MessageFilter:
-        """*kind*'s filter, guarded unless it takes everything; the compiling is watched as well."""
+        """Return *kind*'s filter, guarded unless it accepts everything; the compilation is watched as well."""
         assert self._watchdog is not None
         self._watchdog.start()
         labels = (subscription.type, subscription.group, subscription.topic)
@@ -112,7 +112,7 @@ class CustomFilters:
         return found
 
     def _of_group(self, subscription: Subscription) -> Subscription | None:
-        """What the group's attribute asks for besides; None where it has none, or the subscription says the same."""
+        """Return the subscription of the group's attribute; None without one, or if it equals *subscription*."""
         group = self._broker.group(subscription.group)
         if group is None or subscription.topic.startswith(RETRY_PREFIX):
             return None

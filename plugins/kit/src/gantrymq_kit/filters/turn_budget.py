@@ -1,8 +1,8 @@
-"""How long filters ran in this turn of the event loop, and which one runs now.
+"""The time budget of filters in one turn of the event loop.
 
-All custom filters of a broker share one budget a turn. Once it is spent, reads end before the next message, with
-`FilterBudgetExceeded`. A pull that has found messages by then is answered; any other is served in the next turn,
-before later ones.
+All custom filters of a broker share one budget per turn. Once it is used up, reads end before the next message with
+`FilterBudgetExceeded`. A pull that has found messages by then is answered; any other is continued in the next turn,
+before later pulls.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ __all__ = ["TurnBudget"]
 
 
 class TurnBudget:
-    """One for a broker. `running` and `began` are read by another thread, nothing else is."""
+    """Budget of one broker. Only `running` and `began` are read by another thread."""
 
     __slots__ = ("_at_next_turn", "_budget_s", "_fresh", "_spent_s", "began", "running")
 
     def __init__(self, budget_s: float, at_next_turn: Callable[[Callable[[], None]], object]) -> None:
-        """*at_next_turn* calls its argument before anything else of the loop's next turn."""
+        """*at_next_turn* calls its argument first in the loop's next turn."""
         self._budget_s = budget_s
         self._at_next_turn = at_next_turn
         self._fresh = True
@@ -29,10 +29,10 @@ class TurnBudget:
         self.began = 0.0  # monotonic s
 
     def begin(self, what: str, now: float) -> None:
-        """A call of the filter *what* begins.
+        """Begin a call of the filter *what*.
 
         Raises:
-            FilterBudgetExceeded: not in this turn.
+            FilterBudgetExceeded: the budget of this turn is used up.
         """
         if self._fresh:
             self._fresh = False
@@ -42,11 +42,11 @@ class TurnBudget:
         self.began, self.running = now, what
 
     def watch(self, what: str, now: float) -> None:
-        """A call of *what* begins that cannot wait for another turn."""
+        """Begin a call of *what* that is exempt from the budget."""
         self.began, self.running = now, what
 
     def end(self, now: float) -> float:
-        """The call is over; the seconds that it took."""
+        """End the call. Return its duration in seconds."""
         took = now - self.began
         self.running = None
         self._spent_s += took

@@ -1,7 +1,7 @@
-"""A thread that names the filter that is stuck in one call, while nobody else of the broker can say anything.
+"""A thread that logs which filter is stuck in a call, while the event loop is blocked by it.
 
-It is told once the call takes as long as customFilterStuckMs, and again each time that this doubles. The place in the
-code comes from the stack of the event loop's thread.
+The call is logged when it takes as long as customFilterStuckMs, and again each time that this doubles. The code
+position is read from the stack of the event loop's thread.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gantrymq_kit.filters.turn_budget import TurnBudget
 
 __all__ = ["Watchdog"]
 
-CHECKS: Final = 4  # in the time after which a call is stuck
+CHECKS: Final = 4  # checks within customFilterStuckMs
 log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Looks at one `TurnBudget` from a thread of its own."""
+    """Watches one `TurnBudget` from a separate thread."""
 
     def __init__(
         self,
@@ -37,25 +37,25 @@ class Watchdog:
         self._monotonic = monotonic
         self._tell = tell
         self._watched = threading.get_ident()  # the thread of the event loop
-        self._logged: tuple[float, float] = (0.0, 0.0)  # when the call began, and when it is told again
+        self._logged: tuple[float, float] = (0.0, 0.0)  # start of the call, and time of the next log line
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self.named = 0  # calls
+        self.named = 0  # number of logged calls
 
     def start(self) -> None:
-        """Begin to look; once is enough."""
+        """Start the thread. Idempotent."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="gantrymq-filter-watchdog", daemon=True)
             self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the thread."""
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
 
     def check(self, now: float) -> str | None:
-        """The sentence that is due now."""
+        """Return the sentence to log now, None if no call is stuck."""
         began, running = self._turn.began, self._turn.running
         if running is None or now - began < self._stuck_s:
             return None

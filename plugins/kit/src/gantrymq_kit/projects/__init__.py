@@ -1,1 +1,1 @@
-"""Projects of plugins: folders of files with words to fill in, and the command that copies them."""
+"""Plugin projects: templates with placeholders, and the command that copies them."""

@@ -1,4 +1,4 @@
-"""``gantrymq plugin new``: a project for a plugin of one's own."""
+"""``gantrymq plugin new``: creates a plugin project."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["plugin"]
 
 @click.group(cls=CommandGroup)
 def plugin() -> None:
-    """Plugins of your own; see docs/own-plugins.md."""
+    """Create plugin projects; see docs/own-plugins.md."""
 
 
 @plugin.command()
@@ -28,9 +28,9 @@ def plugin() -> None:
 @click.option("--into", type=FilledPath(path_type=Path), help="The project's folder; gantrymq-NAME by default.")
 @output_option
 def new(kind: str, name: str, into: Path | None, output: str) -> None:
-    """Make a project for a filter type or an allocation strategy NAME: tested, typed, ready for pip.
+    """Create a project for a filter type or an allocation strategy NAME: tested, typed, installable with pip.
 
-    It works as it is; change what it does and its examples, and run its tests.
+    The project works unchanged; replace the example code, and run its tests.
     """
     made = project(kind, name)
     _refuse_taken(word_of(name))
@@ -50,7 +50,7 @@ def new(kind: str, name: str, into: Path | None, output: str) -> None:
 
 
 def _refuse_taken(word: str) -> None:
-    """Raises InvalidParameter: a broker with both plugins would not start."""
+    """Raise InvalidParameter if the name is taken, as a broker with both plugins would not start."""
     installed = {each.name for each in entry_points(group="gantrymq")}
     if word in installed or word.upper() in (TAG, SQL92):
         raise InvalidParameter(

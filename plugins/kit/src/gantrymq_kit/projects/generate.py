@@ -1,7 +1,7 @@
-"""From templates to the files of a project. No I/O but reading the templates.
+"""Generation of a project's files from templates. The only I/O is reading the templates.
 
-A template is a file below ``templates/both`` or ``templates/<kind>`` whose name ends in ``.in``; in its path and text
-``@word@``, ``@WORD@`` and ``@Class@`` stand for the plugin's name as a package, a filter type and a class have it.
+A template is a ``.in`` file below ``templates/both`` or ``templates/<kind>``; in its path and text ``@word@``,
+``@WORD@`` and ``@Class@`` stand for the plugin's name as a package, a filter type and a class.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _WORD: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 def word_of(name: str) -> str:
-    """The word that names package, distribution and entry point; hyphens become underscores.
+    """Return the name of package, distribution and entry point for *name*; hyphens become underscores.
 
     Raises:
-        InvalidParameter: it is none.
+        InvalidParameter: *name* is not a valid name.
     """
     word = name.strip().lower().replace("-", "_")
     if len(word) > MOST_LETTERS or not _WORD.fullmatch(word) or iskeyword(word):
@@ -38,14 +38,14 @@ def word_of(name: str) -> str:
 
 
 def project(kind: str, name: str) -> dict[str, str]:
-    """Path, with slashes, to text of each file of a new project.
+    """Return the text of each file of a new project, by path with slashes.
 
     Args:
-        kind: of `KINDS`.
-        name: as `word_of` takes it.
+        kind: one of `KINDS`.
+        name: see `word_of`.
 
     Raises:
-        InvalidParameter: as `word_of`.
+        InvalidParameter: see `word_of`.
     """
     word = word_of(name)
     words = {"@word@": word, "@WORD@": word.upper(), "@Class@": "".join(map(str.capitalize, word.split("_")))}
