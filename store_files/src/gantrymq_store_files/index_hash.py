@@ -25,7 +25,7 @@ _PAIRS = {mark: b"\x02" + mark for mark in (_UNIQUE, _KEYS)}
 
 def index_hash(topic: str, key: str) -> int:
     """Return the hash of one key, 0 to 2^31 - 1."""
-    return _made_positive(hash_units(utf16_units(key), _front(topic)))
+    return _non_negative(hash_units(utf16_units(key), _front(topic)))
 
 
 def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
@@ -40,7 +40,7 @@ def index_hashes(topics: Sequence[str], keys: Sequence[bytes]) -> list[int]:
 
 def _hash(topic: str, key: bytes) -> int:
     if key.isascii():
-        return _made_positive(hash_units(key, _front(topic)))
+        return _non_negative(hash_units(key, _front(topic)))
     return index_hash(topic, key.decode("utf-8", "replace"))
 
 
@@ -55,7 +55,7 @@ def forget_topics() -> None:
     _front.cache_clear()
 
 
-def _made_positive(found: int) -> int:
+def _non_negative(found: int) -> int:
     return (0x100000000 - found) & 0x7FFFFFFF if found & 0x80000000 else found  # 2^31 becomes 0
 
 

@@ -89,7 +89,7 @@ class LogEntries:
         for found in self._walk:
             if isinstance(found, LogDamage):
                 if batch:
-                    yield self._given(batch)
+                    yield self._finish_batch(batch)
                     batch = []
                 self.position = begun = found.log_offset + found.size
                 yield found
@@ -97,10 +97,10 @@ class LogEntries:
             batch.append(entry_of(found, self._delay_levels_ms))
             batch += self._plain(MOST_RECORDS - len(batch))
             if len(batch) >= MOST_RECORDS or self._walk.position - begun >= CHUNK_BYTES:
-                yield self._given(batch)
+                yield self._finish_batch(batch)
                 batch, begun = [], self.position
         if batch:
-            yield self._given(batch)
+            yield self._finish_batch(batch)
         self.position = max(self.position, self._walk.position)
 
     def _plain(self, most: int) -> list[DispatchEntry]:
@@ -116,7 +116,7 @@ class LogEntries:
             walk.skip(last.log_offset + last.size - walk.position, last.store_timestamp, before)
         return found
 
-    def _given(self, batch: list[DispatchEntry]) -> list[DispatchEntry]:
+    def _finish_batch(self, batch: list[DispatchEntry]) -> list[DispatchEntry]:
         last = batch[-1]
         self.records += len(batch)
         self.last = (last.log_offset, last.size)

@@ -19,7 +19,7 @@ from gantrymq_testing.simulated import ProcessKilled
 
 __all__ = ["Calls", "Crashed"]
 
-KEPT = 400  # number of calls in the trace
+TRACE_CALLS = 400  # number of calls in the trace
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class Calls:
         self.on_crash: Callable[[], None] = lambda: None
         self.after: Callable[[], None] = lambda: None  # runs after every successful call
         self.stall: Callable[[float], object] | None = None
-        self._trace: deque[_Call] = deque(maxlen=KEPT)
+        self._trace: deque[_Call] = deque(maxlen=TRACE_CALLS)
         self.failed: Counter[str] = Counter()  # planned failures by name
         self._failures: list[Failure] = []
         self._matched: list[int] = []
@@ -111,12 +111,12 @@ class Calls:
             self._wait(seconds)
         return result
 
-    def flips(self) -> random.Random | None:
+    def bit_flip(self) -> random.Random | None:
         """Return the source of randomness for a wrong bit, None if this read is correct."""
         rng = self._random["flips"]
         return rng if self.plan.flip_share and rng.random() < self.plan.flip_share else None
 
-    def remark(self, outcome: str) -> None:
+    def set_outcome(self, outcome: str) -> None:
         """Set the outcome of the newest call in the trace."""
         self._trace[-1].outcome = outcome
 

@@ -146,7 +146,7 @@ class FaultyFiles(ProcessFiles):
         if self.plan.evict and self._random_cache.random() < self.plan.evict:
             path = self.machine.evict(self._random_cache)
             if path is not None:
-                self._calls.remark(f"a lost page of {path} left the cache")
+                self._calls.set_outcome(f"a lost page of {path} left the cache")
 
 
 def flip_bit(files: Files, path: Path, position: int, bit: int) -> None:

@@ -67,14 +67,14 @@ class Layer(ForwardingFiles):
     def read(self, path: Path) -> bytes:
         def do() -> bytes:
             data = self._inner.read(path)
-            return wrong(data, rng, self.calls) if (rng := self.calls.flips()) else data
+            return with_flipped_bit(data, rng, self.calls) if (rng := self.calls.bit_flip()) else data
 
         return self.calls.make("read", path, do)
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         def do() -> bytes | None:
             data = self._inner.peek(path, length, position)
-            return wrong(data, rng, self.calls) if data and (rng := self.calls.flips()) else data
+            return with_flipped_bit(data, rng, self.calls) if data and (rng := self.calls.bit_flip()) else data
 
         return self.calls.make("pread", Path(path), do, position=position, length=length)
 
@@ -216,7 +216,7 @@ class _File(ForwardingFile):
     def pread(self, length: int, position: int) -> bytes:
         def do() -> bytes:
             data = self._inner.pread(length, position)
-            return wrong(data, rng, self._calls) if (rng := self._calls.flips()) else data
+            return with_flipped_bit(data, rng, self._calls) if (rng := self._calls.bit_flip()) else data
 
         return self._calls.make("pread", self._node.path, do, position=position, length=length)
 
@@ -240,10 +240,10 @@ class _File(ForwardingFile):
             self._node.resize(size, max(size, end), self._inner.pread, by_write=True)
             self._inner.pwrite(data, position)
         except OSError:
-            self._as_before(taken)
+            self._restore_space(taken)
             raise
 
-    def _as_before(self, taken: bytes) -> None:
+    def _restore_space(self, taken: bytes) -> None:
         """Restore the used space after a failed write."""
         room, node = self._layer.room, self._node
         if room.left is not None:
@@ -267,7 +267,7 @@ class _File(ForwardingFile):
                 self._node.resize(size, max(size, length), self._inner.pread)
                 self._inner.allocate(length)
             except OSError:
-                self._as_before(taken)
+                self._restore_space(taken)
                 raise
 
         self._calls.make("allocate", self._node.path, do, length=length)
@@ -275,7 +275,7 @@ class _File(ForwardingFile):
     def map(self) -> Mapping:
         def do() -> Mapping:
             mapping = self._inner.map()
-            if rng := self._calls.flips():
+            if rng := self._calls.bit_flip():
                 position, bit = rng.randrange(mapping.size), rng.randrange(8)
                 # The page in the cache is wrong, for all readers.
                 file = self._layer.machine.inner.open(self._node.path)
@@ -283,7 +283,7 @@ class _File(ForwardingFile):
                     file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
                 finally:
                     file.close()
-                self._calls.remark(f"bit {bit} of byte {position} is wrong")
+                self._calls.set_outcome(f"bit {bit} of byte {position} is wrong")
             return _Mapping(mapping, self._node, self._layer)
 
         return self._calls.make("map", self._node.path, do)
@@ -352,10 +352,10 @@ class _Mapping(ForwardingMapping):
         return bytes(self._inner.view[position : position + length])
 
 
-def wrong(data: bytes, rng: random.Random, calls: Calls) -> bytes:
+def with_flipped_bit(data: bytes, rng: random.Random, calls: Calls) -> bytes:
     """Return *data* with one bit flipped; empty data is unchanged."""
     if not data:
         return data
     position, bit = rng.randrange(len(data)), rng.randrange(8)
-    calls.remark(f"bit {bit} of byte {position} of what was read is wrong")
+    calls.set_outcome(f"bit {bit} of byte {position} of what was read is wrong")
     return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]

@@ -114,7 +114,7 @@ class MmapStore(StoreOpening):
         except (GantryError, OSError) as error:
             self._report(f"the store {self._root} was not stopped cleanly, its next start recovers: {error}")
             self._index.halt()
-            await self._index.quiet()
+            await self._index.wait_idle()
         finally:
             self._retention.halt()
             self._entry_writer.halt()

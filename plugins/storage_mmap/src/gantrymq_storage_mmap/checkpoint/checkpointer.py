@@ -324,7 +324,7 @@ class Checkpointer:
 
     # --- what is saved ----------------------------------------------------------------------------------------------
 
-    async def save_numbers(self) -> bool:
+    async def save_queue_ends(self) -> bool:
         """Save the present ends of all queues, durable or not, before records without durable entries are deleted.
 
         Otherwise a queue could reuse queue offsets after a crash. Return False if the disk is full.

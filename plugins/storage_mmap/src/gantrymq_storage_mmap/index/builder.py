@@ -112,7 +112,7 @@ class IndexBuilder:
             self.halt()
             while self._waiting and not self._lagging:
                 self._index_waiting()
-        await self.quiet()
+        await self.wait_idle()
 
     async def _catch_up_for(self, seconds: float) -> None:
         """Wait until the log is read to its end or cannot be read, at most *seconds*."""
@@ -122,7 +122,7 @@ class IndexBuilder:
             await self._woken.wait()
         limit.cancel()
 
-    async def quiet(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until no thread works on the index."""
         while self.busy or self.files.busy or self.files.readers:
             await self._clock.sleep(0.001)

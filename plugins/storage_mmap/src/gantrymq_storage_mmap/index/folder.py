@@ -109,7 +109,7 @@ class IndexLoader:
             header = note.header if note is not None and noted else file.header
             problem = self._problem(header)
             if note is not None and not problem:
-                problem = _unlike(file, note)
+                problem = _contradiction(file, note)
             if noted and not problem:
                 file.cut(header)
                 file.unsure = not file.full and (self._after_crash_ms is not None or (note is not None and note.unsure))
@@ -151,7 +151,7 @@ class IndexLoader:
         return place if place.log_offset >= self._log_min else IndexPosition(self._log_min)
 
 
-def _unlike(file: IndexFile, note: SavedIndexState) -> str:
+def _contradiction(file: IndexFile, note: SavedIndexState) -> str:
     """Return why *file* contradicts the state in the checkpoint; empty if it does not."""
     if file.path.name != note.file:
         return "" if file.full else f"is not full, but the checkpoint refers to a newer file {note.file}"

@@ -129,7 +129,7 @@ class Appender(TargetedAppender):
                 or 0 in properties
                 or sys_flag & INNER_BATCH
             ):
-                problem = queue if isinstance(queue, str) else self.illegal(message, INNER_BATCH, NO_INNER_BATCH)
+                problem = queue if isinstance(queue, str) else self.refusal_reason(message, INNER_BATCH, NO_INNER_BATCH)
             if problem is not None or isinstance(queue, str):
                 obstacle, offset = self._refuse(results, first, together, batch, offset, problem or str(queue))
                 continue

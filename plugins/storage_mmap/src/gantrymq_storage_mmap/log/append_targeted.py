@@ -130,7 +130,7 @@ class TargetedAppender:
         """Assign the queue offsets of *message*; return a result if it cannot be stored."""
         targets = message.queue_targets or _ORDINARY
         barred = "a half message is in no queue, so neither in a batch queue nor in light queues"
-        place: _TargetedRecord | PutResult | str | None = self.illegal(message, TRANSACTION_PREPARED, barred)
+        place: _TargetedRecord | PutResult | str | None = self.refusal_reason(message, TRANSACTION_PREPARED, barred)
         if place is None and targets.batch:
             place = self._in_batch_queue(message, targets.batch)
         elif place is None:
@@ -148,7 +148,7 @@ class TargetedAppender:
                 place = str(error)
         return refused(PutStatus.MESSAGE_ILLEGAL, place) if isinstance(place, str) else place
 
-    def illegal(self, message: StoreMessage, barred: int, why: str) -> str | None:
+    def refusal_reason(self, message: StoreMessage, barred: int, why: str) -> str | None:
         """Return why *message* cannot be stored, *why* if it has the flag *barred*; None if it can."""
         if len(message.body) > (longest := self._max_body()):
             return f"the body has {len(message.body)} bytes, maxMessageSize is {longest}"

@@ -181,15 +181,15 @@ class QueueFiles:
         self._unpin()
         self._most_open = max(1, len(self._open) // 2)
         while len(self._open) > self._most_open:
-            self._let_go()
+            self._close_oldest()
         return self.files.open(path, create=create)
 
     def _keep(self, key: Key, file: File) -> None:
         self._open[key] = file
         if len(self._open) > self._most_open:
-            self._let_go()
+            self._close_oldest()
 
-    def _let_go(self) -> None:
+    def _close_oldest(self) -> None:
         """Close the least recently used file, unless it is pinned."""
         key, file = self._open.popitem(last=False)
         if not self._in_use(key, file):

@@ -73,7 +73,7 @@ class PendingEntries:
                 added += ENTRY_BYTES
             else:
                 added += self._add_unusual(entry, queue, item)
-        self.grown(added)
+        self.count_appended(added)
 
     def begin(self, segments: SegmentedFile) -> None:
         """Register *segments* before its first unwritten byte is appended."""
@@ -84,9 +84,9 @@ class PendingEntries:
         """Account for *length* bytes that were appended to *segments*."""
         if segments not in self._waiting:
             self.begin(segments)
-        self.grown(length)
+        self.count_appended(length)
 
-    def grown(self, length: int) -> None:
+    def count_appended(self, length: int) -> None:
         """Account for *length* appended bytes; if too many are waiting, write the oldest files."""
         self.waiting_bytes += length
         self.kept_bytes += length

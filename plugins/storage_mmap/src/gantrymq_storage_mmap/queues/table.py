@@ -107,7 +107,7 @@ class QueueTable:
             self.by_topic.setdefault(topic, []).append(queue)
         return queue
 
-    def turn_to_batch(self, topic: str) -> None:
+    def convert_to_batch(self, topic: str) -> None:
         """Convert *topic* to batch queues, because a record in the log shows that it has them.
 
         Raises:

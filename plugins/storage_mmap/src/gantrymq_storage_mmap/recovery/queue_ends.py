@@ -129,7 +129,7 @@ class QueueEnds:
                     f"were kept in {self._quarantine.kept[-1]}"
                 )
 
-    def keep_numbers(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
+    def restore_offsets(self, saved: SavedPoint, deleted: Callable[[str], object]) -> None:
         """Let queues continue at the offsets in *saved* if the log has lost their last messages."""
         for topic, ids in saved.queues.items():
             for queue_id, (_, end) in ids.items():

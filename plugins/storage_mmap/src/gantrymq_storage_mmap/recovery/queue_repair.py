@@ -247,7 +247,7 @@ class QueueRepair:
             view, low, high, log_from, log_end if following is None else following[0], front=not first_file
         )
 
-    def outside_files(self, view: RepairView, log_end: int) -> list[QueueHole]:
+    def holes_outside_files(self, view: RepairView, log_end: int) -> list[QueueHole]:
         """Return holes before the first file and after the last entry, if no checkpoint gives the queue's bounds.
 
         The first file may be missing if the log begins before the remaining entries; the last file may be missing if
@@ -379,10 +379,10 @@ class _EntryBuilder:
             if hole.front:
                 return RebuiltEntries(hole, hole.high - count, data, count, 0)
             if not count:
-                return self._nothing(want)
+                return self._result_without_records(want)
             return RebuiltEntries(hole, hole.low, data[:unit] * (want - count) + data, count, want - count)
         if not count:
-            return self._nothing(want)
+            return self._result_without_records(want)
         head, tail = self._base - hole.low, hole.high - self._base - count
         data, lost = bytes(self._data) + bytes(self._data[-unit:]) * tail, self._lost + tail
         if not hole.front:
@@ -390,7 +390,7 @@ class _EntryBuilder:
         file_first = self._base - self._base % hole.view.per_file  # RocketMQ reads a file from its start
         return RebuiltEntries(hole, file_first, PRE_BLANK * (self._base - file_first) + data, count - self._lost, lost)
 
-    def _nothing(self, want: int) -> RebuiltEntries:
+    def _result_without_records(self, want: int) -> RebuiltEntries:
         """Return the result without any record: copies of an adjacent entry, which readers skip."""
         hole, view = self.hole, self.hole.view
         if hole.front:

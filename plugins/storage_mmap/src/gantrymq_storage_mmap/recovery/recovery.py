@@ -249,7 +249,7 @@ class Recovery:
             try:
                 self._read(replay, start, known)
             except BatchTopic as found:
-                self._queues.turn_to_batch(str(found))
+                self._queues.convert_to_batch(str(found))
             except EntriesMissing:
                 self.note("consume queues lack entries from before the recovery's start; the whole log is read again")
                 start = self._log.min_offset
@@ -325,7 +325,7 @@ class Recovery:
             if not repair.is_consistent(view, end):
                 holes += repair.holes(view, end)
             if searched:
-                holes += repair.outside_files(view, end)
+                holes += repair.holes_outside_files(view, end)
         if sum(hole.high - hole.low for hole in holes if not hole.open) > MOST_ENTRIES:
             names = {f"{hole.view.queue.topic}/{hole.view.queue.queue_id}" for hole in holes}
             self.note(f"entries of {len(names)} queues are missing; the whole log is read to rebuild them")
@@ -348,7 +348,7 @@ class Recovery:
         for sentence in self._ends.settle(replay, log_min, minima=minima):
             self.note(sentence)
         if saved is not None and self.log_start == log_min:
-            self._ends.keep_numbers(saved, self._dropped.before)
+            self._ends.restore_offsets(saved, self._dropped.before)
         for topic in sorted(replay.skipped_topics):
             self.note(f"topic {topic} has records that no queue can hold; they are in the log only")
         for sentence in replay.misplaced[:MAX_NOTES]:

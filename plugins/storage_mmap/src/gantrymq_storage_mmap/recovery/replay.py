@@ -83,7 +83,7 @@ class Replay:
             queue.end += ENTRY_BYTES
             grown += ENTRY_BYTES
         self.listed += grown // ENTRY_BYTES
-        pending.grown(grown)
+        pending.count_appended(grown)
         if pending.kept_bytes > MOST_KEPT_BYTES:
             self._make_durable()
 

@@ -32,7 +32,7 @@ from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry
 from gantrymq_store_files.ext_unit import ext_position
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_ext_address
 
-__all__ = ["QueueCleaner", "begin_batches_later"]
+__all__ = ["QueueCleaner", "advance_batch_queues"]
 
 TURN_QUEUES = 500  # queues examined in one turn of the event loop
 
@@ -72,7 +72,7 @@ class QueueCleaner:
                         low, high, read = queue.min_offset, queue.written_offset, queue.detached()
                         due.append((queue, partial(_first_since, now - kept, self._log, low, high, read)))
             await slices.item_done()
-        moved = await begin_batches_later(workers, batches)
+        moved = await advance_batch_queues(workers, batches)
         if not due:
             return moved
         minima = await workers.run(_first_kept, [find for _, find in due])
@@ -102,7 +102,7 @@ class QueueCleaner:
             if not queue.empty and keep > self._trimmed.get(queue, 0):
                 segmented_files.append((queue, keep))
         deleted = 0
-        for segments, keep in segmented_files + self._kept_beside():
+        for segments, keep in segmented_files + self._other_segmented_files():
             for start in await self._world.workers.run(segments.starts):
                 if start >= keep:
                     break
@@ -129,7 +129,7 @@ class QueueCleaner:
                 removed += 1
         return removed
 
-    def _kept_beside(self) -> list[tuple[SegmentedFile, int]]:
+    def _other_segmented_files(self) -> list[tuple[SegmentedFile, int]]:
         """Return batch queues and ext files, each with the position of the first file to keep."""
         found: list[tuple[SegmentedFile, int]] = []
         for batch in self._queues.batch.values():
@@ -143,7 +143,7 @@ class QueueCleaner:
         return [(segments, keep - keep % segments.files.file_bytes) for segments, keep in found]
 
 
-async def begin_batches_later(workers: Workers, due: Sequence[tuple[BatchQueue, IsExpired]]) -> int:
+async def advance_batch_queues(workers: Workers, due: Sequence[tuple[BatchQueue, IsExpired]]) -> int:
     """Advance each batch queue past its expired entries; return how many changed. For the event loop."""
     if not due:
         return 0

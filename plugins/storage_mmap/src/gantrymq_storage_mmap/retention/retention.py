@@ -34,7 +34,7 @@ from gantrymq_storage_mmap.log.commit_log import CommitLog
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, first_in_log
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_storage_mmap.retention.disk_watch import DiskWatch
-from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, begin_batches_later
+from gantrymq_storage_mmap.retention.queue_cleaning import QueueCleaner, advance_batch_queues
 from gantrymq_storage_mmap.retention.rules import DeletionPlan, forced_bytes, plan_deletion
 from gantrymq_store_files.batch_entry import BatchQueueEntry
 
@@ -171,7 +171,7 @@ class Retention:
             while deleted < plan.files and not self._stopped:
                 if deleted and not await self._pause("deleteCommitLogFilesInterval"):
                     break
-                if not await self._queues_have_it():
+                if not await self._wait_for_entries():
                     break
                 await self._delete_first()
                 deleted += 1
@@ -196,7 +196,7 @@ class Retention:
         now = world.clock.now_ms()
         return plan_deletion(self._watch.rules, most, disks, ages, now, world.clock.utc_offset_ms(now), manual=manual)
 
-    async def _queues_have_it(self) -> bool:
+    async def _wait_for_entries(self) -> bool:
         """Wait until the entries of the oldest file are durable; False on timeout or if the store is stopping."""
         for attempt in range(WAITS):
             if await self._entries_are_durable():
@@ -216,7 +216,7 @@ class Retention:
         """
         if self._checkpointer.durable_offset >= self._log.files[0].end:
             return True
-        return self._queues.pending.full and await self._checkpointer.save_numbers()
+        return self._queues.pending.full and await self._checkpointer.save_queue_ends()
 
     async def _delete_first(self) -> None:
         """Delete the oldest log file.
@@ -227,8 +227,8 @@ class Retention:
         file = self._log.files[0]
         world, queues = self._world, self._queues
         minima = await world.workers.run(_delete, world.files, file.path, list(queues.by_name.values()), file.end)
-        gone = partial(_lies_before, file.end)
-        await begin_batches_later(world.workers, [(queue, gone) for queue in queues.batch.values()])
+        gone = partial(_is_before, file.end)
+        await advance_batch_queues(world.workers, [(queue, gone) for queue in queues.batch.values()])
         old = self._log.drop_first()
         slices = TimeSlices(world.clock, TURN_QUEUES)
         for queue, (minimum, oldest) in minima:
@@ -269,5 +269,5 @@ def _delete(
     ]
 
 
-def _lies_before(log_offset: int, entry: BatchQueueEntry) -> bool:
+def _is_before(log_offset: int, entry: BatchQueueEntry) -> bool:
     return entry.log_offset < log_offset
