@@ -145,6 +145,15 @@ def test_a_restart_keeps_what_a_durable_store_has(gantrymq_broker):
     assert bodies(gantrymq_broker.pull("Orders")) == [b"one"]
 
 
+@pytest.mark.skipif("memory" not in STORES, reason="needs the store in memory")
+def test_a_restart_of_the_store_in_memory_keeps_topics_and_no_messages(gantrymq_broker):
+    gantrymq_broker.create_topic("Orders", 2)
+    gantrymq_broker.send("Orders", b"one")
+    gantrymq_broker.restart()
+    assert bodies(gantrymq_broker.pull("Orders")) == []
+    assert gantrymq_broker.broker.topic("Orders").read_queues == 2
+
+
 def test_hours_pass_at_once_in_a_simulation(gantrymq_simulation):
     async def work(cluster):
         before = cluster.world.clock.now_ms()

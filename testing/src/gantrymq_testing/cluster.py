@@ -147,7 +147,10 @@ class Cluster:
             await name_server.stop()
 
     async def restart(self) -> RecoveryReport:
-        """Stop cleanly and start again on the same folder; addresses may change."""
+        """Stop cleanly and start again on the same folder; addresses may change.
+
+        Messages are lost, unless the store is a durable one: ``settings={"store": "mmap"}``.
+        """
         await self.stop()
         return await self.start()
 

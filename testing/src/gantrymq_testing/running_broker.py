@@ -125,7 +125,10 @@ class RunningBroker:
         return self.run(body())
 
     def restart(self) -> RecoveryReport:
-        """Stop cleanly and start again on the same folder; addresses may change."""
+        """Stop cleanly and start again on the same folder; addresses may change.
+
+        Messages are lost, unless the store is a durable one: ``settings={"store": "mmap"}``.
+        """
         return self.run(self.cluster.restart())
 
     def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
