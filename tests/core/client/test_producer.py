@@ -1,4 +1,5 @@
 import asyncio
+import base64
 import random
 
 import attrs
@@ -389,5 +390,18 @@ def test_what_cannot_be_sent_is_a_client_error_as_a_refusal_is(simulate, cluster
             with pytest.raises(ConnectionError) as lost:
                 await producer.send(MESSAGE, MessageQueue("T", "a", 0))
             assert isinstance(lost.value, ClientError)
+
+    simulate(work)
+
+
+def test_a_recall_from_an_unknown_topic_says_so(simulate, cluster):
+    handle = base64.urlsafe_b64encode(b"v1 Nowhere vm 1 id").decode()
+
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            with pytest.raises(NoRoute, match="^no name server knows topic Nowhere"):
+                await producer.recall("Nowhere", handle)
+            with pytest.raises(NoRoute, match="^broker vm has no master in the route of T; is it running"):
+                await producer.recall("T", handle)
 
     simulate(work)

@@ -155,15 +155,18 @@ class RouteCache:
         unknown.
 
         Raises:
-            NoRoute: the broker still has no (master's) address.
+            NoRoute: the topic is unknown, or the broker still has no (master's) address.
             ConnectFailed: no name server answers.
         """
+        route: TopicRoute | None = None
         for fresh in (False, True):
             if fresh:
-                await self._round(lambda: self.refresh(topic))
+                route = await self._round(lambda: self.refresh(topic))
             found = self.master(broker_name) if broker_id is None else self.readable(broker_name, broker_id)
             if found is not None:
                 return found
+        if route is None:
+            raise _no_route(topic)
         what = "no master" if broker_id is None else "no address"
         raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
 
