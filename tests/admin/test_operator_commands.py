@@ -129,9 +129,14 @@ def test_settings_are_shown_and_changed(server, command):
     assert (shown["settings"]["store"], shown["settings"]["traceOn"]) == ("memory", "true")
     changed = command("broker", "config", "set", "traceOn=false", "regionId=west\\1", code=1)
     assert "regionId is read at the start only" in changed
+    changed = command("broker", "config", "set", "flushDiskType=WHATEVER", code=1)
+    assert "flushDiskType is read at the start only" in changed
     command("broker", "config", "set", "traceOn=false", "brokerPermission=4", "-b", server.broker_address)
     (shown,) = command("broker", "config", "get", "traceOn", "brokerPermission")["brokers"]
     assert shown["settings"] == {"traceOn": "false", "brokerPermission": "4"}
+    words = ["broker", "config", "set", "traceOn=false", "-n", server.namesrv]
+    told = CliRunner().invoke(main, words).output
+    assert told == f"set traceOn at {server.broker_address} until it stops\n"
     assert "has no setting noSuchKey" in command("broker", "config", "get", "noSuchKey", code=1)
     command("broker", "config", "set", "traceOn", code=2)
 

@@ -29,6 +29,13 @@ def test_a_missing_file_is_an_empty_table(kv, path):
     assert not path.exists()
 
 
+def test_a_path_through_a_file_is_an_empty_table(world, tmp_path, caplog):
+    """As of ``--store FILE``: the store says what is wrong with it."""
+    (tmp_path / "file").write_text("")
+    KvConfig(world, tmp_path / "file" / "namesrv" / "kvConfig.json").load()
+    assert caplog.messages == []
+
+
 def test_changes_are_in_the_file_in_rocketmq_s_form(kv, path, world):
     asyncio.run(kv.put("ORDER_TOPIC_CONFIG", "主题", "broker-a:4;broker-b:8"))
     asyncio.run(kv.put("N", "k", 'a"b'))

@@ -43,7 +43,7 @@ class KvConfig:
         """
         try:
             self._table = _read(self._world.files.read(self._path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # a part of the path is a file: the store reports that
             self._table = {}
         except (OSError, FormatError) as error:
             kept = self._set_aside() if isinstance(error, FormatError) else ""

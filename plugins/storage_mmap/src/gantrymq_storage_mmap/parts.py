@@ -59,7 +59,8 @@ class StoreParts:
         self._options = Options(context.root, context.settings)
         self._root = context.root
         check_quota(read_rules(context.settings))
-        self._locks = StoreLocks(self._files, self._workers, self._root, self._options.log_folder)
+        another = context.settings.how_to_set("storePathRootDir", "DIR")
+        self._locks = StoreLocks(self._files, self._workers, self._root, self._options.log_folder, another)
         self._max_body = (-1, 0)  # as of a revision of the settings
         self._wire([])
 

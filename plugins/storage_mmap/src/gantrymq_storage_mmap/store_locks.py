@@ -14,12 +14,13 @@ __all__ = ["StoreLocks"]
 class StoreLocks:
     """The locks of one store."""
 
-    def __init__(self, files: Files, workers: Workers, root: Path, log_folder: Path) -> None:
-        """Nothing is touched before `take`."""
+    def __init__(self, files: Files, workers: Workers, root: Path, log_folder: Path, another: str) -> None:
+        """Nothing is touched before `take`; *another* is the flag that sets a different folder of the store."""
         self._files = files
         self._workers = workers
         self._root = root
         self._log_folder = log_folder
+        self._another = another
         self._locks: list[Lock] = []
 
     async def take(self) -> None:
@@ -37,12 +38,12 @@ class StoreLocks:
             why = "it is a file" if is_file else error.strerror or error
             raise StoreReadOnly(
                 f"the store's folder {self._root} cannot be written: {why}; make it a folder that "
-                "this user may write, or choose another with storePathRootDir"
+                f"this user may write, or choose another with {self._another}"
             ) from error
         if lock is None:
             raise StoreLocked(
                 f"the store {self._root} is in use by another broker; stop that one, or give this one a folder of its "
-                "own with storePathRootDir"
+                f"own with {self._another}"
             )
         self._locks = [lock]
         try:  # lock the folder itself: two stores may be configured with it by mistake, and it may hold log files only

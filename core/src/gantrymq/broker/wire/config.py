@@ -92,7 +92,7 @@ class ConfigRequests:
                 return False
             meant = nearest(key, self._settings.schema)
             raise ConfigError(f"{key} is no setting of this broker{meant}; gantrymq config lists those there are")
-        setting.parse(value, where)  # report an invalid value first
-        if not setting.runtime:
+        if not setting.runtime:  # before the value: correcting that would not help
             raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
+        setting.parse(value, where)
         return True

@@ -75,7 +75,8 @@ def set_(pairs: dict[str, str], cluster: str | None, broker: str | None, namesrv
     if output == "json":
         print_json({"brokers": brokers, "settings": pairs})
         return
-    click.echo(f"set {', '.join(pairs)} at {', '.join(brokers)} until they stop")
+    until = "it stops" if len(brokers) == 1 else "they stop"
+    click.echo(f"set {', '.join(pairs)} at {', '.join(brokers)} until {until}")
 
 
 async def _get(

@@ -50,4 +50,5 @@ def set_(pairs: dict[str, str], namesrv: str, output: str) -> None:
     if output == "json":
         print_json({"name_servers": servers, "settings": pairs})
         return
-    click.echo(f"set {', '.join(pairs)} at {', '.join(servers)} until they stop")
+    until = "it stops" if len(servers) == 1 else "they stop"
+    click.echo(f"set {', '.join(pairs)} at {', '.join(servers)} until {until}")
