@@ -43,7 +43,7 @@ class DirectConsumption:
 
 
 class BrokerCallbacks:
-    """Implements `gantrymq.client.broker_requests.AsksConsumer` for one member."""
+    """Implements `gantrymq.client.broker_requests.ConsumerRequestHandler` for one member."""
 
     def __init__(
         self,

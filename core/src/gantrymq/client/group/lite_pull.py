@@ -54,8 +54,8 @@ __all__ = ["LitePullConsumer", "OwnLitePullOptions"]
 logger = logging.getLogger("gantrymq.client")
 
 POLL_TIMEOUT_S: Final = 5.0
-ITERATION_S: Final = 3600.0
-MOST_POLLED: Final = 1024
+ITERATION_S: Final = 3600.0  # timeout of one poll of a loop, which then polls again
+MAX_POLLED: Final = 1024  # messages per poll
 
 QueuesChanged = Callable[[str, tuple[MessageQueue, ...]], object]
 
@@ -277,7 +277,7 @@ class LitePullConsumer(BaseClient):
             ClientError: no topic is subscribed and no queue assigned.
         """
         check_number("timeout_s", timeout_s, 0)
-        check_number("max_count", max_count, 1, MOST_POLLED, whole=True)
+        check_number("max_count", max_count, 1, MAX_POLLED, whole=True)
         run = self._running()
         if not run.is_subscribed and not run.is_assigned:
             raise ClientError(f"the consumer of {self.group} has nothing to poll; subscribe or assign first")
@@ -384,7 +384,7 @@ class LitePullConsumer(BaseClient):
         return self._run
 
 
-_EITHER: Final = "a consumer either subscribes or assigns: make another one for the other"
+_EITHER: Final = "a consumer either subscribes or assigns: create a second consumer for the other"
 
 
 def _checked(queues: Iterable[MessageQueue]) -> list[MessageQueue]:

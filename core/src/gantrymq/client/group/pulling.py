@@ -23,9 +23,9 @@ __all__ = ["QueuePuller"]
 
 logger = logging.getLogger("gantrymq.client")
 
-HOLD_MS: Final = 15_000  # how long a broker may suspend a pull
+HOLD_MS: Final = 15_000  # how long a broker may suspend a pull; RocketMQ's BROKER_SUSPEND_MAX_TIME_MILLIS
 RETRY_S: Final = 1.0  # after a failed pull, and while paused
-FLOW_CONTROL_S: Final = 0.02  # after a broker answered FLOW_CONTROL
+FLOW_CONTROL_S: Final = 0.02  # after FLOW_CONTROL; PULL_TIME_DELAY_MILLS_WHEN_BROKER_FLOW_CONTROL
 _MIB: Final = 1 << 20
 
 

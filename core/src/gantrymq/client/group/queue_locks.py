@@ -17,8 +17,8 @@ from gantrymq.remoting.codes import RequestCode
 
 __all__ = ["RENEW_S", "QueueLocks"]
 
-RENEW_S: Final = 20.0
-_TIMEOUT_S: Final = 1.0
+RENEW_S: Final = 20.0  # RocketMQ's REBALANCE_LOCK_INTERVAL
+_TIMEOUT_S: Final = 1.0  # per request, as in RocketMQ
 
 
 class QueueLocks:

@@ -36,10 +36,10 @@ __all__ = ["LOCAL_RETRY_S", "ReconsumeLater", "Redelivery"]
 
 logger = logging.getLogger("gantrymq.client")
 
-LOCAL_RETRY_S: Final = 5.0
-_INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+LOCAL_RETRY_S: Final = 5.0  # as in RocketMQ's submitConsumeRequestLater
+_INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"  # RocketMQ's producer group for copies
 _FIRST_LEVEL: Final = 3  # delay level of the first copy that the client sends; one more with each try
-_TIMED_OUT_LEVEL: Final = 3
+_TIMED_OUT_LEVEL: Final = 3  # as in RocketMQ's ProcessQueue.cleanExpiredMsg
 _RECONSUME_TIME: Final = "RECONSUME_TIME"
 _MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
 

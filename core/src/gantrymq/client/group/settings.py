@@ -18,7 +18,7 @@ from gantrymq.errors import InvalidParameter
 __all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings", "SettingOptions"]
 
 ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
-UNLIMITED: Final = 0x7FFFFFFF
+UNLIMITED: Final = 0x7FFFFFFF  # Java's Integer.MAX_VALUE
 
 
 def _text(_: object, field: attrs.Attribute[Any], value: object) -> None:
@@ -70,7 +70,7 @@ class ConsumerSettings:
     """Maximum size of unfinished messages of a queue in MiB; 1 to 1024."""
 
     max_topic_messages: int | None = attrs.field(default=None, validator=optional(number_from(1, 6553500)))
-    """Maximum number of unfinished messages of a topic, instead of ``max_queue_messages``; 1 to 6553500."""
+    """Maximum messages of a topic, divided among its queues; replaces ``max_queue_messages``; 1 to 6553500."""
 
     max_topic_mib: int | None = attrs.field(default=None, validator=optional(number_from(1, 102400)))
     """Maximum size of unfinished messages of a topic in MiB, divided among its queues; 1 to 102400."""

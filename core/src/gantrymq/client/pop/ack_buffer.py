@@ -31,7 +31,7 @@ Key = tuple[str, str, int, int]  # kind of topic, broker, queue, offset: equal f
 
 Job = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
-_MAX_ACKS: Final = 1000
+_MAX_ACKS: Final = 1000  # acknowledgements per request
 _CHECKS: Final = 4  # checks for messages to renew, per invisible time
 
 

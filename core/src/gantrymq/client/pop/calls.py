@@ -35,8 +35,8 @@ from gantrymq.remoting.headers.base import Header, Int32, Int64, header_of
 __all__ = ["PopCalls", "PopParameters", "PopResult"]
 
 POP_TIMEOUT_S: Final = 10.0  # in addition to the poll time
-_ALL_QUEUES: Final = "-1"
-_NOT_FOUND: Final = 19
+_ALL_QUEUES: Final = "-1"  # queueId of a pop of any queue
+_NOT_FOUND: Final = 19  # response codes of a pop without messages
 _POLLING_FULL: Final = 209
 _POLLING_TIMEOUT: Final = 210
 _FIRST_POP_TIME: Final = "1ST_POP_TIME"

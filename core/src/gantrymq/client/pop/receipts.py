@@ -32,7 +32,7 @@ from gantrymq.model.properties import POP_CK
 __all__ = ["Receipt", "ReceiptHandles", "read_receipt", "receipt_of"]
 
 _CACHED_RECEIPTS: Final = 1024  # the receipt of a message is parsed several times
-_MARKS: Final = {"0": None, "1": "_", "2": "+"}
+_MARKS: Final = {"0": None, "1": "_", "2": "+"}  # separators in names of retry topics, by kind
 
 
 class Receipt(NamedTuple):

@@ -29,7 +29,7 @@ logger = logging.getLogger("gantrymq.client")
 PoppedMessage = tuple[ReceivedMessage, float]  # with the end of its invisible time, in seconds of the clock
 
 ROUTE_S: Final = 30.0  # between queries for the brokers of the topic
-_MIN_PRUNE: Final = 1000
+_MIN_PRUNE: Final = 1000  # entries of `_reported` before expired ones are removed
 RETURN_MS: Final = 1_000  # invisible time of undelivered messages after `close`
 
 

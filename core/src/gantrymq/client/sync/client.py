@@ -307,9 +307,9 @@ class Client:
         Ignores in-flight messages of this thread, and waits a limited time for loops of other threads.
         """
         streams = list(self._streams)
-        own = [each for each in streams if each.last_thread is None or not _is_other_running(each.last_thread)]
-        mine = [portal.current_task, *(each.task for each in own)]
-        others = [each.task for each in streams if each not in own]
+        own_streams = [each for each in streams if each.last_thread is None or not _is_other_running(each.last_thread)]
+        own_tasks = [portal.current_task, *(each.task for each in own_streams)]
+        other_tasks = [each.task for each in streams if each not in own_streams]
 
         def mark_closed_by(tasks: list[Any]) -> None:
             for task in tasks:
@@ -317,10 +317,10 @@ class Client:
                     wrapped.closed_by(task)
 
         async def end() -> None:
-            for each in own:
+            for each in own_streams:
                 each.settle()
-            mark_closed_by(mine)
-            timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, mark_closed_by, others)
+            mark_closed_by(own_tasks)
+            timer = asyncio.get_running_loop().call_later(LOOP_GRACE_S, mark_closed_by, other_tasks)
             try:
                 await wrapped.close(timeout_s)
             finally:

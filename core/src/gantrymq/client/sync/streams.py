@@ -107,7 +107,7 @@ class MessageStream(Generic[T]):
         box, task, consumed = [self._source], self.task, self._consumed
         self._source = self.task = None
 
-        def go() -> None:
+        def discard() -> None:
             source = box.pop()
             if isinstance(source, Chunks):
                 source.settle(consumed)
@@ -115,7 +115,7 @@ class MessageStream(Generic[T]):
                 task.cancel()
 
         if box[0] is not None:
-            self._portal.call_soon(go)
+            self._portal.call_soon(discard)
 
 
 class ChunkedMessageStream(MessageStream[ReceivedMessage]):
@@ -125,23 +125,23 @@ class ChunkedMessageStream(MessageStream[ReceivedMessage]):
         """As `MessageStream`."""
         self._left = deque[ReceivedMessage]()
         super().__init__(portal, make)  # type: ignore[arg-type]  # called by `_fetch_chunk`
-        self._counting = threading.Lock()  # guards `_left`: threads take from it, the loop empties it
-        self._most = 1
-        self._handed = 0  # delivered since the first chunk
+        self._left_lock = threading.Lock()  # guards `_left`: threads take from it, the loop empties it
+        self._next_size = 1
+        self._delivered = 0  # delivered since the first chunk
         self._put_back = False  # messages of the last chunk were given back
 
     def __next__(self) -> ReceivedMessage:
         """Wait for the next message. Raises the errors of the ``async for``."""
         with self._lock:
             self._portal.check_caller()
-            with self._counting:
-                self._consumed = self._handed
+            with self._left_lock:
+                self._consumed = self._delivered
                 if self._left and not self._ended:
-                    self._handed += 1
+                    self._delivered += 1
                     return self._left.popleft()
-            self._most = 1 if self._put_back else min(_CHUNK_SIZE, self._most * 2)
+            self._next_size = 1 if self._put_back else min(_CHUNK_SIZE, self._next_size * 2)
             found = self._request(self._fetch_chunk)
-            self._handed += 1
+            self._delivered += 1
             return found
 
     async def _fetch_chunk(self) -> tuple[ReceivedMessage] | None:
@@ -149,7 +149,7 @@ class ChunkedMessageStream(MessageStream[ReceivedMessage]):
             self._source = self._make()
         chunks: Chunks = self._source
         try:
-            first, *left = await chunks.next_chunk(self._consumed, self._most)
+            first, *left = await chunks.next_chunk(self._consumed, self._next_size)
         except StopAsyncIteration:
             return None
         self._keep_in_flight(chunks)
@@ -161,7 +161,7 @@ class ChunkedMessageStream(MessageStream[ReceivedMessage]):
 
     def put_back(self, chunks: Chunks, last: ReceivedMessage) -> None:
         """Give back undelivered messages of the chunk that ends with *last*. Called in the loop."""
-        with self._counting:
+        with self._left_lock:
             if not self._left or self._left[-1] is not last:
                 return
             self._left.clear()
@@ -169,10 +169,10 @@ class ChunkedMessageStream(MessageStream[ReceivedMessage]):
         self._put_back = True
 
     def _discard_source(self) -> None:
-        with self._counting:
+        with self._left_lock:
             self._left.clear()
         super()._discard_source()
-        self._handed = self._consumed = 0
+        self._delivered = self._consumed = 0
 
 
 def _put_back(loop: weakref.ref[ChunkedMessageStream], chunks: Chunks, last: ReceivedMessage) -> None:
