@@ -459,7 +459,7 @@ def test_a_subscriber_that_cannot_be_is_refused_at_once(topics, more, said):
 def test_a_publisher_needs_a_topic_and_a_broker_a_router_of_its_own():
     with pytest.raises(SetupError, match="needs a topic"):
         GantryBroker().publisher("")
-    with pytest.raises(SetupError, match="object is no router of this broker"):
+    with pytest.raises(SetupError, match="object is not a router for this broker"):
         GantryBroker().include_router(object())
 
 

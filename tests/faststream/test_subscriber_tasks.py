@@ -87,7 +87,7 @@ def test_a_subscriber_whose_consumer_is_gone_says_so(namesrv, topic, caplog):
 
     with caplog.at_level(logging.DEBUG, logger.name):
         asyncio.run(main())
-    assert f"the consumer of group_{topic} was closed, and its subscriber takes no more messages" in caplog.text
+    assert f"the consumer of group_{topic} was closed; its subscriber stopped receiving messages" in caplog.text
 
 
 def test_an_answer_that_cannot_be_delivered_does_not_call_the_handler_again(namesrv, topic, caplog):

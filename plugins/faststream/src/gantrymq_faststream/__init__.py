@@ -7,11 +7,11 @@
     @broker.publisher("Invoices")
     async def bill(order: Order) -> Invoice: ...
 
-broker      the broker itself: connects, publishes, asks
-router      what can be included into one
+broker      the broker: connects, publishes, sends requests
+router      subscribers and publishers to include in a broker
 subscriber  a member of a consumer group that calls handlers
-publisher   a topic that handlers' results go to
-message     what a handler may ask for: acknowledging, headers, the client's own message
+publisher   a topic for handlers' results
+message     messages for handlers: acknowledgement, headers, the client's message
 testing     the broker in memory
 """
 

@@ -1,4 +1,4 @@
-"""What a handler may ask for by the type of an argument."""
+"""Annotated types that a handler can use for its arguments."""
 
 from typing import Annotated
 

@@ -1,7 +1,7 @@
-"""Which arguments a handler may not have.
+"""Rejects arguments that a handler cannot have.
 
-A handler of a batch asks for ``batch: GantryBatchMessage``, or for a list of bodies. ``list[GantryMessage]`` is
-neither: FastStream would take it for a list of bodies, and fail for each batch.
+A batch handler takes ``batch: GantryBatchMessage`` or a list of bodies. ``list[GantryMessage]`` is neither: FastStream
+would treat it as a list of bodies and fail for each batch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["refuse_generator", "refuse_lists_of_messages", "refuse_lists_of_mess
 
 
 def refuse_generator(function: Callable[..., Any], group: str) -> None:
-    """Refuse a handler of *group* that is a generator function: a call of it would run nothing.
+    """Reject a handler of *group* that is a generator function, because calling it would run nothing.
 
     Raises:
-        SetupError: it is one.
+        SetupError: it is a generator function.
     """
     handler: Any = function._original_call if isinstance(function, HandlerCallWrapper) else function
     try:
@@ -33,7 +33,7 @@ def refuse_generator(function: Callable[..., Any], group: str) -> None:
 
 
 def refuse_lists_of_messages_in(function: Callable[..., Any], group: str) -> None:
-    """Refuse a handler of *group* with such an argument; annotations that cannot be evaluated yet are left alone.
+    """Reject a handler of *group* with such an argument; annotations that cannot be evaluated yet are skipped.
 
     Raises:
         SetupError: as `refuse_lists_of_messages`.
@@ -41,7 +41,7 @@ def refuse_lists_of_messages_in(function: Callable[..., Any], group: str) -> Non
     handler: Any = function._original_call if isinstance(function, HandlerCallWrapper) else function
     try:
         hints = get_type_hints(handler, include_extras=True)
-    except Exception:  # names that are only known where it is declared: FastStream evaluates them at the start
+    except Exception:  # local names: FastStream evaluates them at the start
         return
     for name, hint in hints.items():
         if name != "return":
@@ -49,7 +49,7 @@ def refuse_lists_of_messages_in(function: Callable[..., Any], group: str) -> Non
 
 
 def refuse_lists_of_messages(hint: Any, name: str, group: str) -> None:
-    """Refuse the argument *name* with the type *hint* of a handler of *group*.
+    """Reject the argument *name* with the type *hint* of a handler of *group*.
 
     Raises:
         SetupError: it is a collection of messages.
@@ -60,9 +60,9 @@ def refuse_lists_of_messages(hint: Any, name: str, group: str) -> None:
     for inner in get_args(hint):
         if _is_message(inner) and isinstance(origin, type) and issubclass(origin, Collection):
             raise SetupError(
-                f"argument {name} of a handler of {group} is a collection of messages; ask for the bodies, such as "
-                f"{name}: list[Order], and for batch: GantryBatchMessage, whose raw_message is the list of messages "
-                "and batch_headers that of their headers"
+                f"argument {name} of a handler of {group} is a collection of messages; use the bodies, such as "
+                f"{name}: list[Order], and for batch: GantryBatchMessage, with the list of messages in raw_message "
+                "and their headers in batch_headers"
             )
         refuse_lists_of_messages(inner, name, group)
 

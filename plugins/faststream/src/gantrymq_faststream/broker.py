@@ -1,7 +1,6 @@
 """The broker: one client for all subscribers and publishers.
 
 broker = GantryBroker("127.0.0.1:9876")
-
 async with broker:
     await broker.publish({"order": 7}, "Orders", tags="new")
 """
@@ -58,7 +57,7 @@ PING_S = 10.0
 class GantryBroker(
     GantryRegistrator, BrokerUsecase[ReceivedMessage | list[ReceivedMessage], Client, GantryBrokerConfig]
 ):
-    """A FastStream broker that speaks RocketMQ's protocol."""
+    """A FastStream broker for RocketMQ's protocol."""
 
     def __init__(
         self,
@@ -90,29 +89,29 @@ class GantryBroker(
         context: ContextRepo | None = None,
         underlying_driver_annotations: UnderlyingDriverAnnotations | None = None,
     ) -> None:
-        """Nothing is opened before it is started.
+        """Nothing is opened before the broker is started.
 
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            producer_group: of all that is published here.
+            producer_group: of all published messages.
             producer_options: of `gantrymq.client.Producer`, such as ``{"compression": "zstd"}``.
             client_options: of `gantrymq.client.Client`, such as ``{"instance_name": "a"}``.
             security: ``BaseSecurity`` for TLS.
             graceful_timeout: seconds that handlers have to finish when the broker is stopped; None or 0 for none.
-            ack_policy: of subscribers that have none of their own; NACK_ON_ERROR by default.
-            parser, decoder, codec: how messages become FastStream's, bodies values, and values bodies.
+            ack_policy: default for subscribers; NACK_ON_ERROR if not given.
+            parser, decoder, codec: convert messages to FastStream's, bodies to values, and values to bodies.
             dependencies: as `faststream.Depends`, for each call of a handler.
             middlewares: around receiving and publishing.
             routers: to include.
-            id_generator: makes correlation ids.
+            id_generator: generates correlation ids.
             specification_url, protocol, protocol_version, description, tags: for the AsyncAPI document.
-            logger, log_level: where lines go; None for nowhere.
-            apply_types: whether bodies become arguments of the handlers' types.
+            logger, log_level: the logger; None to log nothing.
+            apply_types: whether bodies are converted to the types of the handlers' arguments.
             serializer, provider, context: of FastDepends and FastStream.
-            underlying_driver_annotations: classes that handlers cannot be given, with what they should ask for.
+            underlying_driver_annotations: classes that handlers cannot use, with their replacements.
 
         Raises:
-            SetupError: *security* is of a kind that RocketMQ does not have.
+            SetupError: RocketMQ does not support this kind of *security*.
         """
         self._namesrv = namesrv
         self._producer_group = producer_group
@@ -170,26 +169,26 @@ class GantryBroker(
 
         Raises:
             SetupError: two subscribers have one group.
-            ClientError: an option or name is not legal.
+            ClientError: an option or name is invalid.
         """
         self.check_groups()
         await self.connect()
         await super().start()
 
     def check_groups(self) -> None:
-        """Refuse several subscribers of one group. Raises SetupError: there are."""
+        """Raise SetupError if several subscribers have the same group."""
         groups = Counter(cast("GantrySubscriber", each).group for each in self.subscribers)
         if twice := sorted(group for group, count in groups.items() if count > 1):
             raise SetupError(
                 f"several subscribers have the group {', '.join(twice)}; members of a group have the same topics and "
-                "expressions: give each subscriber a group of its own, or one subscriber several topics"
+                "expressions: give each subscriber its own group, or one subscriber several topics"
             )
 
     def unstarted_producer(self) -> Producer:
-        """A producer with this broker's options, for tests in memory.
+        """Return a producer with this broker's options, for tests in memory.
 
         Raises:
-            ClientError: an option of the broker, its client or its producer is not legal.
+            ClientError: an option of the broker, its client or its producer is invalid.
         """
         Client(self._namesrv, **self._client_options)
         return Producer(self._producer_group, self._namesrv, **self._producer_options)
@@ -200,7 +199,7 @@ class GantryBroker(
         exc_val: BaseException | None = None,
         exc_tb: TracebackType | None = None,
     ) -> None:
-        """Let handlers finish, store the progress of subscribers, and close the connections."""
+        """Let handlers finish, commit the offsets of subscribers, and close the connections."""
         try:
             await super().stop(exc_type, exc_val, exc_tb)
         finally:
@@ -224,16 +223,16 @@ class GantryBroker(
         """Publish one message.
 
         Args:
-            message: bytes, text, or anything that pydantic (or the codec) writes as JSON.
-            topic: where it goes.
-            headers: properties of the message; values become text.
+            message: bytes, text, or any value that pydantic (or the codec) can write as JSON.
+            topic: the target topic.
+            headers: properties of the message; values are converted to text.
             correlation_id: None for a new one.
             reply_to: topic for an answer.
             timeout_s: seconds for all attempts.
             **options: tags, keys, delays and so on, see `MessageOptions`.
 
         Returns:
-            Where it is stored.
+            The position where it is stored.
 
         Raises:
             ClientError: it was not sent; as `gantrymq.client.Producer.send`.
@@ -252,7 +251,7 @@ class GantryBroker(
         timeout_s: float = TIMEOUT_S,
         **options: Unpack[MessageOptions],
     ) -> tuple[SendResult, ...]:
-        """Publish several messages as one request, or as few as they fit in; otherwise as `publish`.
+        """Publish several messages with as few requests as possible; otherwise as `publish`.
 
         Returns:
             A result for each message.
@@ -272,20 +271,20 @@ class GantryBroker(
         timeout_s: float = TIMEOUT_S,
         **options: Unpack[MessageOptions],
     ) -> GantryMessage:
-        """Publish a question and wait for what a subscriber's handler returns; arguments as for `publish`.
+        """Publish a request and wait for the result of a subscriber's handler; arguments as for `publish`.
 
         Returns:
             The answer; ``await answer.decode()`` is its body.
 
         Raises:
-            CallTimeout: nobody answered within *timeout_s* seconds.
+            CallTimeout: no answer within *timeout_s* seconds.
             as `publish`: everything else.
         """
         cmd = self._command((message,), topic, headers, correlation_id, "", timeout_s, options, PublishType.REQUEST)
         return cast("GantryMessage", await self._basic_request(cmd, producer=self._producer))
 
     async def ping(self, timeout: float | None = PING_S) -> bool:
-        """Whether a name server answers within *timeout* seconds; False for a broker that is not connected."""
+        """Return whether a name server answers within *timeout* seconds; False if the broker is not connected."""
         if self._connection is None:
             return False
         try:

@@ -1,4 +1,4 @@
-"""What a broker, its routers, subscribers and publishers are configured with."""
+"""Configuration of brokers, routers, subscribers and publishers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def _annotations() -> UnderlyingDriverAnnotations:
-    """Classes that a handler cannot be given, and what it should say instead."""
+    """Return the classes that a handler cannot use as annotations, with their replacements."""
     from gantrymq_faststream import annotations, broker, message
 
     module = "gantrymq_faststream.annotations"
@@ -56,7 +56,7 @@ def _annotations() -> UnderlyingDriverAnnotations:
 
 @dataclass(kw_only=True)
 class GantryBrokerConfig(BrokerConfig):
-    """Of a broker, and without connection of a router."""
+    """Configuration of a broker, or without connection of a router."""
 
     connection: Client | None = None
     producer: GantryProducer = field(default_factory=lambda: GantryProducer(None, None))
@@ -64,7 +64,11 @@ class GantryBrokerConfig(BrokerConfig):
 
     @property
     def client(self) -> Client:
-        """The started client. Raises IncorrectState: the broker is not connected."""
+        """The started client.
+
+        Raises:
+            IncorrectState: the broker is not connected.
+        """
         if self.connection is None:
             raise IncorrectState("the broker is not connected; use it within 'async with broker' or run its app")
         return self.connection
@@ -72,7 +76,7 @@ class GantryBrokerConfig(BrokerConfig):
 
 @dataclass(kw_only=True)
 class SubscriberConfig(SubscriberUsecaseConfig):
-    """How a subscriber consumes."""
+    """Configuration of a subscriber."""
 
     _outer_config: GantryBrokerConfig
     topics: Sequence[str]
@@ -84,7 +88,7 @@ class SubscriberConfig(SubscriberUsecaseConfig):
 
     @property
     def ack_policy(self) -> AckPolicy:
-        """The subscriber's own, the broker's, or NACK_ON_ERROR: what failed comes again."""
+        """The subscriber's policy, else the broker's, else NACK_ON_ERROR, which redelivers failed messages."""
         if self._ack_policy is not EMPTY:
             return self._ack_policy
         policy = self._outer_config.ack_policy
@@ -93,14 +97,14 @@ class SubscriberConfig(SubscriberUsecaseConfig):
 
 @dataclass(kw_only=True)
 class SubscriberSpecConfig(SubscriberSpecificationConfig):
-    """What a document says of a subscriber."""
+    """Configuration of a subscriber's documentation."""
 
     topics: Sequence[str]
 
 
 @dataclass(kw_only=True)
 class PublisherConfig(PublisherUsecaseConfig):
-    """What a publisher sends."""
+    """Configuration of a publisher."""
 
     _outer_config: GantryBrokerConfig
     topic: str
@@ -113,6 +117,6 @@ class PublisherConfig(PublisherUsecaseConfig):
 
 @dataclass(kw_only=True)
 class PublisherSpecConfig(PublisherSpecificationConfig):
-    """What a document says of a publisher."""
+    """Configuration of a publisher's documentation."""
 
     topic: str

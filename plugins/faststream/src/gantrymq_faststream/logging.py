@@ -1,4 +1,4 @@
-"""Lines of the log, with topic, group and message."""
+"""The broker's log lines, with topic, group and message id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ID_CHARS = 32
 
 
 class GantryParamsStorage(DefaultLoggerStorage):
-    """Knows how wide the columns are."""
+    """Computes the column widths of log lines."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,12 +28,12 @@ class GantryParamsStorage(DefaultLoggerStorage):
         self.logger_log_level = logging.INFO
 
     def register_subscriber(self, params: dict[str, Any]) -> None:
-        """Its topic and group have to fit."""
+        """Widen the columns for its topic and group."""
         self._topic_chars = max(self._topic_chars, len(params.get("topic", "")))
         self._group_chars = max(self._group_chars, len(params.get("group", "")))
 
     def get_logger(self, *, context: ContextRepo) -> LoggerProto:
-        """The logger, made when it is asked for first."""
+        """Return the logger, created on first use."""
         logger = self._get_logger_ref()
         if logger is None:
             logger = get_broker_logger(

@@ -1,9 +1,9 @@
-"""Messages as handlers and middlewares see them.
+"""Messages as seen by handlers and middlewares.
 
-ack()                it is consumed
-nack(delay_level=0)  deliver it again, to any member of the group: after 10 s, 30 s, 1 min, ... as the broker has it,
-                     or after the delay of a level; in orderly mode here, after ``suspend_s``
-reject()             never again: it goes among the dead letters, topic %DLQ% and the group's name
+ack()                the message is consumed
+nack(delay_level=0)  redeliver it to any member of the group: after the broker's retry delays (10 s, 30 s, 1 min, ...),
+                     or after the delay of a level; in orderly mode to this member, after ``suspend_s``
+reject()             do not redeliver it: it becomes a dead letter, in topic %DLQ% and the group's name
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from faststream.message import StreamMessage
 
 from gantrymq.client import ConsumerSettings, ReceivedMessage
 
-__all__ = ["NOBODY", "Acknowledging", "GantryBatchMessage", "GantryMessage"]
+__all__ = ["NO_CONSUMER", "GantryBatchMessage", "GantryMessage", "MessageConsumer"]
 
-DEAD = -1  # the delay level that makes a dead letter
+DEAD = -1  # the delay level for dead letters
 
 
-class Acknowledging(Protocol):
-    """What messages need of `gantrymq.client.Consumer`."""
+class MessageConsumer(Protocol):
+    """The part of `gantrymq.client.Consumer` that messages use."""
 
     @property
     def settings(self) -> ConsumerSettings:
-        """How it consumes."""
+        """Settings of the consumer."""
 
     def ack(self, message: ReceivedMessage) -> bool:
-        """It is consumed."""
+        """Mark *message* as consumed."""
 
     async def nack(self, message: ReceivedMessage, delay_level: int = 0) -> bool:
-        """It was not."""
+        """Request redelivery of *message*."""
 
 
-class _Nobody:
-    """Where there is no broker: answers to requests, and tests in memory."""
+class _NoConsumer:
+    """Used if there is no broker: for answers to requests, and in memory tests."""
 
     settings = ConsumerSettings()
 
@@ -46,17 +46,17 @@ class _Nobody:
         return True
 
 
-NOBODY: Acknowledging = _Nobody()
+NO_CONSUMER: MessageConsumer = _NoConsumer()
 
 
-class _Acknowledged(StreamMessage[Any]):
-    """What single messages and batches have in common.
+class _AcknowledgedMessage(StreamMessage[Any]):
+    """Base class of single messages and batches.
 
     Attributes:
-        consumer: the client's, that they came through.
+        consumer: the client's consumer that received them.
     """
 
-    def __init__(self, *args: Any, consumer: Acknowledging = NOBODY, **more: Any) -> None:
+    def __init__(self, *args: Any, consumer: MessageConsumer = NO_CONSUMER, **more: Any) -> None:
         super().__init__(*args, **more)
         self.consumer = consumer
 
@@ -65,30 +65,30 @@ class _Acknowledged(StreamMessage[Any]):
         raise NotImplementedError
 
     async def ack(self) -> None:
-        """It is consumed; nothing where that was decided before."""
+        """Mark the message as consumed; does nothing if it is already acknowledged or rejected."""
         if self.committed is None:
             for each in self._received:
                 self.consumer.ack(each)
         await super().ack()
 
     async def nack(self, delay_level: int = 0) -> None:
-        """Deliver it again; nothing where that was decided before."""
+        """Request redelivery; does nothing if it is already acknowledged or rejected."""
         if self.committed is None:
             for each in self._received:
                 await self.consumer.nack(each, delay_level)
         await super().nack()
 
     async def reject(self) -> None:
-        """Never deliver it again; nothing where that was decided before."""
+        """Send it to the dead letters; does nothing if it is already acknowledged or rejected."""
         if self.committed is None:
             for each in self._received:
-                if self.consumer.settings.orderly:  # where only the last try makes a dead letter
+                if self.consumer.settings.orderly:  # only the last try becomes a dead letter
                     each.reconsume_times = self.consumer.settings.tries
                 await self.consumer.nack(each, DEAD)
         await super().reject()
 
 
-class GantryMessage(_Acknowledged):
+class GantryMessage(_AcknowledgedMessage):
     """One message; ``raw_message`` is the client's `ReceivedMessage`."""
 
     raw_message: ReceivedMessage
@@ -98,7 +98,7 @@ class GantryMessage(_Acknowledged):
         return (self.raw_message,)
 
 
-class GantryBatchMessage(_Acknowledged):
+class GantryBatchMessage(_AcknowledgedMessage):
     """Messages of one queue; ``raw_message`` is a list, ``batch_headers`` has the headers of each."""
 
     raw_message: list[ReceivedMessage]

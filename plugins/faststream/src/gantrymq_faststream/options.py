@@ -1,9 +1,9 @@
-"""What may be said of a message besides its body, and how it becomes the client's message.
+"""Options of a message, and conversion to the client's message.
 
 FastStream         RocketMQ
 ------------------------------------------------------------------------------
-body               body, as the codec writes it
-headers            properties of the application; texts, other values as str()
+body               body, encoded by the codec
+headers            user properties; texts, other values as str()
 correlation id     property correlation_id
 reply_to           property reply_to, a topic
 content type       property content-type
@@ -19,7 +19,7 @@ from gantrymq.client import Message
 from gantrymq.client.selectors import Selector, by_key
 from gantrymq.errors import InvalidParameter
 
-__all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "MessageOptions", "made", "queue_of"]
+__all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "MessageOptions", "make_message", "queue_of"]
 
 CONTENT_TYPE: Final = "content-type"
 CORRELATION_ID: Final = "correlation_id"
@@ -27,28 +27,28 @@ REPLY_TO: Final = "reply_to"
 
 
 class MessageOptions(TypedDict, total=False):
-    """Options of a message; each may be left out."""
+    """Options of a message; all are optional."""
 
     tags: str | None
-    """The tag, by which subscribers may choose."""
+    """The tag, by which subscribers can filter."""
 
     keys: str | tuple[str, ...] | None
-    """Keys by which the message is found."""
+    """Keys for searching the message."""
 
     ordering_key: str | int | None
-    """Messages with one key go to one queue, and so stay in order: of a customer, an account, ..."""
+    """Messages with the same key go to one queue and stay in order, for example of a customer or an account."""
 
     delay_level: int
-    """Of the broker's table: 1 for 1 s, 3 for 10 s, 18 for 2 h by default."""
+    """Level in the broker's table: by default 1 is 1 s, 3 is 10 s, 18 is 2 h."""
 
     delay_ms: int | None
-    """Delivered so many milliseconds later."""
+    """Delay of the delivery in milliseconds."""
 
     deliver_at_ms: int | None
-    """Delivered then, milliseconds since 1970."""
+    """Time of the delivery, milliseconds since 1970."""
 
 
-def made(
+def make_message(
     topic: str,
     body: bytes,
     content_type: str | None,
@@ -57,7 +57,7 @@ def made(
     reply_to: str,
     options: MessageOptions,
 ) -> Message:
-    """The client's message. What is not legal in it the client refuses when it is sent.
+    """Return the client's message. The client checks it when it is sent.
 
     Raises:
         InvalidParameter: an option that `MessageOptions` does not have.
@@ -72,6 +72,6 @@ def made(
 
 
 def queue_of(options: MessageOptions) -> Selector | None:
-    """What chooses the queue; None for the producer's own way."""
+    """Return the queue selector; None for the producer's default."""
     key = options.get("ordering_key")
     return None if key is None else by_key(key)

@@ -1,13 +1,13 @@
-"""What a handler's call comes to, before FastStream decides on the message.
+"""Handles the outcome of a handler's call before FastStream acknowledges the message.
 
-FastStream awaits what an async handler does, but not what a plain one returns, and takes a CancelledError for the
-cancellation of the subscriber, which ends the task that takes messages. `HandlerOutcome` awaits the former, and makes
-the latter an error of the handler unless the subscriber is being stopped; so the `AckPolicy` applies to both.
+FastStream awaits async handlers, but not awaitables that plain handlers return, and treats a CancelledError as the
+cancellation of the subscriber, which ends the task that receives messages. `HandlerOutcome` awaits the former, and
+treats the latter as an error of the handler unless the subscriber is being stopped; so the `AckPolicy` applies to both.
 
-A handler that succeeded may have a result that cannot be published. The error says so, and
+If a handler succeeded but its result cannot be published, the error says so, and
 
     the result can never be published    the message is not handled again: NACK_ON_ERROR makes it a dead letter
-    the asker of a request is not there  a warning is logged, and the message is consumed: a later answer is no use
+    the requester is gone                a warning is logged, and the message is consumed: a later answer is useless
     anything else                        the `AckPolicy` applies
 """
 
@@ -42,15 +42,17 @@ _CONSEQUENCES: Final = {
     AckPolicy.REJECT_ON_ERROR: "the message is a dead letter",
     AckPolicy.MANUAL: "the message is as the handler left it",
 }
-_LEFT: Final = "_left_a_handler"  # set on errors that left a handler; in tests they reach the handler that published
+_LEFT: Final = (
+    "_left_a_handler"  # marks errors raised by a handler; in memory tests they propagate to the publishing handler
+)
 
 
 class ResultNotPublished(ClientError):
-    """A handler succeeded, but what it returned cannot be published; the cause says why."""
+    """Raised when a handler succeeded but its result cannot be published; the cause has the reason."""
 
 
 class HandlerOutcome(BaseMiddleware):
-    """A middleware around a handler, and around the middlewares, parsers and filters of the application."""
+    """A middleware around a handler, and around the application's middlewares, parsers and filters."""
 
     def __init__(self, msg: Any | None, /, *, context: ContextRepo) -> None:
         super().__init__(msg, context=context)
@@ -58,7 +60,7 @@ class HandlerOutcome(BaseMiddleware):
         self._message: StreamMessage[Any] | None = None
 
     async def consume_scope(self, call_next: AsyncFuncAny, msg: StreamMessage[Any]) -> Any:
-        """Call the handler, and await what it returned."""
+        """Call the handler and await its result."""
         self._message = msg
         try:
             return await await_result(await call_next(msg), "a handler")
@@ -66,7 +68,7 @@ class HandlerOutcome(BaseMiddleware):
             self._failed(error)
 
     async def publish_scope(self, call_next: AsyncFunc, msg: PublishCommand) -> Any:
-        """Publish what the handler returned.
+        """Publish the handler's result.
 
         Raises:
             ResultNotPublished: it was not published.
@@ -114,7 +116,7 @@ class HandlerOutcome(BaseMiddleware):
         raise error
 
     def _is_failure(self, error: asyncio.CancelledError) -> bool:
-        """Whether *error* is the handler's: also if it cancelled the task that it runs in."""
+        """Return whether *error* is the handler's failure, also if it cancelled its own task."""
         subscriber = self._subscriber
         if subscriber is not None and subscriber.running and self._task in subscriber.tasks:
             return True
@@ -127,7 +129,7 @@ class HandlerOutcome(BaseMiddleware):
 
 
 def _is_illegal(error: Exception) -> bool:
-    """Whether what was to be published can be sent at no time."""
+    """Return whether the result can never be sent."""
     if isinstance(error, BrokerRefused):
         return error.response_code == MessageIllegal.response_code
     return isinstance(error, MessageIllegal | InvalidParameter | NoPermission)

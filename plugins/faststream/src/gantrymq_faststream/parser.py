@@ -1,4 +1,4 @@
-"""From the client's messages to FastStream's."""
+"""Converts the client's messages to FastStream's."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from faststream.message import StreamMessage, decode_message
 
 from gantrymq.client import ClientError, ReceivedMessage
 from gantrymq.client.request_reply import REPLY_TO_CLIENT
-from gantrymq_faststream.message import NOBODY, Acknowledging, GantryBatchMessage, GantryMessage
+from gantrymq_faststream.message import NO_CONSUMER, GantryBatchMessage, GantryMessage, MessageConsumer
 from gantrymq_faststream.options import CONTENT_TYPE, CORRELATION_ID, REPLY_TO
 
 __all__ = ["GantryParser"]
 
 
 class GantryParser:
-    """Belongs to one subscriber; `consumer` is set when that starts."""
+    """The parser of one subscriber; `consumer` is set when the subscriber starts."""
 
     def __init__(self) -> None:
-        self.consumer: Acknowledging = NOBODY
+        self.consumer: MessageConsumer = NO_CONSUMER
 
     async def parse_message(self, message: ReceivedMessage) -> GantryMessage:
-        """One message; the answer that a request waits for goes to its ``reply_to``."""
+        """Convert one message; the answer to a request goes to its ``reply_to``."""
         headers = message.user_properties
         return GantryMessage(
             raw_message=message,
@@ -35,7 +35,7 @@ class GantryParser:
         )
 
     async def parse_batch(self, messages: list[ReceivedMessage]) -> GantryBatchMessage:
-        """Messages of one queue; what is said once is said of the first."""
+        """Convert messages of one queue; single-valued fields are those of the first message."""
         headers = [message.user_properties for message in messages]
         first = messages[0]
         return GantryBatchMessage(
@@ -51,12 +51,12 @@ class GantryParser:
         )
 
     async def decode_message(self, message: StreamMessage[Any]) -> Any:
-        """The body by its content type. Raises ClientError: it could not be read, as its compression is not known."""
+        """Decode the body by its content type. Raises ClientError if its compression is not supported."""
         _whole(message.raw_message)
         return decode_message(message)
 
     async def decode_batch(self, batch: StreamMessage[Any]) -> list[Any]:
-        """The bodies, each by its own content type. Raises as `decode_message`."""
+        """Decode the bodies, each by its own content type. Raises as `decode_message`."""
         return [await self.decode_message(await self.parse_message(each)) for each in batch.raw_message]
 
 

@@ -1,4 +1,4 @@
-"""What publishers and the broker send through."""
+"""The producer of the broker and its publishers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faststream.exceptions import IncorrectState
 
 from gantrymq.client import Message, MessageIllegal, Producer, ReceivedMessage, SendResult, reply_to
 from gantrymq.errors import InvalidParameter
-from gantrymq_faststream.options import made, queue_of
+from gantrymq_faststream.options import make_message, queue_of
 from gantrymq_faststream.parser import GantryParser
 from gantrymq_faststream.response import GantryPublishCommand
 
@@ -27,14 +27,14 @@ __all__ = ["GantryProducer"]
 
 
 class GantryProducer(ProducerProto[GantryPublishCommand]):
-    """Turns commands into messages; usable between `connect` and `disconnect`."""
+    """Converts commands to messages and sends them, between `connect` and `disconnect`."""
 
     _parser: AsyncCallable
     _decoder: AsyncCallable
     codec: CodecProto
 
     def __init__(self, parser: CustomCallable | None, decoder: CustomCallable | None) -> None:
-        """*parser* and *decoder* are the broker's own, for answers to requests."""
+        """*parser* and *decoder* are the broker's, for answers to requests."""
         default = GantryParser()
         self._parser = ParserComposition(parser, default.parse_message)
         self._decoder = ParserComposition(decoder, default.decode_message)
@@ -43,13 +43,13 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         self._producer: Producer | None = None
 
     def connect(self, producer: Producer, serializer: SerializerProto | None, codec: CodecProto | None) -> None:
-        """*producer* is started."""
+        """Use the started *producer*."""
         self._producer = producer
         self.serializer = serializer
         self.codec = codec or DefaultCodec()
 
     def disconnect(self) -> None:
-        """Send nothing any more."""
+        """Stop sending."""
         self._producer = None
 
     async def publish(self, cmd: GantryPublishCommand) -> SendResult:
@@ -62,28 +62,30 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         return await self._started().send(message, queue_of(cmd.options), cmd.timeout_s)
 
     async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
-        """Send all bodies as batches; the results in the order of the messages."""
+        """Send all bodies as batches; return the results in the order of the messages."""
         messages = [await self.message(cmd, body) for body in cmd.batch_bodies]
         sent = await self._started().send_batches(messages, queue_of(cmd.options), cmd.timeout_s)
         return tuple(each for result in sent for each in result.each())
 
     async def request(self, cmd: GantryPublishCommand) -> ReceivedMessage:
-        """Send a question and wait for its answer."""
+        """Send a request and wait for its answer."""
         message = await self.message(cmd, cmd.body)
         return await self._started().request(message, queue_of(cmd.options), cmd.timeout_s)
 
     async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
-        """The client's message for *body*.
+        """Return the client's message for *body*.
 
         Raises:
             ClientError: the body or an option cannot be sent.
         """
         _check_timeout(cmd.timeout_s)
-        encoded, content_type = await self.encoded(body)
-        return made(cmd.destination, encoded, content_type, cmd.headers, cmd.correlation_id, cmd.reply_to, cmd.options)
+        encoded, content_type = await self.encode_body(body)
+        return make_message(
+            cmd.destination, encoded, content_type, cmd.headers, cmd.correlation_id, cmd.reply_to, cmd.options
+        )
 
-    async def encoded(self, body: Any) -> tuple[bytes, str | None]:
-        """*body* as the codec writes it, and its content type.
+    async def encode_body(self, body: Any) -> tuple[bytes, str | None]:
+        """Encode *body* with the codec; return it with its content type.
 
         RocketMQ has no empty messages: None and an empty text, for which the codec writes nothing, are written as JSON.
 
@@ -92,7 +94,7 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
         """
         try:
             encoded, content_type = await self.codec.encode(body, self.serializer)
-        except (TypeError, ValueError) as problem:  # what serializers say of a value that they do not take
+        except (TypeError, ValueError) as problem:  # raised by serializers for unsupported values
             raise MessageIllegal(f"a body of type {type(body).__name__} cannot be written: {problem}") from problem
         if not encoded and (body is None or body == ""):
             return json.dumps(body).encode(), ContentTypes.JSON.value
@@ -105,7 +107,7 @@ class GantryProducer(ProducerProto[GantryPublishCommand]):
 
 
 def _check_timeout(timeout_s: float | None) -> None:
-    """Refuse what is no time. Raises InvalidParameter."""
+    """Raise InvalidParameter if *timeout_s* is not a valid time."""
     if timeout_s is None:
         return
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 < timeout_s < math.inf:

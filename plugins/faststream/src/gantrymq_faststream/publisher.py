@@ -1,4 +1,4 @@
-"""A topic that a handler's results go to, or that a program publishes to."""
+"""Publishers: topics for handlers' results or for direct publishing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PublisherOfTopic", "ReplyPublisher"]
 
 
 class PublisherOfTopic(PublisherUsecase):
-    """Made by ``broker.publisher(topic)``.
+    """A publisher created by ``broker.publisher(topic)``.
 
     Attributes:
         batch: whether a list is published as several messages.
@@ -40,7 +40,7 @@ class PublisherOfTopic(PublisherUsecase):
 
     @property
     def topic(self) -> str:
-        """With the prefixes of routers."""
+        """The topic with the prefixes of routers."""
         return f"{self._outer_config.prefix}{self._config.topic}"
 
     async def publish(
@@ -53,9 +53,9 @@ class PublisherOfTopic(PublisherUsecase):
         timeout_s: float | None = None,
         **options: Unpack[MessageOptions],
     ) -> SendResult | tuple[SendResult, ...]:
-        """Publish one message; arguments as for `GantryBroker.publish`, what is left out as the publisher has it.
+        """Publish one message; arguments as for `GantryBroker.publish`, with the publisher's defaults.
 
-        A publisher with ``batch=True`` takes a list as *message*, and returns a result for each.
+        A publisher with ``batch=True`` takes a list as *message*, and returns a result for each element.
         """
         cmd = GantryPublishCommand(
             message,
@@ -80,7 +80,7 @@ class PublisherOfTopic(PublisherUsecase):
         timeout_s: float | None = None,
         **options: Unpack[MessageOptions],
     ) -> GantryMessage:
-        """Ask, and wait for the answer; as `GantryBroker.request`."""
+        """Send a request and wait for the answer; as `GantryBroker.request`."""
         cmd = GantryPublishCommand(
             message,
             topic=topic or self.topic,
@@ -93,7 +93,7 @@ class PublisherOfTopic(PublisherUsecase):
         return cast("GantryMessage", await self._basic_request(cmd, producer=self._outer_config.producer))
 
     async def _publish(self, cmd: PublishCommand, *, _extra_middlewares: Iterable[PublisherMiddleware]) -> None:
-        """The result of a handler; what it says itself weighs more than what the publisher has."""
+        """Publish the result of a handler; its own options take precedence over the publisher's."""
         mine = GantryPublishCommand.from_cmd(cmd, batch=self.batch)
         mine.destination = self.topic
         mine.add_headers(self._config.headers, override=False)
@@ -108,7 +108,7 @@ class PublisherOfTopic(PublisherUsecase):
 
 
 class ReplyPublisher(FakePublisher):
-    """Answers one message: a request of RocketMQ's kind at its asker, any other at the topic of its ``reply_to``."""
+    """Answers one message: a RocketMQ request to its requester, any other message to the topic of its ``reply_to``."""
 
     def __init__(self, producer: ProducerProto[Any], topic: str, question: ReceivedMessage | None) -> None:
         super().__init__(producer=producer)
@@ -116,7 +116,7 @@ class ReplyPublisher(FakePublisher):
         self._question = question
 
     def patch_command(self, cmd: PublishCommand) -> GantryPublishCommand:
-        """*cmd*, that it goes there."""
+        """Return *cmd* with the answer's destination."""
         mine = GantryPublishCommand.from_cmd(super().patch_command(cmd))
         mine.destination = self._topic
         mine.question = self._question

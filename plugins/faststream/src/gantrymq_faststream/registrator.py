@@ -1,4 +1,4 @@
-"""How subscribers and publishers are declared, on a broker and on a router alike."""
+"""Declaration of subscribers and publishers, for brokers and routers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ORDERLY_TRIES = 16
 
 
 class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
-    """What a broker and a router have in common."""
+    """Base class of brokers and routers."""
 
     def subscriber(  # type: ignore[override]  # of this broker
         self,
@@ -60,26 +60,26 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         include_in_schema: bool = True,
         **settings: Unpack[SettingOptions],
     ) -> GantrySubscriber:
-        """A subscriber, to decorate handlers with.
+        """Return a subscriber, a decorator for handlers.
 
         Args:
             *topics: one or more.
             group: consumer group; its members, in all processes, have the same topics and expressions.
             expression: ``TagA || TagB``, or an SQL92 expression over headers.
             expression_type: TAG or SQL92.
-            batch: whether handlers get lists.
-            max_records: of such a list, 1 to 1024.
-            max_workers: messages (or lists) that are handled at a time.
+            batch: whether handlers receive lists.
+            max_records: maximum length of such a list, 1 to 1024.
+            max_workers: number of messages (or lists) handled concurrently.
             ack_policy: see `gantrymq_faststream.subscriber`; by default the broker's, else NACK_ON_ERROR.
-            no_reply: whether messages that ask for an answer get none.
+            no_reply: whether requests are not answered.
             offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
             dependencies: as `faststream.Depends`, for each call.
             parser, decoder, codec: in place of the broker's.
-            persistent: whether the broker keeps it when nobody else does.
+            persistent: whether the broker holds a reference to it.
             title, description, include_in_schema: for the AsyncAPI document.
             **settings: of `gantrymq.client.ConsumerSettings`: ``consume_from="first"``, ``orderly=True``,
-                ``broadcasting=True``, ``max_tries=3`` and so on. An orderly message is a dead letter after 16 tries
-                unless ``max_tries`` says otherwise.
+                ``broadcasting=True``, ``max_tries=3`` and so on. An orderly message becomes a dead letter after 16
+                tries unless ``max_tries`` is set.
 
         Raises:
             SetupError: there is no topic or no group, or a number is out of bounds.
@@ -142,17 +142,17 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         include_in_schema: bool = True,
         **options: Unpack[MessageOptions],
     ) -> PublisherOfTopic:
-        """A publisher, to decorate handlers with, or to call.
+        """Return a publisher, a decorator for handlers that can also be called.
 
         Args:
-            topic: where it goes.
+            topic: the target topic.
             batch: whether a list becomes several messages, sent as one batch.
-            headers: of each message, besides its own.
+            headers: of each message, in addition to its own.
             reply_to: topic for answers.
             timeout_s: seconds for each send.
-            persistent: whether the broker keeps it when nobody else does.
+            persistent: whether the broker holds a reference to it.
             title, description, schema, include_in_schema: for the AsyncAPI document.
-            **options: see `MessageOptions`; what a message says itself weighs more.
+            **options: see `MessageOptions`; a message's own options take precedence.
         """
         if not topic:
             raise SetupError("a publisher needs a topic: broker.publisher('Invoices')")
@@ -189,13 +189,13 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         middlewares: Sequence[BrokerMiddleware[Any, Any]] = (),
         include_in_schema: bool | None = None,
     ) -> None:
-        """Take the subscribers and publishers of *router*; *prefix* goes before their topics.
+        """Include the subscribers and publishers of *router*; *prefix* is prepended to their topics.
 
         Raises:
-            SetupError: the router is another broker's.
+            SetupError: the router belongs to another kind of broker.
         """
         if not isinstance(router, GantryRegistrator):
-            raise SetupError(f"{type(router).__name__} is no router of this broker; expected a GantryRouter")
+            raise SetupError(f"{type(router).__name__} is not a router for this broker; expected a GantryRouter")
         super().include_router(
             router,
             prefix=prefix,

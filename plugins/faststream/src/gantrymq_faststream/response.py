@@ -1,4 +1,4 @@
-"""What a handler returns, and what a publisher is told to send."""
+"""Results of handlers, and commands to publishers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMEOUT_S = 3.0
 
 
 class GantryResponse(Response):
-    """A handler's result with headers and options for the message that it becomes."""
+    """A handler's result with headers and options of the message."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class GantryResponse(Response):
         self.options = options
 
     def as_publish_command(self) -> GantryPublishCommand:
-        """For publishers, which say the topic."""
+        """Return a command without a topic, which publishers set."""
         return GantryPublishCommand(
             self.body,
             headers=self.headers,
@@ -42,7 +42,7 @@ class GantryResponse(Response):
 
 
 class GantryPublishCommand(BatchPublishCommand):
-    """One message, or several of a batch, on its way through middlewares to the producer.
+    """One message, or several of a batch, passed through middlewares to the producer.
 
     Attributes:
         options: of each message.
@@ -78,7 +78,7 @@ class GantryPublishCommand(BatchPublishCommand):
 
     @property
     def batch_bodies(self) -> tuple[Any, ...]:
-        """The body of each message; None is the body of one if there are several."""
+        """The body of each message; a None body counts as a message only if there are several."""
         return () if self.body is None and not self.extra_bodies else (self.body, *self.extra_bodies)
 
     @batch_bodies.setter
@@ -88,7 +88,7 @@ class GantryPublishCommand(BatchPublishCommand):
 
     @classmethod
     def from_cmd(cls, cmd: PublishCommand, *, batch: bool = False) -> GantryPublishCommand:
-        """*cmd* as one of ours; with *batch* a list of bodies becomes several messages."""
+        """Convert *cmd* to a GantryPublishCommand; with *batch* a list of bodies becomes several messages."""
         if isinstance(cmd, GantryPublishCommand):
             if batch and not cmd.extra_bodies:
                 body, bodies = cls._parse_bodies(cmd.body, batch=True)

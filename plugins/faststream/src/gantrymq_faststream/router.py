@@ -1,4 +1,4 @@
-"""Subscribers and publishers that a broker includes, declared apart from it."""
+"""Routers: subscribers and publishers declared separately and included in a broker."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class GantryRoute(SubscriberRoute):
 
 
 class GantryRouter(GantryRegistrator, BrokerRouter[Any, GantryBrokerConfig]):
-    """Included by a broker, or by another router."""
+    """A router, included in a broker or in another router."""
 
     def __init__(
         self,
@@ -57,14 +57,14 @@ class GantryRouter(GantryRegistrator, BrokerRouter[Any, GantryBrokerConfig]):
         ack_policy: AckPolicy = EMPTY,
         include_in_schema: bool | None = None,
     ) -> None:
-        """Args as the broker has them.
+        """Arguments are those of the broker.
 
         Args:
-            prefix: before the topics of all that is declared here.
+            prefix: prepended to all topics declared here.
             handlers: functions with their topics, in place of decorators.
-            dependencies, middlewares, parser, decoder, codec, ack_policy: of all that is declared here.
+            dependencies, middlewares, parser, decoder, codec, ack_policy: of everything declared here.
             routers: to include.
-            include_in_schema: whether the AsyncAPI document has it.
+            include_in_schema: whether the AsyncAPI document includes it.
         """
         super().__init__(
             handlers=handlers,

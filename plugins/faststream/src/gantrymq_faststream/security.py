@@ -1,4 +1,4 @@
-"""FastStream's security objects as options of the client."""
+"""Converts FastStream's security objects to options of the client."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ __all__ = ["connect_options"]
 
 
 @attrs.frozen(kw_only=True)
-class _Given(TlsClient):
-    """A context that the application made itself."""
+class _ContextTls(TlsClient):
+    """TLS settings with an SSL context created by the application."""
 
     given: ssl.SSLContext = attrs.field(eq=False)
 
@@ -25,15 +25,15 @@ class _Given(TlsClient):
 
 
 def connect_options(security: BaseSecurity | None) -> dict[str, Any]:
-    """Options of `gantrymq.client.Client`.
+    """Return options of `gantrymq.client.Client`.
 
     Args:
         security: ``BaseSecurity(ssl_context=...)`` for TLS with that context, ``BaseSecurity(use_ssl=True)`` for TLS
-            with RocketMQ's defaults, which believe any certificate. ``SASLPlaintext(access_key, secret_key)`` for an
+            with RocketMQ's defaults, which accept any certificate. ``SASLPlaintext(access_key, secret_key)`` for an
             account at a cluster with access control: requests are signed, the secret key is not sent.
 
     Raises:
-        SetupError: it is of a kind that RocketMQ does not have.
+        SetupError: RocketMQ does not support this kind.
         InvalidParameter: a key is empty.
     """
     if security is None:
@@ -47,7 +47,7 @@ def connect_options(security: BaseSecurity | None) -> dict[str, Any]:
             "with access key and secret key for access control"
         )
     if security.ssl_context is not None:
-        options["tls"] = _Given(given=security.ssl_context)
+        options["tls"] = _ContextTls(given=security.ssl_context)
     elif security.use_ssl:
         options["tls"] = TlsClient()
     return options

@@ -1,4 +1,4 @@
-"""What an AsyncAPI document says of subscribers and publishers: a channel for each topic."""
+"""AsyncAPI specification of subscribers and publishers: one channel for each topic."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["GantryPublisherSpecification", "GantrySubscriberSpecification"]
 
 
 class GantrySubscriberSpecification(SubscriberSpecification[GantryBrokerConfig, SubscriberSpecConfig]):
-    """Of one subscriber."""
+    """The specification of one subscriber."""
 
     @property
     def topics(self) -> list[str]:
-        """With the prefixes of routers."""
+        """The topics with the prefixes of routers."""
         return [f"{self._outer_config.prefix}{topic}" for topic in self.config.topics]
 
     @property
@@ -26,7 +26,7 @@ class GantrySubscriberSpecification(SubscriberSpecification[GantryBrokerConfig, 
         return self.topics
 
     def get_schema(self) -> dict[str, SubscriberSpec]:
-        """Its channels by name."""
+        """Return its channels by name."""
         payloads = self.get_payloads()
         channels = {}
         for topic in self.topics:
@@ -42,20 +42,20 @@ class GantrySubscriberSpecification(SubscriberSpecification[GantryBrokerConfig, 
 
 
 class GantryPublisherSpecification(PublisherSpecification[GantryBrokerConfig, PublisherSpecConfig]):
-    """Of one publisher."""
+    """The specification of one publisher."""
 
     @property
     def topic(self) -> str:
-        """With the prefixes of routers."""
+        """The topic with the prefixes of routers."""
         return f"{self._outer_config.prefix}{self.config.topic}"
 
     @property
     def name(self) -> str:
-        """Of its channel."""
+        """The name of its channel."""
         return self.config.title_ or f"{self.topic}:Publisher"
 
     def get_schema(self) -> dict[str, PublisherSpec]:
-        """Its channel by name."""
+        """Return its channel by name."""
         message = Message(title=f"{self.name}:Message", payload=resolve_payloads(self.get_payloads(), "Publisher"))
         return {
             self.name: PublisherSpec(

@@ -1,11 +1,11 @@
-"""A member of a consumer group that gives its messages to handlers.
+"""Members of consumer groups that pass messages to handlers.
 
-A message is acknowledged as the `AckPolicy` says, whatever the order in which handlers finish:
+A message is acknowledged according to the `AckPolicy`, regardless of the order in which handlers finish:
 
     ACK_FIRST        before the handler is called
-    ACK              after it, also when it raised
-    NACK_ON_ERROR    after it; delivered again when it raised (the default)
-    REJECT_ON_ERROR  after it; among the dead letters when it raised
+    ACK              after it, even if it raised
+    NACK_ON_ERROR    after it; redelivered if it raised (the default)
+    REJECT_ON_ERROR  after it; a dead letter if it raised
     MANUAL           by the handler: message.ack(), nack(), reject()
 """
 
@@ -26,7 +26,7 @@ from gantrymq.client import ClientError, Consumer, ReceivedMessage
 from gantrymq.client.request_reply import REPLY_TO_CLIENT
 from gantrymq_faststream.arguments import refuse_generator, refuse_lists_of_messages, refuse_lists_of_messages_in
 from gantrymq_faststream.configs import GantryBrokerConfig, SubscriberConfig
-from gantrymq_faststream.message import NOBODY, GantryMessage
+from gantrymq_faststream.message import NO_CONSUMER, GantryMessage
 from gantrymq_faststream.options import REPLY_TO
 from gantrymq_faststream.outcomes import HandlerOutcome
 from gantrymq_faststream.parser import GantryParser
@@ -43,12 +43,12 @@ __all__ = ["BatchSubscriber", "GantrySubscriber"]
 
 
 class GantrySubscriber(TasksMixin):
-    """Messages one by one, up to ``max_workers`` of them at a time.
+    """A subscriber for single messages, up to ``max_workers`` of them at a time.
 
     Attributes:
         group: its consumer group.
-        consumer: the client's, between `start` and `stop`.
-        expression, expression_type: which messages it wants.
+        consumer: the client's consumer, between `start` and `stop`.
+        expression, expression_type: the filter of messages.
     """
 
     _outer_config: GantryBrokerConfig
@@ -75,11 +75,11 @@ class GantrySubscriber(TasksMixin):
 
     @property
     def topics(self) -> list[str]:
-        """With the prefixes of routers."""
+        """The topics with the prefixes of routers."""
         return [f"{self._outer_config.prefix}{topic}" for topic in self._config.topics]
 
     async def start(self) -> None:
-        """Join the group, and begin to call the handlers, if there are any."""
+        """Join the group, and start calling the handlers, if there are any."""
         await super().start()
         if self.consumer is None:
             self.consumer = self._parsing.consumer = self._outer_config.client.consumer(**self.consumer_options())
@@ -89,7 +89,7 @@ class GantrySubscriber(TasksMixin):
                 self._begin()
 
     def consumer_options(self) -> dict[str, Any]:
-        """Arguments of its `gantrymq.client.Consumer`."""
+        """Return the arguments of its `gantrymq.client.Consumer`."""
         return {
             "group": self.group,
             "topics": dict.fromkeys(self.topics, self.expression),
@@ -99,10 +99,11 @@ class GantrySubscriber(TasksMixin):
         }
 
     def __call__(self, func: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Decorate a handler; *options* as FastStream has them: filter, parser, decoder, dependencies.
+        """Decorate a handler; *options* are FastStream's: filter, parser, decoder, dependencies.
 
         Raises:
-            SetupError: an argument is a list of messages, which a handler cannot be given; it is a generator function.
+            SetupError: an argument is a list of messages, which is not supported, or the handler is a generator
+                function.
         """
         if func is None:
             return lambda decorated: self(decorated, **options)
@@ -121,23 +122,23 @@ class GantrySubscriber(TasksMixin):
         self._log(level, text, extra=self.get_log_context(None))
 
     async def stop(self) -> None:
-        """Take nothing more, finish what is in hand within ``graceful_timeout``, store the progress, leave."""
+        """Stop receiving, finish messages in flight within ``graceful_timeout``, commit offsets, leave the group."""
         current = asyncio.current_task()
         self.tasks = [task for task in self.tasks if task is not current]  # a handler may stop its own subscriber
         self._stream = None
         if self.consumer is not None:
-            with contextlib.suppress(ClientError):  # the application has closed it
+            with contextlib.suppress(ClientError):  # closed by the application
                 self.consumer.pause()
         await super().stop()
         consumer, self.consumer = self.consumer, None
         if consumer is not None:
             await consumer.close(self._outer_config.graceful_timeout)
-            self._parsing.consumer = NOBODY
+            self._parsing.consumer = NO_CONSUMER
 
     async def get_one(self, *, timeout: float = 5.0) -> GantryMessage | None:
-        """The next message, None where there is none for *timeout* seconds; for a subscriber without handlers.
+        """Return the next message, None after *timeout* seconds without one; for a subscriber without handlers.
 
-        Acknowledge it with its `ack`; under ACK_FIRST that is done.
+        Acknowledge it with its `ack`; under ACK_FIRST it is already acknowledged.
         """
         consumer = self._without_handlers()
         if self._stream is None:
@@ -150,13 +151,13 @@ class GantrySubscriber(TasksMixin):
         return await self._processed(raw)
 
     async def __aiter__(self) -> AsyncIterator[GantryMessage]:
-        """Messages without end; otherwise as `get_one`."""
+        """Iterate over messages without end; otherwise as `get_one`."""
         async for raw in self._messages(self._without_handlers()):
             yield await self._processed(raw)
 
     @property
     def _broker_middlewares(self) -> Sequence[BrokerMiddleware[Any]]:
-        """With ours at both ends: what a middleware of the application raises is a failure, too."""
+        """The middlewares between two `HandlerOutcome`s, so that errors of the application's are failures, too."""
         return (HandlerOutcome, *super()._broker_middlewares, HandlerOutcome)
 
     def _messages(self, consumer: Consumer) -> AsyncIterator[Any]:
@@ -164,7 +165,7 @@ class GantrySubscriber(TasksMixin):
 
     def _without_handlers(self) -> Consumer:
         if self.calls:
-            raise SetupError(f"the subscriber of {self.group} has handlers, which get its messages")
+            raise SetupError(f"the subscriber of {self.group} has handlers, which receive its messages")
         if self.consumer is None:
             raise SetupError(f"the subscriber of {self.group} is not started")
         return self.consumer
@@ -186,9 +187,9 @@ class GantrySubscriber(TasksMixin):
         return message
 
     def _begin(self) -> None:
-        """Start a task that takes messages.
+        """Start a task that receives messages.
 
-        FastStream's `add_task` would log a line at the end of each, and start one that was refused again and again.
+        FastStream's `add_task` would log a line at the end of each, and restart a refused one again and again.
         """
         task = asyncio.create_task(self._consume())
         task.add_done_callback(self._ended)
@@ -205,27 +206,29 @@ class GantrySubscriber(TasksMixin):
                 break
             if task.cancelling():
                 self.tasks.remove(task)
-                self.log(logging.WARNING, f"a handler of {self.group} cancelled its own task; another takes its place")
+                self.log(logging.WARNING, f"a handler of {self.group} cancelled its own task; a new task replaces it")
                 self._begin()
                 break
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if task not in self.tasks:  # the subscriber was stopped, or another one has taken its place
+        if task not in self.tasks:  # the subscriber was stopped, or the task was replaced
             return
         self.tasks.remove(task)
         if not self.running:
             return
         if task.cancelled():
-            self.log(logging.ERROR, f"a task that takes messages of {self.group} was cancelled, and takes no more")
+            self.log(
+                logging.ERROR, f"a task that receives messages of {self.group} was cancelled and stopped receiving"
+            )
         elif error is None:
             self.log(
-                logging.ERROR, f"the consumer of {self.group} was closed, and its subscriber takes no more messages"
+                logging.ERROR, f"the consumer of {self.group} was closed; its subscriber stopped receiving messages"
             )
         elif isinstance(error, ClientError):
-            self.log(logging.ERROR, f"the subscriber of {self.group} takes no more messages: {error}")
+            self.log(logging.ERROR, f"the subscriber of {self.group} stopped receiving messages: {error}")
         else:
-            self.log(logging.ERROR, f"a task of {self.group} failed: {error!r}; another takes its place")
+            self.log(logging.ERROR, f"a task of {self.group} failed: {error!r}; a new task replaces it")
             self._begin()
 
     def _make_response_publisher(self, message: StreamMessage[Any]) -> Iterable[PublisherProto[Any]]:
@@ -235,7 +238,7 @@ class GantrySubscriber(TasksMixin):
         return (ReplyPublisher(self._outer_config.producer, message.reply_to, question if asked else None),)
 
     def get_log_context(self, message: StreamMessage[Any] | None) -> dict[str, str]:
-        """Topic, group and id for lines of the log."""
+        """Return topic, group and id for log lines."""
         topic = ",".join(self.topics)
         if message is not None:
             raw = message.raw_message
@@ -244,7 +247,7 @@ class GantrySubscriber(TasksMixin):
 
 
 class BatchSubscriber(GantrySubscriber):
-    """Lists of messages, of one queue each, as many as wait there and up to ``max_records``."""
+    """A subscriber for lists of messages, each of one queue: all available ones, up to ``max_records``."""
 
     def __init__(
         self,

@@ -1,13 +1,13 @@
-"""The broker in memory: what is published is handled at once, by the handlers that would get it.
+"""The broker in memory: published messages are passed at once to the handlers that would receive them.
 
     async with TestGantryBroker(broker):
         await broker.publish({"order": 7}, "Orders")
         bill.mock.assert_called_once_with({"order": 7})
 
-A group gets a message once, a broadcasting subscriber always. What a broker or the client would refuse is refused here
-as well. Tags choose as they do in a broker; SQL92 expressions do where gantrymq-filter-sql92 is installed, otherwise a
-warning says that they let everything pass. Delayed messages are handled at once. What a handler raises is raised by the
-call that published.
+A group receives a message once, a broadcasting subscriber always. Messages that a broker or the client would reject are
+rejected here as well. Tags are matched as in a broker; SQL92 expressions are if gantrymq-filter-sql92 is installed,
+otherwise a warning says that they match everything. Delayed messages are handled at once. An exception of a handler is
+raised by the call that published.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from gantrymq.client.errors import RequestMalformed
 from gantrymq.client.validation import check_batch, check_message
 from gantrymq.model import properties as names
 from gantrymq_faststream.broker import GantryBroker
-from gantrymq_faststream.options import made, queue_of
+from gantrymq_faststream.options import make_message, queue_of
 from gantrymq_faststream.parser import GantryParser
 from gantrymq_faststream.producer import GantryProducer
 from gantrymq_faststream.publisher import PublisherOfTopic
@@ -53,15 +53,15 @@ from gantrymq_faststream.subscriber import BatchSubscriber, GantrySubscriber
 __all__ = ["TestGantryBroker"]
 
 IN_MEMORY: Final = "in-memory"
-HIGHEST_LEVEL: Final = 2**31 - 1  # a delay level that a broker reads
+MAX_LEVEL: Final = 2**31 - 1  # the highest delay level that a broker parses
 _ADDED_BYTES: Final = len(
     "UNIQ_KEY\x01%s\x02MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02" % ("0" * 32)
-)  # of properties that the client and a broker with default settings add
-LONGEST_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # as brokers have it by default (timerMaxDelaySec)
+)  # size of the properties that the client and a broker with default settings add
+MAX_DELAY_MS: Final = 3 * 24 * 3600 * 1000  # default of brokers (timerMaxDelaySec)
 
 
 class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker):
-    """As a context around a test; ``with_real=True`` goes to the real broker, and still counts calls."""
+    """A context manager for tests; ``with_real=True`` uses the real broker, and still counts calls."""
 
     @overload
     def __init__(
@@ -87,7 +87,7 @@ class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker)
     def create_publisher_fake_subscriber(
         self, broker: GantryBroker, publisher: PublisherOfTopic
     ) -> tuple[GantrySubscriber, bool]:
-        """A subscriber of the publisher's topic, and whether it is the application's."""
+        """Return a subscriber of the publisher's topic, and whether it is the application's."""
         for found in _subscribers(self.brokers):
             if publisher.topic in found.topics:
                 return found, True
@@ -104,19 +104,19 @@ class TestGantryBroker(TestBroker[GantryBroker, EnterType], broker=GantryBroker)
 
     @contextmanager
     def _patch_producer(self, broker: GantryBroker) -> Generator[None, None, None]:
-        with change_producer(broker.config.broker_config, _InMemory(broker, self.brokers)):
+        with change_producer(broker.config.broker_config, _InMemoryProducer(broker, self.brokers)):
             yield
 
     async def _fake_connect(self, broker: GantryBroker, *args: Any, **kwargs: Any) -> Any:
         return AsyncMock()
 
 
-class NobodyAnswered(CallTimeout, SubscriberNotFound):
-    """No subscriber answers a request: a `CallTimeout` as with a broker, which waits, and FastStream's own error."""
+class NoAnswer(CallTimeout, SubscriberNotFound):
+    """Raised when no subscriber answers a request: a `CallTimeout`, as with a broker, and FastStream's own error."""
 
 
-class _InMemory(GantryProducer):
-    """Gives messages to handlers in place of sending them."""
+class _InMemoryProducer(GantryProducer):
+    """Passes messages to handlers instead of sending them."""
 
     def __init__(self, broker: GantryBroker, brokers: Sequence[GantryBroker]) -> None:
         config = broker.config
@@ -132,14 +132,14 @@ class _InMemory(GantryProducer):
         self._offsets = itertools.count()
 
     async def publish(self, cmd: GantryPublishCommand) -> SendResult:
-        """Handle it."""
+        """Pass the message to its handlers."""
         received = self._received(await self.message(cmd, cmd.body))
         for subscriber in self._for(received):
             await subscriber.process_message([received] if isinstance(subscriber, BatchSubscriber) else received)
         return _stored(received)
 
     async def message(self, cmd: GantryPublishCommand, body: Any) -> Message:
-        """The client's message for *body*. Raises ClientError: it could not be sent."""
+        """Return the client's message for *body*. Raises ClientError if it could not be sent."""
         message = await super().message(cmd, body)
         check_message(message, self._max_bytes)
         queue_of(cmd.options)
@@ -148,19 +148,19 @@ class _InMemory(GantryProducer):
         return message
 
     async def publish_batch(self, cmd: GantryPublishCommand) -> tuple[SendResult, ...]:
-        """Handle them, a batch subscriber up to ``max_records`` of them together."""
+        """Pass the messages to their handlers, up to ``max_records`` together to a batch subscriber."""
         messages = [await self.message(cmd, body) for body in cmd.batch_bodies]
         for each in in_batches(messages, self._max_bytes):
             check_batch(each)
         batch = [self._received(message) for message in messages]
         if batch:
             for subscriber in self._for(batch[0]):
-                for raw in _portions(subscriber, batch):
+                for raw in _handler_calls(subscriber, batch):
                     await subscriber.process_message(raw)
         return tuple(_stored(each) for each in batch)
 
     async def request(self, cmd: GantryPublishCommand) -> ReceivedMessage:
-        """What the first handler returns. Raises NobodyAnswered: there is none, or it answers nothing."""
+        """Return the result of the first handler. Raises NoAnswer if no handler answers."""
         received = self._received(await self.message(cmd, cmd.body))
         for subscriber in self._for(received):
             with anyio.fail_after(cmd.timeout_s):
@@ -168,17 +168,17 @@ class _InMemory(GantryProducer):
                 result = await subscriber.process_message(raw)
             if subscriber._no_reply:
                 break
-            body, content_type = await self.encoded(result.body)
-            answer = made(cmd.destination, body, content_type, result.headers, result.correlation_id, "", {})
+            body, content_type = await self.encode_body(result.body)
+            answer = make_message(cmd.destination, body, content_type, result.headers, result.correlation_id, "", {})
             check_message(answer, self._max_bytes)
             return self._received(answer)
-        raise NobodyAnswered(f"nobody answered the request to {cmd.destination}: no subscriber is there that would")
+        raise NoAnswer(f"no reply to the request to {cmd.destination}: no subscriber answers it")
 
     def _for(self, message: ReceivedMessage) -> Iterator[GantrySubscriber]:
         served = set[str]()
         for subscriber in _subscribers(self._brokers):
             broadcasting = subscriber._config.settings.get("broadcasting", False)
-            if _wants(subscriber, message) and (broadcasting or subscriber.group not in served):
+            if _matches(subscriber, message) and (broadcasting or subscriber.group not in served):
                 served.add(subscriber.group)
                 yield subscriber
 
@@ -208,7 +208,7 @@ class _InMemory(GantryProducer):
 
 
 def _check_properties(message: Message) -> None:
-    """Refuse properties that cannot be sent. Raises RequestMalformed, BrokerRefused."""
+    """Reject properties that cannot be sent. Raises RequestMalformed, BrokerRefused."""
     text = names.encode_text(message.all_properties())
     try:
         size = len(text.encode()) + _ADDED_BYTES
@@ -226,17 +226,17 @@ def _refused(reason: str) -> BrokerRefused:
 
 
 def _check_delay(message: Message) -> None:
-    """Refuse a delay that a broker with default settings refuses. Raises BrokerRefused."""
-    if abs(message.delay_level) > HIGHEST_LEVEL:
+    """Reject a delay that a broker with default settings rejects. Raises BrokerRefused."""
+    if abs(message.delay_level) > MAX_LEVEL:
         raise _refused(f"DELAY={message.delay_level!s:.40} is not a delay level; give a whole number, 0 for none")
     at_ms, delay_ms = message.deliver_at_ms, message.delay_ms
     if at_ms is not None:
         delay_ms = max(delay_ms or 0, at_ms - time.time_ns() // 1_000_000)
-    if delay_ms is not None and delay_ms > LONGEST_DELAY_MS and not message.delay_level:
-        raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {LONGEST_DELAY_MS} ms")
+    if delay_ms is not None and delay_ms > MAX_DELAY_MS and not message.delay_level:
+        raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {MAX_DELAY_MS} ms")
 
 
-def _wants(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
+def _matches(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
     if message.topic not in subscriber.topics:
         return False
     subscription = _subscription(subscriber, message.topic)
@@ -244,24 +244,24 @@ def _wants(subscriber: GantrySubscriber, message: ReceivedMessage) -> bool:
 
 
 def _subscription(subscriber: GantrySubscriber, topic: str) -> Subscription | None:
-    """What *subscriber* wants of *topic*; None where that cannot be told here.
+    """Return the subscription of *subscriber* to *topic*; None if it cannot be evaluated here.
 
     Raises:
-        ClientError: its expression is wrong.
+        ClientError: its expression is invalid.
     """
     try:
         return Subscription(topic, subscriber.expression, subscriber.expression_type, group=subscriber.group)
     except PluginAbsent as absent:
         warnings.warn(
-            f"the subscriber of {subscriber.group} gets every message in this test, as its expression cannot be "
+            f"the subscriber of {subscriber.group} receives every message in this test, as its expression cannot be "
             f"evaluated: {absent}",
             stacklevel=2,
         )
         return None
 
 
-def _portions(subscriber: GantrySubscriber, batch: list[ReceivedMessage]) -> Sequence[Any]:
-    """What the handlers of *subscriber* are given of *batch*, call by call."""
+def _handler_calls(subscriber: GantrySubscriber, batch: list[ReceivedMessage]) -> Sequence[Any]:
+    """Divide *batch* into the arguments of the handler calls of *subscriber*."""
     if not isinstance(subscriber, BatchSubscriber):
         return batch
     most = subscriber.max_records

@@ -1,1 +1,1 @@
-"""Reports of jobs: one HTML page without anything outside of it."""
+"""HTML reports of jobs: self-contained pages."""

@@ -13,7 +13,7 @@ __all__ = ["audit_page"]
 
 
 def audit_page(given: Input, limits: Limits, found: Summary) -> Page:
-    """Of one audit."""
+    """Return the page of one audit."""
     queues, topics = counted(found.queues, "queue"), counted(found.topics, "topic")
     amount = f"{found.messages:,} in {queues} of {topics}, {counted(found.bytes, 'byte')}"
     facts = [

@@ -102,7 +102,7 @@ def _figure(height: float, unit: str) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, height), layout="constrained")
-    FigureCanvasAgg(figure)  # no window, whatever the settings say
+    FigureCanvasAgg(figure)  # draws without a window, independent of matplotlib's settings
     axes = figure.add_subplot()
     axes.tick_params(labelsize=8)
     axes.set_title(unit, loc="left", fontsize=9)

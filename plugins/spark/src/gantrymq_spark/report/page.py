@@ -1,4 +1,4 @@
-"""The page of a report: what was looked at, what was found, charts and tables."""
+"""The HTML page of a report: input, results, charts and tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Table:
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
-    all_rows: int | None = None  # more than these: the page says how many there are
-    rest: str = ""  # and where the others are
+    all_rows: int | None = None  # total number; shown if it exceeds the rows
+    rest: str = ""  # where the other rows are
 
 
 @attrs.frozen
@@ -36,7 +36,7 @@ class Section:
 
 @attrs.frozen
 class Page:
-    """All of it."""
+    """A whole page."""
 
     title: str
     verdict: str
@@ -46,10 +46,10 @@ class Page:
 
 
 def folder_for(text: str) -> Path:
-    """The folder of a report, made if it is missing.
+    """Return the folder of a report, created if it is missing.
 
     Raises:
-        ConfigError: it cannot be made or written.
+        ConfigError: it cannot be created or written.
     """
     folder = Path(text)
     try:
@@ -64,7 +64,7 @@ def folder_for(text: str) -> Path:
 
 
 def write_page(path: Path, page: Page) -> None:
-    """Write it."""
+    """Render *page* to the file *path*."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -75,7 +75,7 @@ def write_page(path: Path, page: Page) -> None:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters["chart"] = Markup  # of `charts`, which escapes what it is given
+    templates.filters["chart"] = Markup  # from `charts`, which escapes its input
     templates.filters["shown"] = _shown
     path.write_text(templates.get_template("page.html").render(page=page), encoding="utf-8")
 

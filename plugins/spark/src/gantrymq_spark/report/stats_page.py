@@ -15,7 +15,7 @@ __all__ = ["stats_page", "tables_of"]
 
 
 def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str, Table]]:
-    """Titles and tables, for the page and for the terminal."""
+    """Return titles and tables, for the page and for the terminal."""
     counts = found.counts
 
     def table(rows: Sequence[dict[str, Any]], columns: dict[str, str], count: int | None = None) -> Table:
@@ -55,7 +55,7 @@ def tables_of(found: StatsSummary, property_name: str | None) -> list[tuple[str,
 
 
 def stats_page(given: Input, found: StatsSummary, property_name: str | None) -> Page:
-    """Of one run."""
+    """Return the page of one run."""
     seconds = STEP_SECONDS[found.step]
     by_messages = {topic: [(at * 1000, n / seconds) for at, n, _ in points] for topic, points in found.rates.items()}
     by_bytes = {topic: [(at * 1000, n / seconds) for at, _, n in points] for topic, points in found.rates.items()}

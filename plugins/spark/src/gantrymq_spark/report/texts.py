@@ -1,4 +1,4 @@
-"""Sentences that reports, commands and findings share."""
+"""Text helpers shared by reports, commands and findings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["counted", "decimals", "moment", "source_of", "verdict_of", "with_art
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
+    """Format a number with its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -32,12 +32,12 @@ def with_article(step: str) -> str:
 
 
 def moment(time_us: int) -> str:
-    """A time in UTC, seconds."""
+    """Format a time in UTC, to the second."""
     return datetime.fromtimestamp(time_us // 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def source_of(given: Input) -> str:
-    """What *given* names."""
+    """Describe the messages that *given* selects."""
     if given.store is not None:
         place = f"the store {given.store}"
     elif given.archive is not None:
@@ -61,7 +61,7 @@ def source_of(given: Input) -> str:
 
 
 def verdict_of(found: Summary) -> str:
-    """In one sentence."""
+    """Return the result in one sentence."""
     looked = f"{counted(found.messages, 'message')} in {counted(found.queues, 'queue')}"
     if not found.faults:
         return f"nothing is wrong with {looked}" + (
