@@ -232,6 +232,14 @@ def test_a_taken_port_is_a_sentence(run):
     run(play)
 
 
+def test_an_address_of_another_host_is_not_blamed_on_the_port(run):
+    async def play(town: Town) -> None:
+        with pytest.raises(ConfigError, match=r"300.1.1.1:0: .*; set bindAddress to an address of this host$"):
+            await town.name_server(bindAddress="300.1.1.1")
+
+    run(play)
+
+
 def test_a_graceful_stop_sends_clients_away_first(run, clock):
     async def play(town: Town) -> None:
         address = await town.name_server(enableShutdownGracefully=True, shutdownWaitTimeSeconds=30)

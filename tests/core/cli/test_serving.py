@@ -152,6 +152,12 @@ def test_an_empty_folder_of_the_store_is_refused(world, tmp_path, given, source)
         broker(world, **given)
 
 
+@pytest.mark.parametrize("text", ["", "# brokerName=x\n\n"])
+def test_a_file_without_settings_means_the_defaults(world, tmp_path, text):
+    (tmp_path / "broker.conf").write_text(text)
+    assert broker(world, file=tmp_path / "broker.conf").text("flushDiskType") == "SYNC_FLUSH"
+
+
 @pytest.mark.parametrize("key", ["kvConfigPath", "configStorePath"])
 def test_empty_paths_of_a_name_server_are_refused(world, key):
     with pytest.raises(ConfigError, match=f"^--set {key}: {key} is empty"):

@@ -122,6 +122,7 @@ def test_a_name_server_that_does_not_answer_is_told_with_the_option_that_names_a
     told = json.loads(done.stdout)
     assert told["error"] == "NoNameServer"
     assert told["message"].endswith("; 'gantrymq start' starts one, -n names another")
+    assert "is one running there" not in told["message"]  # advice for programs
     assert done.stderr == f"gantrymq: {told['message']}\n"
 
 

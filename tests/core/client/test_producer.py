@@ -405,3 +405,12 @@ def test_a_recall_from_an_unknown_topic_says_so(simulate, cluster):
                 await producer.recall("T", handle)
 
     simulate(work)
+
+
+def test_what_is_no_recall_handle_is_refused_without_names_of_python(simulate, cluster):
+    async def work(world):
+        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+            with pytest.raises(InvalidParameter, match="^'x' is not a recall handle; a timed send returns one$"):
+                await producer.recall("T", "x")
+
+    simulate(work)

@@ -6,7 +6,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from gantrymq.commands.times import read_time_ms
+from gantrymq.commands.times import LATER_TIMES, read_time_ms
 from gantrymq.world.real import RealClock
 
 NOW_MS = 1_800_000_000_000
@@ -37,6 +37,11 @@ def test_milliseconds_and_local_times():
 def test_anything_else_is_refused_with_what_is_expected(text):
     with pytest.raises(click.BadParameter, match="is no time; expected one such as .* or -10m for ten minutes ago"):
         read_time_ms(text)
+
+
+def test_an_option_of_times_to_come_has_examples_of_those():
+    with pytest.raises(click.BadParameter, match=r"expected one such as .*, or \+10m for in ten minutes"):
+        read_time_ms("soon", times=LATER_TIMES)
 
 
 @pytest.mark.parametrize("words", [("--at", "-10m"), ("--at=-10m",)])

@@ -64,4 +64,5 @@ class Ports:
                 raise ConfigError(
                     f"port {port} on {host}{what} is taken by another process; stop it, or {advice}"
                 ) from error
-            raise ConfigError(f"cannot listen on {host} port {port}{what}: {error.strerror or error}") from error
+            other = "" if error.errno == errno.EACCES else "; set bindAddress to an address of this host"
+            raise ConfigError(f"cannot listen on {host} port {port}{what}: {error.strerror or error}{other}") from error

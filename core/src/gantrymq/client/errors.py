@@ -57,6 +57,8 @@ class RequestMalformed(ClientError, LocalProtocolError):
 class NoNameServer(ConnectFailed):
     """Raised if none of the name servers answers."""
 
+    reason = ""  # the message without advice for programs; commands have their own
+
 
 class NotANameServer(BrokerRefused):
     """Raised if a name server request reaches a broker. Its code is 3."""

@@ -43,7 +43,5 @@ def _broker_of(handle: str) -> str:
     except (binascii.Error, ValueError):
         parts = []
     if len(parts) < _PARTS or parts[0] != _VERSION:
-        raise InvalidParameter(
-            f"{handle!r} is not a recall handle; a timed send returns one (SendResult.recall_handle)"
-        )
+        raise InvalidParameter(f"{handle!r} is not a recall handle; a timed send returns one")
     return parts[2]

@@ -256,10 +256,11 @@ class RouteCache:
             except UNREACHABLE as problem:
                 if not left:
                     known = ", ".join(self._servers.addresses)
+                    reason = f"no name server answers at {known} ({problem})"
                     missing = NoNameServer(
-                        f"no name server answers at {known} ({problem}); is one running there? Name others "
-                        "when creating the client, or in $NAMESRV_ADDR"
+                        f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR"
                     )
+                    missing.reason = reason
                     missing.address = problem.address
                     raise missing from problem
         raise AssertionError("the list of name servers is never empty")

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or -10m for ten minutes ago"  # for help texts
+LATER_TIMES: Final = "'2026-11-21 10:00:00', milliseconds, or +10m for in ten minutes"  # of times to come
 _AWAY: Final = re.compile(r"([+-][0-9]{1,12})(ms|s|m|h|d)")
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -24,10 +25,11 @@ def read_duration_ms(text: str, **where: Any) -> int:
     raise click.BadParameter(f"{text!r} is no duration; expected one such as 500ms, 10s, 5m, 2h or 1d", **where)
 
 
-def read_time_ms(text: str, now_ms: int | None = None, **where: Any) -> int:
+def read_time_ms(text: str, now_ms: int | None = None, *, times: str = TIMES, **where: Any) -> int:
     """Return a time in milliseconds, from such a number, local time in ISO format, or a relative ``-10m`` or ``+10m``.
 
-    *now_ms* defaults to the clock's time; *where* is click's ``param`` or ``param_hint``.
+    *now_ms* defaults to the clock's time; *times* are examples for the error; *where* is click's ``param`` or
+    ``param_hint``.
 
     Raises:
         click.BadParameter: it is not a time.
@@ -42,5 +44,5 @@ def read_time_ms(text: str, now_ms: int | None = None, **where: Any) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         raise click.BadParameter(
-            f"{text!r} is no time; expected one such as {TIMES} (ms, s, m, h, d)", **where
+            f"{text!r} is no time; expected one such as {times} (ms, s, m, h, d)", **where
         ) from None

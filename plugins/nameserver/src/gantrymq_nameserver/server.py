@@ -6,6 +6,7 @@ Source: apache/rocketmq namesrv/.../NamesrvController.java, NamesrvStartup.java.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections.abc import Awaitable
 
@@ -71,10 +72,11 @@ class NameServer:
         try:
             address = await self._server.start(host, port, held=held)
         except OSError as error:
+            another = f"choose another port with {self._settings.how_to_set('listenPort', 'PORT')} (0 picks a free one)"
+            about_port = error.errno in (errno.EADDRINUSE, errno.EACCES)
+            advice = another if about_port else "set bindAddress to an address of this host"
             raise ConfigError(
-                f"the name server cannot listen on {host}:{port}: {error.strerror or error}; choose another port with "
-                f"{self._settings.how_to_set('listenPort', 'PORT')} (0 picks a free one), or set bindAddress to an "
-                "address of this host"
+                f"the name server cannot listen on {host}:{port}: {error.strerror or error}; {advice}"
             ) from error
         self._plan_scan()
         log.info("name server listens on %s:%d", *address)

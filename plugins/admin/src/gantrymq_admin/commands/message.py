@@ -18,7 +18,7 @@ from gantrymq.client.reserved import split_properties
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested
-from gantrymq.commands.times import TIMES, read_duration_ms, read_time_ms
+from gantrymq.commands.times import LATER_TIMES, TIMES, read_duration_ms, read_time_ms
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model import properties as props
 from gantrymq.model.queue import MessageQueue
@@ -70,7 +70,7 @@ message.add_command(view)
 @click.option("--tags", metavar="TAG", help="The tag.")
 @click.option("--keys", metavar="KEYS", help="Index keys, separated by blanks.")
 @click.option("--delay", metavar="TIME", help="Deliver the messages that much later: 10s, 5m, 2h, 1d.")
-@click.option("--deliver-at", metavar="TIME", help=f"Deliver them at this time: {TIMES}, +10m.")
+@click.option("--deliver-at", metavar="TIME", help=f"Deliver them at this time: {LATER_TIMES}.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of your own.")
 @queue_option
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send each body so often.")
@@ -99,7 +99,9 @@ def send(
     if delay is not None and deliver_at is not None:
         raise click.UsageError("give --delay or --deliver-at, not both")
     delay_ms = read_duration_ms(delay, param_hint="--delay") if delay is not None else None
-    deliver_at_ms = read_time_ms(deliver_at, param_hint="--deliver-at") if deliver_at is not None else None
+    deliver_at_ms = (
+        read_time_ms(deliver_at, times=LATER_TIMES, param_hint="--deliver-at") if deliver_at is not None else None
+    )
     own, system = split_properties(dict(_property(text) for text in properties))
     bodies = [body.encode()] if body is not None else _stdin_lines()
     messages = (
