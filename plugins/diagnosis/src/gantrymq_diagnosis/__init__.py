@@ -1,1 +1,1 @@
-"""Conflicts within consumer groups, and why a group gets nothing."""
+"""Diagnosis of consumer groups: conflicts between members, and reasons why a group receives nothing."""

@@ -1,8 +1,8 @@
 """Conflicts between members of one consumer group. No I/O.
 
-RocketMQ keeps one subscription, one consume type and one message model a group: those of the newest heartbeat. Members
-that differ take turns at being right, and messages are passed over. A client id stands for one member when queues are
-shared out, so two members of one id read the same queues.
+RocketMQ keeps one subscription, one consume type and one message model per group: those of the newest heartbeat. With
+members that differ, each heartbeat replaces the settings of the others, and messages are skipped. A client id stands
+for one member in a rebalance, so two members with the same id read the same queues.
 
 Source: apache/rocketmq broker/.../client/ConsumerGroupInfo.java (updateSubscription),
 client/.../impl/consumer/RebalanceImpl.java.
@@ -23,7 +23,7 @@ __all__ = ["Conflict", "Kind", "Statement", "conflicts_among", "conflicts_betwee
 
 
 class Kind(enum.Enum):
-    """What members of a group can disagree about."""
+    """Kinds of conflicts between members of a group."""
 
     SUBSCRIPTIONS = "subscriptions"
     CLIENT_ID = "client-id"
@@ -36,7 +36,7 @@ _WAYS = {"CONSUME_ACTIVELY": "pulls", "CONSUME_PASSIVELY": "has messages pushed"
 
 @attrs.frozen
 class Statement:
-    """What one connection says of itself in one group."""
+    """Settings that one connection declares for one group."""
 
     client_id: str
     address: str  # host:port
@@ -45,23 +45,23 @@ class Statement:
     wants: Mapping[str, str]  # topic to expression in normal form; without retry topics
 
     def __str__(self) -> str:
-        """As sentences name it."""
+        """The client and its address, for messages."""
         return f"{self.client_id} ({self.address})"
 
 
 @attrs.frozen
 class Conflict:
-    """One disagreement, with one pair of members as its witness."""
+    """One conflict, with one pair of members as evidence."""
 
     kind: Kind
     sentence: str
-    topic: str = ""  # where subscriptions differ
+    topic: str = ""  # for conflicting subscriptions
 
 
 def statement_of(
     client_id: str, address: str, heard: ConsumerHeartbeat, known: Mapping[str, str] | None = None
 ) -> Statement:
-    """What a heartbeat says of one group; *known*: subscriptions to go on with where it has none."""
+    """Return the statement of a heartbeat about one group; *known*: its subscriptions if the heartbeat has none."""
     wants = known or {}
     if heard.subscriptions is not None:
         wants = {each.topic: normal(each) for each in heard.subscriptions if not each.topic.startswith(RETRY_PREFIX)}
@@ -69,7 +69,7 @@ def statement_of(
 
 
 def normal(subscription: Subscription) -> str:
-    """An expression such that two of the same meaning are mostly equal: tags in order, each once."""
+    """Normalize an expression, so that equivalent ones are mostly equal: tags sorted, without duplicates."""
     expression = subscription.expression.strip()
     if subscription.type.upper() != TAG:
         return f"{subscription.type.upper()} {expression}"
@@ -78,7 +78,7 @@ def normal(subscription: Subscription) -> str:
 
 
 def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[Conflict]:
-    """What two members disagree about."""
+    """Yield the conflicts between two members."""
     if new.client_id == known.client_id:
         yield Conflict(
             Kind.CLIENT_ID,
@@ -111,9 +111,9 @@ def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[
 
 
 def conflicts_among(group: str, members: Iterable[Statement]) -> list[Conflict]:
-    """What a group disagrees about now: of each kind, and of each topic, the first pair that does.
+    """Return the present conflicts of a group: of each kind and topic, the first conflicting pair.
 
-    Members that say the same are looked at once.
+    Members with equal statements are compared once.
     """
     found: dict[tuple[Kind, str], Conflict] = {}
     ids: dict[str, Statement] = {}
@@ -138,7 +138,7 @@ def _way(member: Statement) -> str:
 
 
 def _difference(old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The first topic, by name, that two members want differently."""
+    """Return the first topic, by name, with different expressions."""
     if old == new:
         return None
     for topic in sorted({*old, *new}):

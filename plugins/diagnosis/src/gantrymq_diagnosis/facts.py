@@ -1,4 +1,4 @@
-"""What is known of a group and of a queue that it reads: the input of every sentence."""
+"""Facts about a group and the queues it reads: the input of every sentence."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["GroupFacts", "MemberFacts", "QueueFacts", "Told", "TopicFacts"]
 
 
 class Told(NamedTuple):
-    """What a plugin says of a group, see `gantrymq.interfaces.metrics.MetricFamily.sentences`."""
+    """A metric of a plugin about a group, see `gantrymq.interfaces.metrics.MetricFamily.sentences`."""
 
-    word: str  # the figure's name, without gantrymq_ and with hyphens
-    topic: str  # that it is about; empty: the whole group
+    word: str  # the metric's name, without gantrymq_ and with hyphens
+    topic: str  # the topic; empty: the whole group
     sentence: str
 
 
@@ -27,7 +27,7 @@ class MemberFacts:
     address: str  # host:port
     consume_type: str = "CONSUME_PASSIVELY"
     message_model: str = "CLUSTERING"
-    topics: frozenset[str] = frozenset()  # that it pulled a queue of, or waits for one
+    topics: frozenset[str] = frozenset()  # whether it pulled a queue of the group, or waits for one
 
 
 @attrs.frozen
@@ -40,17 +40,17 @@ class GroupFacts:
     consume_enable: bool = True
     consume_broadcast_enable: bool = True
     broker_readable: bool = True  # brokerPermission
-    retry_behind: int = 0  # messages on the retry topic that the group has before it
-    retry_waiting: int = 0  # messages in delay queues that go to the retry topic
-    retry_waiting_more: bool = False  # there may be more of them than were counted
+    retry_behind: int = 0  # messages on the retry topic that the group has not consumed
+    retry_waiting: int = 0  # messages in delay queues for the retry topic
+    retry_waiting_more: bool = False  # whether there may be more than were counted
     retry_due_ms: int | None = None  # when the next of them is due, wall time
-    dead_letters: int = 0  # kept on the dead letter topic
+    dead_letters: int = 0  # messages on the dead letter topic
     told: tuple[Told, ...] = ()  # by plugins
 
 
 @attrs.frozen
 class TopicFacts:
-    """One topic as the group has it."""
+    """One topic of the group."""
 
     topic: str
     exists: bool = True
@@ -58,48 +58,48 @@ class TopicFacts:
     read_queues: int = 1
     expression: str | None = "*"  # None: no member subscribes to it
     allowed: bool = True  # for this group
-    popped: bool = False  # what the group reads of it goes over pop
+    popped: bool = False  # whether the group pops it
 
 
 @attrs.frozen
 class QueueFacts:
-    """One queue as the group has it; times are of the moment they were taken at."""
+    """One queue of the group; times are of the moment of the query."""
 
     topic: TopicFacts
     queue_id: int
     min_offset: int = 0
     max_offset: int = 0
     committed: int | None = None
-    next_pull: int = -1  # -1: no pull since the broker's start
+    next_pull: int = -1  # -1: no pull since the start of the broker
     pulled_ms_ago: int | None = None
     pulled_by: str = ""  # client id, else address
     puller_online: bool = True
     held_by: tuple[str, ...] = ()  # client ids, else addresses
-    checked: int = 0  # messages that filters looked at
-    matched: int = 0  # of these
+    checked: int = 0  # messages evaluated by filters
+    matched: int = 0  # of them, messages that matched
     reset: int | None = None
     locked_by: str | None = None
     holder_online: bool = True
-    oldest_ms_ago: int | None = None  # since the oldest message before the group was stored
+    oldest_ms_ago: int | None = None  # age of the oldest message the group has not consumed
 
     @property
     def begin(self) -> int:
-        """Where the group goes on."""
+        """The offset at which the group continues."""
         return max(self.committed or 0, self.min_offset)
 
     @property
     def behind(self) -> int:
-        """Messages before the group."""
+        """The number of messages the group has not consumed."""
         return max(0, self.max_offset - self.begin)
 
     @property
     def hit_rate(self) -> float | None:
-        """Part of the messages looked at that matched; None where no filter looked at any."""
+        """The fraction of evaluated messages that matched; None if no filter evaluated any."""
         return self.matched / self.checked if self.checked else None
 
     @property
     def owner(self) -> str | None:
-        """Who reads it, as far as the broker can see: a pull that waits, a lock, the last pull."""
+        """The reader as far as the broker knows: the client of a held pull, of the lock, or of the last pull."""
         if self.held_by:
             return self.held_by[0]
         if self.locked_by and self.holder_online:

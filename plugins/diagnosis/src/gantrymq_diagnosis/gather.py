@@ -1,6 +1,6 @@
-"""Takes the facts of a group from `gantrymq.interfaces.Broker`, in short pieces: others have their turn in between.
+"""Gathers the facts of a group from `gantrymq.interfaces.Broker`, in short steps between which the event loop runs.
 
-Some 10 us a queue, and the reading of one message for each that the group is behind on.
+Costs some 10 us a queue, and the reading of one message for each queue with a lag.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gantrymq_diagnosis.watch import Watch
 
 __all__ = ["FIGURES_TOGETHER", "Facts", "gather"]
 
-QUEUES_TOGETHER: Final = 16  # without a pause
+QUEUES_TOGETHER: Final = 16  # queues between pauses
 FIGURES_TOGETHER: Final = 4
 BROADCASTING = "BROADCASTING"
 POPS = "CONSUME_POP"
 
 
 class Facts(NamedTuple):
-    """All of a group at one broker."""
+    """All facts of a group at one broker."""
 
     group: GroupFacts
     topics: tuple[TopicFacts, ...]
@@ -41,7 +41,7 @@ class Facts(NamedTuple):
 
 
 async def gather(broker: Broker, watch: Watch, group: str, only: str | None = None) -> Facts:
-    """Look at a group; *only*: at this topic of it."""
+    """Gather the facts of a group; *only*: of one topic."""
     online = broker.consumers(group)
     says = {each.connection: watch.says(group, each.connection) for each in online}
     names = {each.connection.peer: each.client_id for each in online}
@@ -79,7 +79,7 @@ async def gather(broker: Broker, watch: Watch, group: str, only: str | None = No
 
 
 async def _committed(broker: Broker, group: str) -> dict[str, dict[int, int]]:
-    """Topic to queue id to the offset that a group committed; of topics that there are."""
+    """Return topic to queue id to committed offset, of existing topics."""
     slices = TimeSlices(broker.world.clock, QUEUES_TOGETHER)
     found: dict[str, dict[int, int]] = {}
     for name, config in list(broker.topics().items()):
@@ -106,7 +106,7 @@ def _topic(broker: Broker, group: str, name: str, config: TopicConfig | None, po
 
 
 def _popped_before(broker: Broker, group: str, topic: TopicConfig) -> bool:
-    """Whether a pop of the group came back once, and nobody has pulled since the start."""
+    """Return whether pops of the group were revived, and no member has pulled since the start."""
     if not any(broker.topic(each) is not None for each in _pop_retry_topics(group, topic.name)):
         return False
     queues = (Queue(topic.name, queue_id) for queue_id in range(topic.read_queues))
@@ -126,7 +126,7 @@ async def _queue(
     pulled = last.next_offset >= 0
     begin = committed.get(queue.queue_id)
     if begin is None and broadcasting and pulled:
-        begin = last.next_offset  # its members keep their offsets to themselves
+        begin = last.next_offset  # broadcasting members keep their offsets
     fact = QueueFacts(
         topic,
         queue.queue_id,
@@ -185,7 +185,7 @@ async def _group(
 
 
 async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
-    """What figures of plugins say of a group."""
+    """Return what metrics of plugins report about a group."""
     slices, found = TimeSlices(broker.world.clock, FIGURES_TOGETHER), list[Told]()
     for each in broker.plugin_metrics():
         for labels, sentence in each.sentences.items():
@@ -198,12 +198,12 @@ async def _told(broker: Broker, group: str) -> tuple[Told, ...]:
 
 
 def _pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
-    """Where pop keeps what is to be tried again; Source: common/.../KeyBuilder.java (buildPopRetryTopic)."""
+    """Return the retry topic of pop; Source: common/.../KeyBuilder.java (buildPopRetryTopic)."""
     return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def _behind(broker: Broker, group: str, topic: str) -> int:
-    """Messages that a group has before it on a topic."""
+    """Return the lag of a group on a topic in messages."""
     config = broker.topic(topic)
     count = 0
     for queue in (Queue(topic, queue_id) for queue_id in range(0 if config is None else config.read_queues)):
@@ -213,14 +213,14 @@ def _behind(broker: Broker, group: str, topic: str) -> int:
 
 
 def _kept(broker: Broker, topic: str) -> int:
-    """Messages of a topic that are still there."""
+    """Return the number of messages on a topic."""
     config = broker.topic(topic)
     found = [broker.bounds(Queue(topic, queue_id)) for queue_id in range(0 if config is None else config.read_queues)]
     return sum(bounds.max_offset - bounds.min_offset for bounds in found)
 
 
 async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | None:
-    """Store time of one message, None where it cannot be read."""
+    """Return the store time of one message, None if it cannot be read."""
     try:
         found = await broker.get(queue, queue_offset, GetLimit(1))
         return read_record(found.buffers[0]).store_timestamp if found.count else None

@@ -1,4 +1,4 @@
-"""Questions that the members of a consumer group answer: 307 (what they do), 309 (consume this now), 223 (offsets).
+"""Requests forwarded to the members of a consumer group: 307 (state), 309 (consume a message now), 223 (offsets).
 
 Source: apache/rocketmq broker/.../processor/AdminBrokerProcessor.java (callConsumer, consumeMessageDirectly),
 broker/.../client/net/Broker2Client.java (getConsumeStatus).
@@ -41,32 +41,32 @@ CONSUME_MSG_TIMEOUT: Final = 207
 
 
 class MemberQuestions:
-    """Passes questions on, for as long as the broker runs; may be started again after a stop."""
+    """Forwards requests while the broker runs; may be started again after a stop."""
 
     def __init__(self) -> None:
-        """Nobody is asked yet."""
+        """Create a forwarder without a broker."""
         self._broker: Broker | None = None
         self._waiting: set[asyncio.Task[Command]] = set()
 
     def start(self, broker: Broker) -> None:
-        """Ask the members at *broker*."""
+        """Forward requests to the members at *broker*."""
         self._broker = broker
 
     def stop(self) -> None:
-        """Wait for no member any more: who waits for one is answered with code 14."""
+        """Stop waiting for members: pending requests are answered with code 14."""
         self._broker = None
         for call in self._waiting:
             call.cancel()
 
     @serves(RequestCode.GET_CONSUMER_RUNNING_INFO)
     async def running_info(self, asked: Command, connection: Connection) -> Command:
-        """307: what one member is doing, in its own words."""
+        """307: return the state of one member as it reports it."""
         header = GetConsumerRunningInfoRequest.from_ext(asked.ext)
         return await self._pass_on(asked, header.consumer_group, header.client_id, asked.ext or {}, asked.body)
 
     @serves(RequestCode.CONSUME_MESSAGE_DIRECTLY)
     async def consume(self, asked: Command, connection: Connection) -> Command:
-        """309: one member consumes a stored message now, and says how that went."""
+        """309: let one member consume a stored message now, and return its result."""
         broker = self._running()
         header = ConsumeMessageDirectlyRequest.from_ext(asked.ext)
         broker_name = broker.settings.text("brokerName") or broker.world.host_name
@@ -91,7 +91,7 @@ class MemberQuestions:
 
     @serves(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
     async def status(self, asked: Command, connection: Connection) -> Command:
-        """223: the offsets that members have in memory, or the one that clientAddr names; the silent are left out."""
+        """223: return the offsets in memory of members, or of the one at clientAddr, without silent ones."""
         header = GetConsumerStatusRequest.from_ext(asked.ext, asked.code)
         online = self._running().consumers(header.group)
         if not online:

@@ -1,4 +1,4 @@
-"""Entry point ``diagnosis``: the service that watches groups, requests about them, and its setting."""
+"""Entry point ``diagnosis``: the service that watches groups, its requests, and its setting."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from gantrymq.remoting.serving import handlers_of
 from gantrymq_diagnosis.service import EXPLAIN_GROUP, SHOWN_FIGURES, DiagnosisService
 from gantrymq_diagnosis.settings import SCHEMA
 
-_of_this_load: list[DiagnosisService] = []  # hooks of one load are called in a row; handlers come before services
+_of_this_load: list[DiagnosisService] = []  # pluggy calls the hooks of one load in a row; handlers come before services
 
 
 @hookimpl
 def gantry_register_config(registry: ConfigRegistry) -> None:
-    """Declare what happens to members that disagree."""
+    """Declare the setting for conflicting members."""
     for setting in SCHEMA:
         registry.add(setting)
 
 
 @hookimpl
 def gantry_register_handlers(registry: HandlerRegistry) -> None:
-    """Explain groups, and pass questions on to their members."""
+    """Register the handlers that explain groups and forward requests to members."""
     _of_this_load[:] = [DiagnosisService()]
     registry.add(EXPLAIN_GROUP, _of_this_load[0].explain)
     registry.add(SHOWN_FIGURES, _of_this_load[0].shown)
@@ -30,5 +30,5 @@ def gantry_register_handlers(registry: HandlerRegistry) -> None:
 
 @hookimpl
 def gantry_register_services(registry: ServiceRegistry) -> None:
-    """Hear heartbeats for as long as the broker runs."""
+    """Register the service that observes heartbeats."""
     registry.add(_of_this_load[0])

@@ -1,4 +1,4 @@
-"""Which topics a group pops, as set with mqadmin setConsumeMode: read from RocketMQ's messageRequestMode.json.
+"""Topics that a group pops, as set by mqadmin setConsumeMode: read from RocketMQ's messageRequestMode.json.
 
     {"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}
 
@@ -18,7 +18,7 @@ POP = "POP"
 
 
 def popped_topics(broker: Broker, group: str) -> frozenset[str]:
-    """The topics whose mode is POP for *group*; none where the file is missing or cannot be read."""
+    """Return the topics with mode POP for *group*; empty if the file is missing or cannot be read."""
     path = broker.root / "config" / FILE
     try:
         modes = loads(broker.world.files.read(path))["messageRequestModeMap"]

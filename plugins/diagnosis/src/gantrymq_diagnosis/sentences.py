@@ -1,7 +1,7 @@
-"""Why nothing arrives: from facts to one sentence a queue, and some of the group. No I/O.
+"""Reasons why a group receives nothing: from facts to one sentence per queue, and some for the group. No I/O.
 
-The first reason that applies is told: those that stop everything come first, those that are no trouble last. Each has a
-word of its own, which stays the same whatever the sentence becomes.
+The first reason that applies is reported: reasons that block everything come first, harmless ones last. Each has a
+code, which stays the same when the sentence changes.
 
 Source of periods: apache/rocketmq client/.../impl/consumer/DefaultMQPushConsumerImpl.java (pullMessage: flow control),
 RebalanceService.java.
@@ -17,7 +17,7 @@ from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, TopicF
 
 __all__ = ["PAUSED_MS", "Diagnosis", "explain_group", "explain_queue"]
 
-PAUSED_MS: Final = 60_000  # a pull waits for up to 30 s, and flow control asks again every 50 ms
+PAUSED_MS: Final = 60_000  # a pull is held for up to 30 s, and flow control retries every 50 ms
 BROADCASTING = "BROADCASTING"
 PULLS_ITSELF = "CONSUME_ACTIVELY"
 
@@ -33,7 +33,7 @@ _Rule = Callable[[GroupFacts, QueueFacts], "Diagnosis | None"]
 
 
 def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
-    """The reason why the group gets nothing from the queue, or that it does."""
+    """Return the reason why the group receives nothing from the queue, or that it does."""
     for rule in _RULES:
         found = rule(group, queue)
         if found is not None:
@@ -42,7 +42,7 @@ def explain_queue(group: GroupFacts, queue: QueueFacts) -> Diagnosis:
 
 
 def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) -> Iterator[Diagnosis]:
-    """What is to be said of the group as a whole; nothing where all is well."""
+    """Yield findings about the whole group; none if all is well."""
     if not group.members:
         yield Diagnosis(
             "nobody-online",
@@ -80,7 +80,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
 
 
 def _idle_members(group: GroupFacts, topic: TopicFacts) -> Iterator[Diagnosis]:
-    """Members that the queues of a topic do not suffice for."""
+    """Return the members in excess of the queues of a topic."""
     members = group.members
     if len(members) <= topic.read_queues or not topic.exists or topic.popped or topic.topic.startswith("%RETRY%"):
         return
@@ -182,7 +182,7 @@ def _not_subscribed(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 
 
 def _told(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
-    """What a plugin says of the group on this topic."""
+    """Return what a plugin reports about the group on this topic."""
     for told in group.told:
         if told.topic == queue.topic.topic:
             return Diagnosis(told.word, told.sentence)
@@ -323,7 +323,7 @@ def _count(count: int, noun: str) -> str:
 
 
 def _messages(count: int, verb: str = "") -> str:
-    """Messages with their number, and *verb* ("are", "wait") in the form that goes with it."""
+    """Format a number of messages with *verb* ("are", "wait") in the singular or plural."""
     if count == 1 and verb:
         verb = "is" if verb == "are" else f"{verb}s"
     number = _count(count, "message") if count else "no messages"
@@ -331,12 +331,12 @@ def _messages(count: int, verb: str = "") -> str:
 
 
 def _some(ids: Sequence[str]) -> str:
-    """Up to five names."""
+    """Join up to five names."""
     return ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
 
 
 def _span(ms: int | None) -> str:
-    """A time for people."""
+    """Format a duration."""
     if ms is None:
         return "some time"
     if ms < 120_000:

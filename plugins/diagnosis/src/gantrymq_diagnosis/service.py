@@ -1,4 +1,4 @@
-"""The service ``diagnosis``: hears heartbeats, names conflicts once, and explains a group when it is asked (65021)."""
+"""The service ``diagnosis``: observes heartbeats, reports each conflict once, explains groups (65021)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from gantrymq_diagnosis.watch import Watch
 
 __all__ = ["EXPLAIN_GROUP", "SHOWN_FIGURES", "DiagnosisService"]
 
-EXPLAIN_GROUP: Final = 65021  # of GantryMQ's own; ext: consumerGroup, and topic for that topic alone
-SHOWN_FIGURES: Final = 65022  # what plugins show of themselves
-QUEUES_TOGETHER: Final = 50  # without a pause
-MOST_SENTENCES: Final = 100  # of one figure
+EXPLAIN_GROUP: Final = 65021  # request codes of GantryMQ; ext: consumerGroup, and optionally topic
+SHOWN_FIGURES: Final = 65022  # metrics of plugins
+QUEUES_TOGETHER: Final = 50  # queues between pauses
+MOST_SENTENCES: Final = 100  # rows of one metric
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +34,13 @@ class DiagnosisService:
     name = "diagnosis"
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
+        """Create a service that knows no group."""
         self._broker: Broker | None = None
         self._watch = Watch()
         self.members = MemberQuestions()
 
     async def start(self, broker: Broker) -> None:
-        """Hear heartbeats."""
+        """Start observing heartbeats."""
         self._broker, self._watch = broker, Watch()
         broker.on_heartbeat(self.heard)
         broker.on_connection_closed(self._watch.closed)
@@ -48,15 +48,15 @@ class DiagnosisService:
         self.members.start(broker)
 
     async def stop(self) -> None:
-        """Answer nothing more."""
+        """Stop answering."""
         self._broker = None
         self.members.stop()
 
     def heard(self, heartbeat: Heartbeat, connection: Connection) -> None:
-        """Look at what a client says of its groups; where it says what it said before, that is all.
+        """Process a client's heartbeat; nothing happens if it repeats the last one.
 
         Raises:
-            NoPermission: it disagrees with members of a group, and consumerConflictPolicy is ``refuse``.
+            NoPermission: it conflicts with members of a group, and consumerConflictPolicy is ``refuse``.
         """
         broker, watch = self._broker, self._watch
         if broker is None or connection.closed:
@@ -80,7 +80,7 @@ class DiagnosisService:
             watch.join(connection, group, says, now_s)
 
     def _conflicts(self) -> MetricFamily:
-        """How many conflicts stand in each group that has some."""
+        """Return the number of conflicts of each group that has any."""
         values: dict[tuple[str, ...], float] = {}
         broker = self._broker
         for group in self._watch.disputed() if broker is not None else ():
@@ -94,7 +94,7 @@ class DiagnosisService:
         return MetricFamily("gantrymq_group_conflicts", text, ("group",), values)
 
     async def shown(self, asked: Command, connection: Connection) -> Command:
-        """65022: what plugins show, summed up over labels. Raises RequestRefused: code 1, the broker stops."""
+        """65022: return plugins' metrics, summed over labels. Raises RequestRefused: code 1, the broker is stopping."""
         broker = self._broker
         if broker is None:
             raise _stopping()
@@ -109,11 +109,11 @@ class DiagnosisService:
         return response_to(asked, 0, None, None, json.dumps({"figures": found}).encode())
 
     async def explain(self, asked: Command, connection: Connection) -> Command:
-        """65021: everything that is known of a group, with sentences.
+        """65021: return all facts about a group, with sentences.
 
         Raises:
-            RequestRefused: code 1, no group is named, or the broker stops.
-            GroupNotExist, TopicNotExist: as they are named.
+            RequestRefused: code 1, no group is named, or the broker is stopping.
+            GroupNotExist, TopicNotExist: no such group or topic.
         """
         broker = self._broker
         if broker is None:

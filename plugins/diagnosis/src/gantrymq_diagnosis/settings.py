@@ -1,4 +1,4 @@
-"""What a broker does about members of a group that disagree."""
+"""The setting for conflicts between members of a group."""
 
 from __future__ import annotations
 

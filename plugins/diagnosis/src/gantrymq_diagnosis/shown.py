@@ -1,4 +1,4 @@
-"""The answer of request 65021: facts and sentences as JSON."""
+"""The response to request 65021: facts and sentences as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["as_json", "queue_json"]
 
 
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
-    """Everything but the queues, which are many; see `queue_json`."""
+    """Return everything but the queues, which may be many; see `queue_json`."""
     group = facts.group
     behind = sum(each.behind for each in facts.queues)
     late = [each.oldest_ms_ago for each in facts.queues if each.oldest_ms_ago is not None]
@@ -50,7 +50,7 @@ def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
 
 
 def queue_json(group: GroupFacts, queue: QueueFacts) -> dict[str, Any]:
-    """One queue; what is not known is null."""
+    """Return one queue; unknown values are null."""
     found = explain_queue(group, queue)
     rate = queue.hit_rate
     return {

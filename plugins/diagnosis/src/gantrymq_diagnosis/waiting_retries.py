@@ -1,7 +1,7 @@
-"""Messages that wait in the delay levels for another try of a group: a bounded look at the ends of the levels' queues.
+"""Messages in the delay levels waiting for a retry of a group: a bounded read of the ends of the levels' queues.
 
-Entries of a level are due in order, so what is not due yet lies at the end of its queue. Of each level the last
-LOOKED_AT are read.
+Entries of a level are in the order of their delivery times, so pending ones are at the end of its queue. The last
+LOOKED_AT entries of each level are read.
 
 Source: apache/rocketmq store/.../config/MessageStoreConfig.java (messageDelayLevel),
 broker/.../schedule/ScheduleMessageService.java (parseDelayLevel).
@@ -25,20 +25,20 @@ from gantrymq.world.time_slices import TimeSlices
 __all__ = ["LOOKED_AT", "WaitingRetries", "waiting_retries"]
 
 LOOKED_AT: Final = 500
-_TOGETHER: Final = 100  # records that are read without a pause
+_TOGETHER: Final = 100  # records between pauses
 
 
 @attrs.frozen
 class WaitingRetries:
-    """What waits for a group."""
+    """Messages waiting for a retry of a group."""
 
     count: int
-    more: bool  # there may be more of them
-    due_ms: int | None  # of the next one, wall time
+    more: bool  # whether there may be more
+    due_ms: int | None  # delivery time of the next one, wall time
 
 
 async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
-    """Count what is not due yet."""
+    """Count pending messages."""
     wanted, now_ms = retry_topic(group), broker.world.clock.now_ms()
     slices = TimeSlices(broker.world.clock, _TOGETHER)
     count, more, first_ms = 0, False, None
@@ -46,7 +46,7 @@ async def waiting_retries(broker: Broker, group: str) -> WaitingRetries:
         queue = Queue(SCHEDULE_TOPIC, index)
         bounds = broker.bounds(queue)
         at = max(bounds.min_offset, bounds.max_offset - LOOKED_AT)
-        cut = at > bounds.min_offset  # what lies before it may wait too
+        cut = at > bounds.min_offset  # earlier entries may be pending too
         while at < bounds.max_offset:
             try:
                 found = await broker.get(queue, at, GetLimit(32))

@@ -1,7 +1,7 @@
-"""What members of groups said last, and which disagreements are new. No I/O: times and connections are handed in.
+"""The last statements of members, and their new conflicts. No I/O: times and connections are passed in.
 
-A member that says what it said before costs one comparison. A client id counts as used twice while the other connection
-was heard of within HEARD_S: a client that lost its connection and comes back is none, once the old one is silent.
+A member that repeats its statement costs one comparison. A client id counts as used twice if another connection with
+it was active within HEARD_S: a client that reconnects causes no conflict once its old connection is silent.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gantrymq_diagnosis.conflicts import (
 __all__ = ["HEARD_S", "QUIET_S", "Watch"]
 
 HEARD_S: Final = 45.0  # heartbeats come every 30 s
-QUIET_S: Final = 600.0  # a disagreement that was found within this time before is no news
-MAX_NEWS: Final = 10_000  # that are kept in mind
+QUIET_S: Final = 600.0  # a conflict that was found within this time before is not new
+MAX_NEWS: Final = 10_000  # conflicts kept in memory
 
 
 @attrs.define
@@ -35,7 +35,7 @@ class _Member:
 
 
 class Watch:
-    """Every group that a heartbeat named, by connection."""
+    """Every group named by a heartbeat, by connection."""
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[object, _Member]] = {}
@@ -44,19 +44,19 @@ class Watch:
         self._found_s: dict[tuple[str, Kind, str], float] = {}
 
     def statement(self, who: object, client_id: str, address: str, heard: ConsumerHeartbeat) -> Statement:
-        """What a heartbeat says of a group; one without subscriptions goes on with those that are known.
+        """Return the statement of a heartbeat about a group; without subscriptions it keeps the known ones.
 
         Args:
             who: its connection.
-            client_id: as the heartbeat gives it.
-            address: of the connection, for sentences.
-            heard: what the heartbeat says of the group.
+            client_id: as in the heartbeat.
+            address: of the connection, for messages.
+            heard: the heartbeat's part about the group.
         """
         known = self.says(heard.group, who)
         return statement_of(client_id, address, heard, None if known is None else known.wants)
 
     def heard(self, who: object, group: str, says: Statement, now_s: float) -> bool:
-        """Whether *who* said the same before; it is heard of then, at the monotonic time *now_s*."""
+        """Return whether *who* repeats its statement; if so, record it as active at the monotonic time *now_s*."""
         known = self._groups.get(group, {}).get(who)
         if known is None or known.says != says:
             return False
@@ -64,9 +64,9 @@ class Watch:
         return True
 
     def check(self, who: object, group: str, says: Statement, present: Set[object], now_s: float) -> list[Conflict]:
-        """What *who* disagrees about with others of the group; nothing is noted of it.
+        """Return the conflicts of *who* with other members of the group, without storing its statement.
 
-        *present*: the connections that are members now; others that are known here are forgotten.
+        *present*: the connections that are members now; other known connections are removed.
         """
         members = self._groups.get(group, {})
         for gone in [each for each in members if each not in present and each != who]:
@@ -80,7 +80,7 @@ class Watch:
         return list(found.values())
 
     def join(self, who: object, group: str, says: Statement, now_s: float) -> None:
-        """Note what *who* says of a group; members that want the same share one table of it."""
+        """Store the statement of *who*; members with equal subscriptions share one table of them."""
         members = self._groups.setdefault(group, {})
         first = next(iter(members.values()), None)
         if first is not None and first.says.wants == says.wants:
@@ -89,7 +89,7 @@ class Watch:
         self._of.setdefault(who, set()).add(group)
 
     def news(self, group: str, found: Iterable[Conflict], now_s: float) -> list[Conflict]:
-        """Those that nobody has been told of since the group was last without them for QUIET_S."""
+        """Return the conflicts not reported since the group was last without them for QUIET_S."""
         new = []
         standing = {(group, each.kind, each.topic) for each in self._among(group)} if group in self._disputed else set()
         for conflict in found:
@@ -107,25 +107,25 @@ class Watch:
         return conflicts_among(group, [each.says for each in self._groups.get(group, {}).values()])
 
     def conflicts(self, group: str, present: Iterable[object]) -> list[Conflict]:
-        """What the members that are there disagree about now."""
+        """Return the present conflicts between online members."""
         members = self._groups.get(group, {})
         return conflicts_among(group, [members[each].says for each in present if each in members])
 
     def disputed(self) -> list[str]:
-        """Groups that may have conflicts."""
+        """Return the groups that may have conflicts."""
         return list(self._disputed)
 
     def settled(self, group: str) -> None:
-        """The group has none at the moment."""
+        """Record that the group has no conflict at the moment."""
         self._disputed.pop(group, None)
 
     def says(self, group: str, who: object) -> Statement | None:
-        """What a member said last."""
+        """Return the last statement of a member."""
         member = self._groups.get(group, {}).get(who)
         return None if member is None else member.says
 
     def closed(self, who: object) -> None:
-        """A connection is gone."""
+        """Remove a closed connection."""
         for group in list(self._of.get(who, ())):
             self._leave(who, group)
 
