@@ -124,7 +124,7 @@ def test_members_of_a_broker_that_leaves_it_to_them_are_told(setting):
     assert (found["by"], found["read_again"]) == (["members"], 8)
     (told,) = member.told(220)
     assert (told.ext["timestamp"], told.ext["isForce"]) == ("0", "true")
-    assert "members of CG set their offsets, and they understand times alone" in command(
+    assert "lets the members of CG set their offsets, which accept times only" in command(
         "reset", "CG", "-t", "T", "--to", "3", code=1
     )
     assert "1 members of CG are online at broker" in command(

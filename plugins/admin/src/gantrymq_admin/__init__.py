@@ -1,1 +1,1 @@
-"""Commands that look after a running cluster: topics, groups, messages, brokers; ours or RocketMQ's."""
+"""Commands that administer a running cluster of GantryMQ or RocketMQ: topics, groups, messages, brokers."""

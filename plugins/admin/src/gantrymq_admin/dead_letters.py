@@ -1,11 +1,11 @@
 """Dead letters of a consumer group: reading them, and sending them again.
 
-They lie in the topic %DLQ%group of every broker that gave some up. Brokers make it readable and writable since 4.9.2;
-older ones write only, and then it has to be opened before anybody can read it. Reading commits nothing.
+They are in the topic %DLQ%group of every broker with failed messages. Brokers create it readable and writable since
+4.9.2; older ones write-only, and then it must be made readable first. Reading commits nothing.
 
-What is sent again keeps its body, flag, keys, tag, unique id and every property of its sender. What brokers and
-consumers wrote into it for its failures goes, so that it is a new message to them, which may fail as often as the
-first: the delay, the times, a transaction's marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID stay; they say where it came from.
+A message sent again keeps its body, flag, keys, tag, unique id and every property of its sender. Properties added by
+brokers and consumers because of the failures are removed, so that it is a new message to them, with a new count of
+tries: the delay, the counts, transaction marks. RETRY_TOPIC and ORIGIN_MESSAGE_ID remain; they name its origin.
 
 Source: apache/rocketmq common/.../message/MessageConst.java (names), common/.../KeyBuilder.java,
 client/.../impl/consumer/DefaultMQPushConsumerImpl.java (sendMessageBack, resetRetryAndNamespace).
@@ -31,7 +31,7 @@ __all__ = ["DeadQueue", "again", "dead_queues", "origin_of", "pages", "pop_retry
 
 _POP_MARKS: Final = "_+"  # between group and topic in the names of pop's retry topics
 
-PAGE: Final = 32  # what brokers give at once
+PAGE: Final = 32  # messages per response of a broker
 
 _OF_THE_FAILURE = (
     props.DELAY,
@@ -60,7 +60,7 @@ _OF_THE_FAILURE = (
 
 @attrs.frozen
 class DeadQueue:
-    """The dead letters at one broker; queue offsets."""
+    """The dead letters at one broker, as a range of queue offsets."""
 
     queue: MessageQueue
     min_offset: int
@@ -68,16 +68,16 @@ class DeadQueue:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of dead letters."""
         return self.max_offset - self.min_offset
 
 
 async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
-    """Where the group's dead letters lie, broker by broker; empty where it has none.
+    """Return the group's dead letter queues, broker by broker; empty if it has none.
 
     Raises:
         GroupNotExist: no broker knows the group.
-        NoRoute: the topic of its dead letters cannot be read; says what opens it.
+        NoRoute: its dead letter topic cannot be read; the message has the remedy.
     """
     topic = names.dead_letter_topic(group)
     try:
@@ -96,7 +96,7 @@ async def dead_queues(consumer: Reader, group: str) -> list[DeadQueue]:
 async def pages(
     consumer: Reader, queue: MessageQueue, start: int, end: int
 ) -> AsyncGenerator[tuple[ReceivedMessage, ...], None]:
-    """Yield the letters of *queue* from queue offset *start* to before *end*, a page at a time, never an empty one.
+    """Yield the letters of *queue* from queue offset *start* to before *end*, a page at a time, never an empty page.
 
     Errors as `Reader.pull`.
     """
@@ -112,21 +112,21 @@ async def pages(
 
 
 def origin_of(letter: ReceivedMessage, group: str) -> str | None:
-    """The topic it was sent to at first; None where nothing tells, as it was put there by somebody else."""
+    """Return the original topic; None if unknown, because another program stored the letter."""
     topic = letter.properties.get(props.RETRY_TOPIC)
     own = names.retry_topic(group)
     if topic is None or not topic.startswith(tuple(own + mark for mark in _POP_MARKS)):
         return topic
-    return topic[len(own) + 1 :]  # it was popped, came back and failed again
+    return topic[len(own) + 1 :]  # it was popped, revived and failed again
 
 
 def pop_retry_topic(group: str, topic: str) -> str:
-    """Where a group that pops gets its messages of *topic* once more; the form that clients may send to."""
+    """Return pop's retry topic of a group for *topic*, in the form that clients may send to."""
     return f"{names.retry_topic(group)}_{topic}"
 
 
 def why(letter: ReceivedMessage) -> str:
-    """Why it is dead, as far as the record tells."""
+    """Return the reason of the failure, as far as the record has it."""
     times = f"failed {letter.reconsume_times} time{'' if letter.reconsume_times == 1 else 's'}"
     return {
         "0": f"{times} and was sent back",
@@ -135,10 +135,10 @@ def why(letter: ReceivedMessage) -> str:
 
 
 def again(letter: ReceivedMessage, topic: str) -> Message:
-    """The message that sends a letter to *topic*.
+    """Return the message that sends a letter to *topic*.
 
     Raises:
-        ClientError: its body cannot be read, and would be another one for its consumers.
+        ClientError: its body cannot be decoded, and would differ for its consumers.
     """
     if letter.body_problem:
         raise ClientError(

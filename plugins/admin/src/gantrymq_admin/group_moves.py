@@ -1,7 +1,7 @@
-"""How queues move when the members of a group change. No I/O.
+"""Moves of queues when the members of a group change. No I/O.
 
-A `Shares` is what each member reads; two of them make the moves between them. Members are asked one by one, as they
-would answer on their own, so a strategy that gives a queue to two members, or to none, is seen to do so.
+A `Shares` has the queues of each member; two of them define the moves between them. The strategy is called once per
+member, as each would call it, so a queue assigned to two members, or to none, is detected.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Shares = Mapping[str, Sequence[MessageQueue]]
 
 @attrs.frozen
 class Move:
-    """One queue whose readers change."""
+    """One queue with changed readers."""
 
     queue: MessageQueue
-    before: tuple[str, ...]  # sorted; empty: nobody, more than one: a strategy that shares queues
+    before: tuple[str, ...]  # sorted; empty: no reader; more than one: a strategy that shares queues
     after: tuple[str, ...]
 
 
 @attrs.frozen
 class Plan:
-    """The shares before and after a change; equal where nothing changes."""
+    """The assignments before and after a change; equal if nothing changes."""
 
     queues: tuple[MessageQueue, ...]  # sorted
     before: Shares
@@ -35,23 +35,23 @@ class Plan:
 
     @property
     def members(self) -> list[str]:
-        """Everyone who is a member before or after, sorted."""
+        """All members before or after, sorted."""
         return sorted({*self.before, *self.after})
 
     def moves(self) -> list[Move]:
-        """Queues whose readers are not the same before and after, sorted."""
+        """Queues with different readers before and after, sorted."""
         before, after = _readers(self.before), _readers(self.after)
         queues = sorted({*before, *after})
         found = (Move(queue, before.get(queue, ()), after.get(queue, ())) for queue in queues)
         return [move for move in found if move.before != move.after]
 
     def unread(self) -> list[MessageQueue]:
-        """Queues that nobody reads after the change."""
+        """Queues without a reader after the change."""
         read = _readers(self.after)
         return [queue for queue in self.queues if queue not in read]
 
     def shared(self) -> list[MessageQueue]:
-        """Queues that more than one member reads after the change."""
+        """Queues with more than one reader after the change."""
         return [queue for queue, readers in sorted(_readers(self.after).items()) if len(readers) > 1]
 
 
@@ -62,13 +62,13 @@ def make_plan(
     before: Iterable[str],
     after: Iterable[str],
 ) -> Plan:
-    """Ask *strategy* for every member, before and after. Raises what the strategy raises."""
+    """Call *strategy* for every member, before and after. Raises the strategy's exceptions."""
     ordered = tuple(sorted(queues))
     return Plan(ordered, _shares(strategy, group, ordered, before), _shares(strategy, group, ordered, after))
 
 
 def in_words(queues: Iterable[MessageQueue]) -> str:
-    """Queues for people, by broker, with ranges: ``broker-a 0-3 7, broker-b 0``; ``-`` without any."""
+    """Format queues by broker, with ranges: ``broker-a 0-3 7, broker-b 0``; ``-`` without any."""
     by_broker: dict[str, list[int]] = {}
     for queue in sorted(queues):
         by_broker.setdefault(queue.broker_name, []).append(queue.queue_id)

@@ -1,4 +1,4 @@
-"""How the commands of ``gantrymq message`` and ``gantrymq group dlq`` print messages."""
+"""Output of messages for ``gantrymq message`` and ``gantrymq group dlq``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["as_json", "show"]
 
 
 def show(found: ReceivedMessage, output: str) -> None:
-    """Print one message on a line: for people, or with *output* "json" for scripts."""
+    """Print one message on a line, or with *output* "json" as JSON."""
     if output == "json":
         print_json(as_json(found))
         return
@@ -26,7 +26,7 @@ def show(found: ReceivedMessage, output: str) -> None:
 
 
 def as_json(found: ReceivedMessage) -> dict[str, Any]:
-    """One message for scripts."""
+    """Return one message as JSON members."""
     return {
         "topic": found.topic,
         "broker": found.broker_name,

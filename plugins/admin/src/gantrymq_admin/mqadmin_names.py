@@ -1,8 +1,8 @@
-"""What RocketMQ's mqadmin calls its commands, and which command here does the same.
+"""Commands of RocketMQ's mqadmin, and their equivalents here.
 
-`SAME` has those of which the options mean the same here; `ELSEWHERE` those of which they do not, and what to type;
-`NOTHING` those that have no counterpart, while mqadmin itself asks our servers; `NOT_BUILT` those of parts that there
-are not here, so that mqadmin is refused too. `mqadmin` makes commands of them.
+`SAME` lists commands with options of the same meaning here; `ELSEWHERE` commands with other options, and what to type;
+`NOTHING` commands without an equivalent, for which mqadmin itself works with our servers; `NOT_BUILT` commands of
+features that are not built, which fail with mqadmin too. `mqadmin` creates commands from them.
 
 Source: apache/rocketmq tools/.../command/MQAdminStartup.java (initCommand), and each command's buildCommandlineOptions.
 """
@@ -25,15 +25,15 @@ def _nothing(given: Given) -> list[str]:
 
 @attrs.frozen
 class Same:
-    """A command of mqadmin that one here does as well."""
+    """A command of mqadmin with an equivalent here."""
 
-    ours: str  # words after ``gantrymq``, with what is always said
-    options: str  # "t/topic:-t": -t and --topic there is -t here; "@" is an argument; nothing: `rest` has it, or nobody
-    rest: Callable[[Given], list[str]] = _nothing  # words from the options that name nothing here
+    ours: str  # words after ``gantrymq``, with fixed arguments
+    options: str  # "t/topic:-t": -t and --topic become -t; "@": an argument; empty: for `rest`, or ignored
+    rest: Callable[[Given], list[str]] = _nothing  # words made of the options that have no direct equivalent
 
 
 def _queue(broker: str, queue: str = "i") -> Callable[[Given], list[str]]:
-    """A broker's name and a queue's id as ``--queue``."""
+    """Return a broker's name and a queue's id as ``--queue``."""
 
     def words(given: Given) -> list[str]:
         if queue not in given:
@@ -54,11 +54,11 @@ def _between(given: Given) -> list[str]:
 
 
 def _target(given: Given) -> list[str]:
-    """``resetOffsetByTime``: where to go on."""
+    """Convert the target of ``resetOffsetByTime``."""
     if "o" in given:
         return ["--to", given["o"]]
     text = given.get("s", "")
-    if text.lstrip("-").isdecimal() and int(text) < 1_000_000_000_000:  # here that is an offset, there it is 1970
+    if text.lstrip("-").isdecimal() and int(text) < 1_000_000_000_000:  # here that is an offset, in mqadmin 1970
         return ["--to", "latest" if text.startswith("-") else "earliest"]
     return ["--to", "latest" if text == "now" else _time(text)] if text else []
 
@@ -72,7 +72,7 @@ def _attributes(given: Given) -> list[str]:
 
 
 def _time(text: str) -> str:
-    """``yyyy-MM-dd#HH:mm:ss:SSS`` as it is written here; anything else as it is."""
+    """Convert ``yyyy-MM-dd#HH:mm:ss:SSS`` to our form; return anything else unchanged."""
     try:
         return datetime.strptime(text, "%Y-%m-%d#%H:%M:%S:%f").isoformat(" ", "milliseconds")
     except ValueError:

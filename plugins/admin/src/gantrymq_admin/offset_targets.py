@@ -1,4 +1,4 @@
-"""Where a group is to go on: ``earliest``, ``latest``, a time, or a queue offset. No I/O.
+"""Targets of an offset reset: ``earliest``, ``latest``, a time, or a queue offset. No I/O.
 
 A whole number is a queue offset; from `FIRST_TIME_MS` on it is milliseconds since the epoch, as times are everywhere
 else on the command line. No queue of RocketMQ's has so many messages: its entries alone would be two terabytes.
@@ -19,16 +19,16 @@ FIRST_TIME_MS = 100_000_000_000  # in March 1973
 
 @attrs.frozen
 class Target(OffsetTarget):
-    """A target, and how it was written."""
+    """A target, with its original text."""
 
     text: str = attrs.field(default="", kw_only=True)
 
 
 def parse_target(text: str, now_ms: int) -> Target:
-    """Read what an operator wrote behind ``--to``.
+    """Parse the value of ``--to``.
 
     Raises:
-        click.BadParameter: it is none of the four, below 0, or a time that is still to come.
+        click.BadParameter: it is none of the four, negative, or a future time.
     """
     word = text.strip()
     if word.lower() in (EARLIEST, LATEST):

@@ -1,4 +1,4 @@
-"""Where GantryMQ finds the commands that look after a running cluster."""
+"""Registers the commands that administer a running cluster."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ COMMANDS = {
         "Close a broker for producers at the name servers, and open it again.",
     ),
     "nameserver config": ("nameserver_config:config", "Show and change the settings of name servers that run."),
-    "mqadmin": ("mqadmin:mqadmin", ""),  # without a purpose: the help leaves it out
+    "mqadmin": ("mqadmin:mqadmin", ""),  # without a description: omitted from the help
 }
-"""The words after ``gantrymq``, to the command's place below `gantrymq_admin.commands` and what it is for."""
+"""The words after ``gantrymq``, with the command's location below `gantrymq_admin.commands` and its description."""
 
 
 @hookimpl
 def gantry_register_commands(registry: CommandRegistry) -> None:
-    """Offer the commands, which are imported when they are used."""
+    """Register the commands, which are imported when they are used."""
     for words, (place, purpose) in COMMANDS.items():
         registry.add_imported(words, f"gantrymq_admin.commands.{place}", purpose)

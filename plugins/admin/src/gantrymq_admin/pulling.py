@@ -1,7 +1,7 @@
-"""The first messages of a topic, queue by queue, and how many lie behind them.
+"""The first messages of a topic, queue by queue, and the number of messages after them.
 
-A queue is asked where it begins when its turn comes, so that the first messages of a topic with a thousand queues take
-a few requests. What lies behind the last one is asked of all queues at once.
+The first offset of a queue is queried when its turn comes, so that the first messages of a topic with a thousand queues
+take a few requests. The remaining messages of all queues are counted with one query each at the end.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gantrymq.model.queue import MessageQueue
 
 __all__ = ["Starts", "first_of"]
 
-NAMED = 5  # queues that a sentence names
+NAMED = 5  # queues named in a warning
 
 
 class Starts:
-    """Where reading begins in each queue, and where it stands."""
+    """The start offset of each queue, and the present one."""
 
     def __init__(
         self,
@@ -31,13 +31,13 @@ class Starts:
         time_ms: int | None,
         tell: Callable[[str], object],
     ) -> None:
-        """Ask nothing yet.
+        """Prepare reading, without a request.
 
         Args:
             queues: in their order.
-            offset: begin there in each queue; None for its first message.
-            time_ms: begin with what was stored then or later.
-            tell: hears what is to be said of queues that do not have *offset*.
+            offset: start there in each queue; None for its first message.
+            time_ms: start with messages stored then or later.
+            tell: receives warnings about queues without *offset*.
         """
         self.reader = reader
         self.queues = list(queues)
@@ -45,7 +45,7 @@ class Starts:
         self._at: dict[MessageQueue, int] = {}
 
     async def known(self) -> None:
-        """With an offset, leave out the queues that end before it, and say so. Raises as `Reader.pull`."""
+        """With an offset, skip the queues that end before it, with a warning. Raises as `Reader.pull`."""
         if self._offset is None:
             return
         bounds = await asyncio.gather(*map(self._bounds, self.queues))
@@ -64,7 +64,7 @@ class Starts:
         self._say(f"offset {self._offset} is no longer there; begun with the first of", gone)
 
     async def of(self, queue: MessageQueue) -> int:
-        """The queue offset to go on at. Raises as `Reader.pull`."""
+        """Return the queue offset to continue at. Raises as `Reader.pull`."""
         if queue not in self._at:
             at_time, time_ms = self.reader.offset_for_timestamp, self._time_ms
             found = self.reader.min_offset(queue) if time_ms is None else at_time(queue, time_ms)
@@ -72,15 +72,15 @@ class Starts:
         return self._at[queue]
 
     def passed(self, queue: MessageQueue, queue_offset: int) -> None:
-        """The message at *queue_offset* was read."""
+        """Record that the message at *queue_offset* was read."""
         self._at[queue] = queue_offset + 1
 
     def done(self, queue: MessageQueue) -> None:
-        """The queue was read to its end."""
+        """Record that the queue was read to its end."""
         self.queues.remove(queue)
 
     async def behind(self) -> int:
-        """Messages from where reading stands to the ends of the queues that it did not finish. Raises as `of`."""
+        """Count the messages after the present offsets of unfinished queues. Raises as `of`."""
         return sum(await asyncio.gather(*map(self._behind, self.queues)))
 
     async def _behind(self, queue: MessageQueue) -> int:
@@ -100,7 +100,7 @@ class Starts:
 async def first_of(
     starts: Starts, most: int, *, expression: str, expression_type: str
 ) -> AsyncGenerator[ReceivedMessage, None]:
-    """The first *most* messages of all queues, one queue after the other. Raises as `Reader.pull`."""
+    """Yield the first *most* messages of all queues, one queue after the other. Raises as `Reader.pull`."""
     await starts.known()
     for queue in list(starts.queues):
         stream = read(

@@ -1,14 +1,14 @@
-"""Sending dead letters again, a page at a time.
+"""Sends dead letters again, a page at a time.
 
-To the group: through its retry topic, so that no other group of the topic sees a message twice. Its consumers get it
-as a message of the topic it came from. That does not work for a group whose consumers hold locks on queues, which
-consume in order: brokers put what is sent to its retry topic among the dead letters at once. This is looked for after
-the first letter. A group that pops reads a retry topic for each topic, which its broker makes when a message comes
-back for the first time: where there is one, letters of that topic go there. To the topic: like any other message, so
-every group of the topic gets it, in order or not.
+To the group: through its retry topic, so that no other group of the topic receives a message twice. Its consumers
+receive it as a message of its original topic. This does not work for orderly consumers, which hold queue locks: brokers
+move messages sent to their retry topic to the dead letters at once. The first letter is checked for this. A group that
+pops has a retry topic per topic, which its broker creates when a message is revived for the first time: if it exists,
+letters of that topic are sent there. To the topic: like any other message, so every group of the topic receives it, in
+order or not.
 
-Letters of one page are sent side by side. After an error the first that was not sent is where to go on; some of its
-page behind it may have been sent already.
+Letters of one page are sent concurrently. After an error, continue with the first that was not sent; later letters of
+its page may have been sent already.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ __all__ = ["Resend"]
 
 
 class Resend:
-    """One run of sending again, and what it did so far.
+    """One run, and its results so far.
 
     Attributes:
-        seen: letters, sent or left out.
-        sent: that were sent again, or would be.
-        left_out: that cannot be sent.
-        by_topic: where those sent went.
-        next_offset: broker to the queue offset behind the last letter seen.
+        seen: number of letters, sent or left out.
+        sent: number of letters sent again, or to be sent.
+        left_out: number of letters that cannot be sent.
+        by_topic: number of letters sent to each topic.
+        next_offset: broker to the queue offset after the last letter seen.
     """
 
     def __init__(
@@ -46,32 +46,32 @@ class Resend:
         target: str,
         warn: Callable[[str], object],
     ) -> None:
-        """A run that sent nothing yet.
+        """Prepare a run.
 
         Args:
-            group: whose letters they are.
-            consumer: asks for topics.
+            group: the group of the letters.
+            consumer: checks which topics exist.
             producer: None sends nothing.
-            target: ``group``, ``topic``, or ``retry`` for %RETRY%group even where the group popped once.
-            warn: hears of each letter that is left out.
+            target: ``group``, ``topic``, or ``retry`` for %RETRY%group even if the group popped once.
+            warn: receives a message about each letter that is left out.
         """
         self._group = group
         self._consumer = consumer
         self._producer = producer
         self._target = target
-        self._pops: dict[str, bool] = {}  # by topic, whether the group has a retry topic of pop's for it
+        self._pops: dict[str, bool] = {}  # by topic, whether the group has a retry topic of pop for it
         self._warn = warn
-        self._ends: dict[str, int] | None = None  # of the dead letters, before the first is sent
-        self._tried = target == "topic" or producer is None  # whether it is known that retries arrive
+        self._ends: dict[str, int] | None = None  # end of the dead letters before the first send
+        self._tried = target == "topic" or producer is None  # whether retries are known to arrive
         self.seen = self.sent = self.left_out = 0
         self.by_topic: dict[str, int] = {}
         self.next_offset: dict[str, int] = {}
 
     async def page(self, letters: Sequence[ReceivedMessage]) -> None:
-        """Send *letters*, which are of one broker.
+        """Send *letters*, which are all of one broker.
 
         Raises:
-            ClientError: one could not be sent, for any reason; says how many were, and where to go on.
+            ClientError: a send failed; the message has the number sent, and where to continue.
         """
         for origin in {origin_of(letter, self._group) for letter in letters} - self._pops.keys():
             if origin is not None:
@@ -96,7 +96,8 @@ class Resend:
             return None
 
     def _topic(self, letter: ReceivedMessage) -> str:
-        """Where a letter is to go. Raises ClientError: nothing is known that its group would get it from."""
+        """Return the target topic of a letter. Raises ClientError: no topic is known from which its group would receive
+        it."""
         origin, where = origin_of(letter, self._group), f"{letter.broker_name}:{letter.queue_offset}"
         if self._target == "topic":
             if origin is None:
@@ -139,7 +140,7 @@ class Resend:
             self.by_topic[message.topic] = self.by_topic.get(message.topic, 0) + 1
 
     async def _exists(self, origin: str) -> bool:
-        """Whether the group has a retry topic of pop's for a topic."""
+        """Return whether the group has a retry topic of pop for a topic."""
         try:
             await self._consumer.queues(pop_retry_topic(self._group, origin))
         except (InvalidParameter, NoRoute):
@@ -154,7 +155,7 @@ class Resend:
             raise NoRoute(f"nothing was sent again: {problem}{hint}") from None
 
     async def _look_for_return(self, letter: ReceivedMessage) -> None:
-        """See whether what was sent to the retry topic is a dead letter again, and nobody failed it."""
+        """Check whether a message sent to the retry topic became a dead letter without being consumed."""
         for there in await dead_queues(self._consumer, self._group):
             before = (self._ends or {}).get(there.queue.broker_name, 0)
             async for page in pages(self._consumer, there.queue, before, there.max_offset):

@@ -1,7 +1,7 @@
-"""Taking queues of a topic away: refused where that hides messages, until the operator says that it may.
+"""Reducing the queues of a topic: refused if it hides messages, unless the operator confirms it.
 
-Consumers are given the read queues alone. So queues go in two steps: fewer write queues first, and fewer read queues
-when every group has read what is in them. The first step hides nothing.
+Consumers see read queues only. So remove queues in two steps: first reduce the write queues, then the read queues when
+every group has consumed them. The first step hides nothing.
 
 Source: apache/rocketmq client/.../impl/factory/MQClientInstance.java (topicRouteData2TopicSubscribeInfo).
 """
@@ -17,11 +17,11 @@ __all__ = ["refuse_to_hide"]
 
 
 async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> None:
-    """Look at what the broker at *address* has of the topic before it becomes *wanted*.
+    """Check the topic's configuration at *address* before it becomes *wanted*.
 
     Raises:
-        ClientError: consumers would not be given some of the messages any more, those there are or those to come.
-        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not say what it has.
+        ClientError: consumers would no longer receive some present or future messages.
+        BrokerRefused, ConnectFailed, ConnectionLost, CallTimeout: the broker does not return its configuration.
     """
     present = await _present(admin, address, wanted.name)
     if present is None or wanted.read_queues >= present.read_queues:
@@ -35,7 +35,7 @@ async def refuse_to_hide(admin: Admin, address: str, wanted: TopicConfig) -> Non
 
 
 async def _present(admin: Admin, address: str, topic: str) -> TopicConfig | None:
-    """How many queues there are, None without the topic. Before 5.0 a broker tells the larger of both numbers."""
+    """Return the number of queues, None without the topic. Before 5.0 a broker returns the larger of both numbers."""
     try:
         return await admin.topic_config(address, topic)
     except BrokerRefused as refusal:

@@ -1,1 +1,1 @@
-"""``gantrymq bench``: how fast brokers take messages and give them out. `commands.bench` is the command."""
+"""``gantrymq bench``: throughput and latency of brokers. The command is in `commands.bench`."""

@@ -1,4 +1,4 @@
-"""How fast a consumer gets what lies there, and how long a message takes from the send to the loop."""
+"""Measures how fast a consumer reads a backlog, and the latency of a message from send to delivery."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gantrymq_admin.bench.measuring import Figures
 
 __all__ = ["Drained", "drained", "one_by_one"]
 
-SILENT_S = 30.0  # without a message a measurement ends
+SILENT_S = 30.0  # a measurement without messages for this long fails
 
 
 @attrs.frozen
 class Drained:
-    """What a backlog came to."""
+    """Result of reading a backlog."""
 
     first_s: float  # from the start of the consumer to its first message
     figures: Figures  # from the first message to the last
@@ -30,10 +30,10 @@ class Drained:
 async def drained(
     messages: AsyncIterator[ReceivedMessage], count: int, clock: Clock, cpu_s: Callable[[], float]
 ) -> Drained:
-    """Take *count* messages of a consumer that started just now, one by one.
+    """Consume *count* messages one by one, from a consumer just started.
 
     Raises:
-        ClientError: none came for `SILENT_S`.
+        ClientError: no message arrived for `SILENT_S`.
     """
     taken = 0
 
@@ -65,10 +65,11 @@ async def drained(
 async def one_by_one(
     producer: Producer, topic: str, body: bytes, messages: AsyncIterator[ReceivedMessage], count: int, clock: Clock
 ) -> list[float]:
-    """Seconds from each send to the loop that has the message, sorted; the next is sent when the one before is there.
+    """Return the latencies from send to delivery in seconds, sorted; each message is sent after the previous one
+    arrived.
 
     Raises:
-        ClientError: a send fails, or a message does not come for `SILENT_S`.
+        ClientError: a send fails, or a message does not arrive within `SILENT_S`.
     """
 
     async def arrival() -> float:
@@ -91,7 +92,7 @@ async def one_by_one(
 
 
 async def _either(work: asyncio.Future[Any], clock: Clock) -> None:
-    """Wait for *work*, and `SILENT_S` at most."""
+    """Wait for *work*, at most `SILENT_S`."""
     pause = asyncio.ensure_future(clock.sleep(SILENT_S))
     try:
         await asyncio.wait([work, pause], return_when=asyncio.FIRST_COMPLETED)

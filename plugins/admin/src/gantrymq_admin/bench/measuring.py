@@ -1,7 +1,7 @@
-"""A load of calls, so many under way, and what it came to. The clock is the world's: no I/O here.
+"""A load of concurrent calls, and its measurement. Time comes from the world's clock: no I/O here.
 
-The rate counts what ended while the measurement ran; the times are those of whole calls, from the call to its return.
-CPU time is that of this process, all of its threads, so it is the client's cost and no broker's.
+The rate counts calls completed during the measurement; latencies are those of whole calls, from the call to its return.
+CPU time is that of this process with all threads, so it is the client's cost, not the broker's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Figures", "Limit", "load", "percentile"]
 
 @attrs.frozen
 class Limit:
-    """How long a load goes on: so many messages, or so many seconds behind a warm-up."""
+    """Duration of a load: a number of messages, or a number of seconds after a warm-up."""
 
     messages: int | None = None
     seconds: float = 10.0
@@ -29,20 +29,20 @@ class Limit:
 
 @attrs.frozen
 class Figures:
-    """What was measured."""
+    """Result of a measurement."""
 
     messages: int
     seconds: float
     cpu_s: float  # of the client
-    times_s: Sequence[float]  # of calls, sorted
+    times_s: Sequence[float]  # latencies of calls, sorted
 
     @property
     def rate(self) -> float:
-        """Messages a second."""
+        """Messages per second."""
         return self.messages / self.seconds if self.seconds > 0 else 0.0
 
     def document(self, body_bytes: int) -> dict[str, Any]:
-        """For scripts; with bodies of so many bytes."""
+        """Return the figures as JSON members; bodies have *body_bytes* bytes."""
         return {
             "messages": self.messages,
             "seconds": round(self.seconds, 6),
@@ -57,7 +57,7 @@ class Figures:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The value that *share* of them do not exceed (nearest rank); None of nothing."""
+    """Return the *share* quantile (nearest rank); None without values."""
     if not ordered:
         return None
     return ordered[max(0, min(len(ordered), -int(-share * len(ordered) // 1)) - 1)]
@@ -75,11 +75,11 @@ async def load(
     """Make calls, *in_flight* of them at any time.
 
     Args:
-        call: one call, which is *each* messages.
-        cpu_s: the processor's time so far, in seconds.
+        call: one call, which stands for *each* messages.
+        cpu_s: return the CPU time so far, in seconds.
 
     Raises:
-        whatever a call raises, the first of them; those under way are cancelled.
+        the first exception raised by a call; calls in flight are cancelled.
     """
     times = array("d")
     left = None if limit.messages is None else -(-limit.messages // each)

@@ -1,4 +1,4 @@
-"""Rounds in which servers take turns, and what of it is compared: the same cell of the same round."""
+"""Rounds with alternating servers, and their comparison: the same cell of the same round."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ RATE = "messages_per_s"
 
 
 def turns(servers: Sequence[str], rounds: int) -> Iterator[tuple[int, Sequence[str]]]:
-    """Number of each round, from 1, and the servers in their order, which changes from round to round."""
+    """Yield the number of each round, from 1, and the servers in an order that changes from round to round."""
     for number in range(rounds):
         shift = number % len(servers)
         yield number + 1, [*servers[shift:], *servers[:shift]]
 
 
 def summary(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """One row for each cell and server: the medians over the rounds of every figure.
+    """Return one row per cell and server: the medians over the rounds of every figure.
 
     Args:
-        cells: what was measured, each with ``namesrv``, ``round`` and the members *names*, which make a cell.
+        cells: measurements, each with ``namesrv``, ``round`` and the members *names*, which define a cell.
     """
     groups: dict[Hashable, list[Mapping[str, Any]]] = {}
     for cell in cells:
@@ -39,7 +39,8 @@ def summary(cells: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[di
 
 
 def ratios(cells: Sequence[Mapping[str, Any]], names: Sequence[str], first: str, second: str) -> list[dict[str, Any]]:
-    """Of each cell the rate at *first* divided by that at *second*, round by round: least, median, greatest."""
+    """Return for each cell the minimum, median and maximum over the rounds of the rate at *first* divided by that at
+    *second*."""
     rates = {(*(cell[name] for name in names), cell["round"], cell["namesrv"]): cell[RATE] for cell in cells}
     found: dict[tuple[Hashable, ...], list[float]] = {}
     for (*cell, number, server), rate in rates.items():

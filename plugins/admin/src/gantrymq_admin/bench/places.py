@@ -1,4 +1,4 @@
-"""The topic and the group that a measurement makes for itself, and takes away again."""
+"""The topic and the group created for a measurement, and deleted afterwards."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gantrymq.world import Clock, World
 __all__ = ["about", "own_name", "own_place"]
 
 PREFIX = "GantryMQBench"
-ROUTE_S = 10.0  # for name servers to hear of a topic
+ROUTE_S = 10.0  # time limit for name servers to know a topic
 LOOK_AGAIN_S = 0.05
 
 
 def own_name(world: World) -> str:
-    """A name that nobody has."""
+    """Return an unused name."""
     return f"{PREFIX}-{world.random.getrandbits(32):08x}"
 
 
@@ -37,13 +37,13 @@ async def own_place(
     clock: Clock,
     tell: Callable[[str], object],
 ) -> AsyncIterator[tuple[str, ...]]:
-    """Make a topic of that *name*, with *group* a consumer group as well, at the masters of a cluster.
+    """Create a topic *name*, with *group* a consumer group as well, at the masters of a cluster.
 
-    Yields the masters' addresses, once name servers know the topic. Both are deleted behind the block, unless *keep*;
-    *tell* hears of what cannot be.
+    Yields the masters' addresses, once name servers know the topic. Both are deleted after the block, unless *keep*;
+    *tell* receives a message about each deletion that fails.
 
     Raises:
-        ClientError: a server does not make it.
+        ClientError: a server does not create it.
     """
     masters = await admin.create_topic_in(TopicConfig(name, queues, queues), cluster)
     try:
@@ -59,7 +59,7 @@ async def own_place(
                         await admin.delete_group(master, name, clean_offsets=True)
                     await admin.delete_topic(RETRY_PREFIX + name, cluster)
                 await admin.delete_topic(name, cluster)
-            except ClientError as problem:  # what was measured counts all the same
+            except ClientError as problem:  # the measurements remain valid
                 tell(f"{name} is left behind: {problem}")
 
 
@@ -73,12 +73,12 @@ async def _known(admin: Admin, topic: str, brokers: int, clock: Clock) -> None:
             if clock.monotonic() > deadline:
                 raise
         if clock.monotonic() > deadline:
-            return  # some brokers are enough to go on
+            return  # some brokers are enough to continue
         await clock.sleep(LOOK_AGAIN_S)
 
 
 async def about(admin: Admin, cluster: str | None) -> list[dict[str, Any]]:
-    """What figures of its brokers mean: each broker's name, address, version and way to flush."""
+    """Return the context of figures: each broker's name, address, version and flush mode."""
     info = await admin.clusters()
     found = []
     for broker in info.brokers:

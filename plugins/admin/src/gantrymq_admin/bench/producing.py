@@ -1,4 +1,4 @@
-"""The ways to send that are measured."""
+"""The kinds of sends that are measured."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ MODES = ("sync", "async", "oneway", "batch")
 
 
 def messages_of(mode: str, batch: int) -> int:
-    """Messages of one call."""
+    """Number of messages per call."""
     return batch if mode == "batch" else 1
 
 
 def call_of(producer: Producer, mode: str, topic: str, body: bytes, batch: int) -> Callable[[], Awaitable[object]]:
-    """One call: *sync* waits for `send`, *async* for what `send_async` began, *oneway* until the connection has it."""
+    """One call: *sync* waits for `send`, *async* for the result of `send_async`, *oneway* until the connection has it."""
 
     def sync() -> Awaitable[object]:
         return producer.send(Message(topic, body))

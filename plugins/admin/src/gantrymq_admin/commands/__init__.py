@@ -1,1 +1,1 @@
-"""The commands. The hook imports none of them; the command line does when one is used."""
+"""The commands. The hook imports none of them; the command line imports a command when it is used."""

@@ -1,4 +1,4 @@
-"""``gantrymq bench``: figures of a cluster that anybody can get, and of two clusters in turns."""
+"""``gantrymq bench``: throughput and latency of a cluster, or of two clusters measured in alternation."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ Document = dict[str, Any]
 
 PRODUCE_CELL = ("mode", "body_bytes", "in_flight")
 CONSUME_CELL = ("body_bytes",)
-FILL_BATCH_BYTES = 256 * 1024  # of one request while a backlog is made
+FILL_BATCH_BYTES = 256 * 1024  # messages per request when a backlog is created
 FILL_IN_FLIGHT = 8
 ROUNDS_OF_A_PAIR = 3
-CLOSE_S = 2.0  # for a consumer whose measurement failed
+CLOSE_S = 2.0  # time limit for closing a consumer with a failed measurement
 
 
 @attrs.frozen
 class Asked:
-    """What both commands take."""
+    """Options of both commands."""
 
     namesrv: str
     vs: str | None
@@ -48,7 +48,7 @@ class Asked:
 
     @property
     def servers(self) -> list[str]:
-        """Whom to measure."""
+        """Return the clusters to measure."""
         return [self.namesrv, *([self.vs] if self.vs else [])]
 
 
@@ -78,7 +78,7 @@ def _shared(command: Command) -> Command:
 
 @click.group(cls=CommandGroup)
 def bench() -> None:
-    """Measure how fast brokers take messages and give them out; the load runs in this one process."""
+    """Measure the throughput and latency of brokers, with the load of this one process."""
 
 
 @bench.command()
@@ -118,10 +118,10 @@ def produce(
     warmup: float,
     **shared: Any,
 ) -> None:
-    """Measure sends: rate, times of calls, and what a message costs the client.
+    """Measure sends: rate, latency, and the client's CPU time per message.
 
-    A topic is made for it and deleted afterwards. Whether brokers flush before they answer is said, as it decides
-    much of what comes out.
+    Creates a topic and deletes it afterwards. Shows whether brokers flush before they respond, as this decides much of
+    the result.
     """
     asked = Asked(**shared)
     limit = Limit(count, seconds, warmup)
@@ -158,9 +158,9 @@ def produce(
 )
 @_shared
 def consume(count: int, single: int, **shared: Any) -> None:
-    """Measure a consumer: a backlog read to its end, then single messages from the send to the loop.
+    """Measure a consumer: reading a backlog, then the latency of single messages from send to delivery.
 
-    A topic and a group are made for it, filled, and deleted afterwards.
+    Creates and fills a topic and a group, and deletes them afterwards.
     """
     asked = Asked(**shared)
 
@@ -178,7 +178,7 @@ def consume(count: int, single: int, **shared: Any) -> None:
             messages = aiter(consumer)
             found = await drained(messages, filled.messages, clock, time.process_time)
             times = await one_by_one(tools.producer, name, body, messages, single, clock)
-            del messages  # or its last message counts as being worked on
+            del messages  # otherwise its last message counts as in flight
         finally:
             await consumer.close(CLOSE_S)
         document = attrs.evolve(found.figures, times_s=times).document(size)
@@ -200,7 +200,7 @@ def consume(count: int, single: int, **shared: Any) -> None:
 
 @attrs.frozen
 class _Tools:
-    """What a measurement at one cluster has."""
+    """The context of a measurement at one cluster."""
 
     namesrv: str
     world: World
@@ -232,7 +232,7 @@ class _Tools:
 async def _rounds(
     asked: Asked, measure: Callable[[_Tools], Awaitable[list[Document]]], in_flight: Sequence[int]
 ) -> Document:
-    """Everything that was measured."""
+    """All measurements."""
     from gantrymq.world.real import real_world
 
     world = real_world()

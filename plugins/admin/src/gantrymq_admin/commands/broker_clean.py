@@ -1,4 +1,4 @@
-"""``gantrymq broker clean``: delete now what has expired at brokers that run."""
+"""``gantrymq broker clean``: delete expired data at running brokers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from gantrymq_admin.commands.options import brokers_of, where_options
 @namesrv_option
 @output_option
 def clean(what: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Delete what has expired: log, queues, topics, or several of them.
+    """Delete expired data: log, queues, topics, or several of them.
 
     \b
-    log      log files older than fileReservedTime, whatever the hour; in the background
-    queues   queues whose messages have all left the log; they begin at 0 again
-    topics   queues of topics that do not exist any more
+    log      log files older than fileReservedTime, at any hour; in the background
+    queues   queues without messages in the log; they start at 0 again
+    topics   queues of deleted topics
     """
     found = run(_clean(namesrv, what, cluster, broker))
     if output == "json":

@@ -1,4 +1,4 @@
-"""``gantrymq broker config get|set``: the settings of a broker that runs."""
+"""``gantrymq broker config get|set``: the settings of running brokers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def settings_of(address: str, settings: dict[str, str], keys: Sequence[str]) -> 
 
 
 def show_settings(found: SettingsOf, output: str, kind: str) -> None:
-    """Print the settings of servers; *kind* is what JSON calls a server, "broker" or "name_server"."""
+    """Print the settings of servers; *kind* is the name of a server in JSON, "broker" or "name_server"."""
     if output == "json":
         print_json({f"{kind}s": [{kind: address, "settings": settings} for address, settings in found]})
         return
@@ -51,7 +51,7 @@ def show_settings(found: SettingsOf, output: str, kind: str) -> None:
 
 @click.group(cls=CommandGroup)
 def config() -> None:
-    """Show and change the settings of brokers that run."""
+    """Show and change the settings of running brokers."""
 
 
 @config.command()
@@ -60,7 +60,7 @@ def config() -> None:
 @namesrv_option
 @output_option
 def get(keys: Sequence[str], cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Show every setting, or those named."""
+    """Show all settings, or the named ones."""
     show_settings(run(_get(namesrv, keys, cluster, broker)), output, "broker")
 
 

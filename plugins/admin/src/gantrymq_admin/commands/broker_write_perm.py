@@ -1,4 +1,4 @@
-"""``gantrymq broker write-perm wipe|add``: close brokers for producers and open them again, at the name servers."""
+"""``gantrymq broker write-perm wipe|add``: disable and enable sends to a broker, at the name servers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ broker_argument = click.argument("name", metavar="BROKER_NAME")
 
 @click.group("write-perm", cls=CommandGroup)
 def write_perm() -> None:
-    """Take the write permission of a broker's topics away at the name servers, and give it back."""
+    """Remove the write permission of a broker's topics at the name servers, and restore it."""
 
 
 @write_perm.command()
@@ -22,7 +22,7 @@ def write_perm() -> None:
 @namesrv_option
 @output_option
 def wipe(name: str, namesrv: str, output: str) -> None:
-    """Let producers send to other brokers than BROKER_NAME; consumers go on reading it.
+    """Make producers send to other brokers than BROKER_NAME; consumers continue to read from it.
 
     The routes stay so until write-perm add, or until the broker registers changed topics.
     """
@@ -34,7 +34,7 @@ def wipe(name: str, namesrv: str, output: str) -> None:
 @namesrv_option
 @output_option
 def add(name: str, namesrv: str, output: str) -> None:
-    """Let producers send to BROKER_NAME again. Every topic of the broker may be read and written then."""
+    """Make producers send to BROKER_NAME again. Every topic of the broker becomes readable and writable."""
     _change(namesrv, name, output, wiped=False)
 
 

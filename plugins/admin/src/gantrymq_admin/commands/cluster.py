@@ -1,4 +1,4 @@
-"""``gantrymq cluster``: the brokers of each cluster with their load, log and settings of replication."""
+"""``gantrymq cluster``: the brokers of each cluster with their load, log and replication settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNTS = {
 @namesrv_option
 @output_option
 def cluster(name: str | None, namesrv: str, output: str) -> None:
-    """Show the brokers of each cluster: role, version, rates, and how long their logs are."""
+    """Show the brokers of each cluster: role, version, rates, and size of the log."""
     found = run(_look(namesrv, name))
     if output == "json":
         print_json({"clusters": found})
@@ -92,7 +92,7 @@ async def _broker(admin: Admin, name: str, broker_id: int, address: str) -> dict
 
 
 def _first(text: str | None) -> float | None:
-    """The rate over the last ten seconds."""
+    """Return the rate over the last ten seconds."""
     try:
         return round(float((text or "").split()[0]), 2)
     except (IndexError, ValueError):

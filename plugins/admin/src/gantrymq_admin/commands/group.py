@@ -1,4 +1,4 @@
-"""``gantrymq group``: consumer groups. Each command has a module of its own."""
+"""``gantrymq group``: consumer groups. Each command has its own module."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gantrymq_admin.commands.group_reset import clone, reset
 
 @click.group(cls=CommandGroup)
 def group() -> None:
-    """List, create, delete, look at and explain consumer groups; see dead letters; set where a group goes on."""
+    """List, create, delete, show and explain consumer groups; show dead letters; reset offsets."""
 
 
 for command in (list_groups, create, delete, clients, progress, explain, plan, dlq, reset, clone):

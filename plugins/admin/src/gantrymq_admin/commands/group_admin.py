@@ -23,7 +23,7 @@ from gantrymq_admin.commands.options import brokers_of, group_named, where_optio
 @namesrv_option
 @output_option
 def list_groups(everything: bool, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """List the groups that brokers know, with how many clients are online."""
+    """List the groups of the brokers, with the number of online clients."""
     found = run(_list(namesrv, cluster, broker, everything))
     if output == "json":
         print_json({"groups": found})
@@ -94,9 +94,9 @@ def create(
 @namesrv_option
 @output_option
 def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bool, namesrv: str, output: str) -> None:
-    """Delete a group. Consumers that are online make it again where autoCreateSubscriptionGroup is on.
+    """Delete a group. Online consumers create it again if autoCreateSubscriptionGroup is on.
 
-    The brokers' own groups are not deleted: tools and clients count on them, and a broker makes them at its start only.
+    System groups are not deleted: tools and clients need them, and a broker creates them only when it starts.
     """
     brokers = run(_delete(namesrv, name, cluster, broker, clean_offsets))
     if output == "json":
@@ -111,7 +111,7 @@ def delete(name: str, cluster: str | None, broker: str | None, clean_offsets: bo
 @namesrv_option
 @output_option
 def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Show who of a group is online, and what the group reads."""
+    """Show the online clients of a group and their subscriptions."""
     found = run(_clients(namesrv, name, cluster, broker))
     if output == "json":
         print_json(found)
@@ -133,7 +133,7 @@ def clients(name: str, cluster: str | None, broker: str | None, namesrv: str, ou
 @namesrv_option
 @output_option
 def progress(name: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Show how far a group is, queue by queue; LATE is how long ago the next message before it was stored."""
+    """Show the progress of a group, queue by queue; LATE is the age of the next message to be consumed."""
     found = run(_progress(namesrv, name, cluster, broker))
     queues = [queue for queue in found if topic is None or queue["topic"] == topic]
     behind = sum(queue["behind"] for queue in queues)
@@ -263,7 +263,7 @@ async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | 
 
 
 async def _late_of(admin: Admin, address: str, name: str, topic: str) -> dict[MessageQueue, int]:
-    """Nothing where the broker does not say."""
+    """Return None if the broker does not report it."""
     try:
         times = await admin.group_times(address, name, topic)
     except BrokerRefused:
@@ -272,7 +272,7 @@ async def _late_of(admin: Admin, address: str, name: str, topic: str) -> dict[Me
 
 
 async def _known(admin: Admin, addresses: Sequence[str], name: str) -> list[str]:
-    """The brokers that know the group."""
+    """Return the brokers that know the group."""
     return [address for address in addresses if name in await admin.groups(address)]
 
 

@@ -26,7 +26,7 @@ __all__ = ["dlq"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READER = "TOOLS_CONSUMER"  # every broker has it
+READER = "TOOLS_CONSUMER"  # exists on every broker
 SENDER = "gantrymq-cli"
 MOST_LISTED = 1000
 TOLD_EACH = 10_000
@@ -51,7 +51,7 @@ def letters_named(metavar: str) -> Callable[[Command], Command]:
 
 @click.group(cls=CommandGroup)
 def dlq() -> None:
-    """See a group's dead letters, the messages that it failed too often, and send them again."""
+    """Show a group's dead letters, the messages that it failed too often, and send them again."""
 
 
 @dlq.command("list")
@@ -64,7 +64,7 @@ def dlq() -> None:
 @namesrv_option
 @output_option
 def list_letters(group: str, broker: str | None, from_offset: int | None, most: int, namesrv: str, output: str) -> None:
-    """Count the dead letters, and list the oldest: when, from which topic, how often they failed."""
+    """Count the dead letters, and list the oldest: time, original topic, number of failures."""
 
     async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
         found: list[ReceivedMessage] = []
@@ -118,9 +118,9 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
 @namesrv_option
 @output_option
 def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -> None:
-    """Print one dead letter with everything that is stored of it.
+    """Print one dead letter with all its stored fields.
 
-    OFFSET is its queue offset, or BROKER:OFFSET where several brokers have letters of the group.
+    OFFSET is its queue offset, or BROKER:OFFSET if several brokers have letters of the group.
     """
     group, which = _group_and_offsets(group, words)
     if len(which) != 1:
@@ -170,9 +170,10 @@ def resend(
     namesrv: str,
     output: str,
 ) -> None:
-    """Send dead letters again: with body, keys and properties as they were, and all their tries before them.
+    """Send dead letters again, with unchanged body, keys and properties, and a new count of tries.
 
-    OFFSET is as of show. A letter stays among the dead letters when it is sent again; the command says where to go on.
+    OFFSET is as for show. A letter remains among the dead letters after it was sent again; the command prints where to
+    continue.
     """
     group, which = _group_and_offsets(group, words)
     ranged = everything or from_offset is not None or most is not None

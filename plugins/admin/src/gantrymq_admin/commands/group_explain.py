@@ -1,4 +1,5 @@
-"""``gantrymq group explain``: who reads what of a group, and why nothing arrives; asks gantrymq-diagnosis."""
+"""``gantrymq group explain``: the reader of each queue of a group, and reasons for missing messages; needs
+gantrymq-diagnosis."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ class ExplainGroupRequest(Header):
 @namesrv_option
 @output_option
 def explain(group: str, topic: str | None, cluster: str | None, broker: str | None, namesrv: str, output: str) -> None:
-    """Say of each queue of GROUP who reads it, how far, and why nothing arrives where nothing does.
+    """Show for each queue of GROUP its reader, its progress, and why no messages arrive if there are none.
 
-    OWNER is whose pull waits, else who holds the lock, else who pulled last. HITS is the part of the messages looked at
-    that the subscription matched, LATE how long ago the oldest message before the group was stored. Conflicts between
-    members, and messages to be tried again, are told below.
+    OWNER is the client of the held pull, else of the lock, else of the last pull. HITS is the fraction of the evaluated
+    messages that the subscription matched, LATE the age of the oldest message not yet consumed. Conflicts between
+    members, and messages waiting for a retry, are listed below.
     """
     found = run(_explain(namesrv, group, topic, cluster, broker))
     if output == "json":
@@ -82,7 +83,7 @@ def _seconds(ms: int | None, behind: str = "") -> str:
 async def _explain(
     namesrv: str, group: str, topic: str | None, cluster: str | None, broker: str | None
 ) -> list[dict[str, Any]]:
-    """What each broker says that knows the group."""
+    """Query each broker that knows the group."""
     found, missing = list[dict[str, Any]](), ""
     header = ExplainGroupRequest(consumer_group=group, topic=topic)
     async with Admin(namesrv) as admin:

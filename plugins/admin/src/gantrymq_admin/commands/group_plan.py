@@ -1,8 +1,8 @@
-"""``gantrymq group plan``: who of a group reads which queue, and how that changes with its members.
+"""``gantrymq group plan``: assignment of queues to members of a group, and its changes when members join or leave.
 
-Queues and members come from a cluster (the topic's route, and what its brokers say of the group) or from the command
-line; each of the two can be given without the other. The answer is the strategy's, which need not be the one that
-running consumers use.
+Queues and members come from a cluster (the topic's route, and the members known to its brokers) or from the command
+line; each can be given without the other. The assignment is that of the chosen strategy, which may differ from the one
+of the running consumers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from gantrymq_admin.group_moves import Plan, in_words, make_plan
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 MAX_QUEUES_PER_BROKER = 65_535
-ANY_GROUP = "group"  # stands for the group where no name is given
+ANY_GROUP = "group"  # stands for the group if no name is given
 
 
 def names_option(flag: str, help: str) -> Callable[[Command], Command]:
-    """An option that may be repeated and takes names separated by commas; the command gets a list."""
+    """An option that may be repeated and takes comma-separated names; the command gets a list."""
 
     def read(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> list[str]:
         return [name.strip() for value in values for name in value.split(",") if name.strip()]
@@ -37,7 +37,7 @@ def names_option(flag: str, help: str) -> Callable[[Command], Command]:
 
 
 def _read_counts(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> list[tuple[str, int]]:
-    """Broker names with numbers of queues, of texts such as ``broker-a:8,broker-b:4``."""
+    """Parse broker names with numbers of queues, from texts such as ``broker-a:8,broker-b:4``."""
     found: dict[str, int] = {}
     for entry in (entry.strip() for value in values for entry in value.split(",") if entry.strip()):
         broker, _, count = entry.rpartition(":")
@@ -97,10 +97,10 @@ def plan(
     namesrv: str,
     output: str,
 ) -> None:
-    """Show who reads which queue, and how queues move when members join or leave.
+    """Show the assignment of queues, and the queues that move when members join or leave.
 
-    With --queues and --members, which need no GROUP, nothing is asked of a cluster. In a cluster the group must be
-    online, unless --add-member says who will come.
+    With --queues and --members, which need no GROUP, no cluster is contacted. In a cluster the group must be online,
+    unless --add-member names the members to come.
     """
     if group is None and not members:
         raise click.UsageError("name the group, or its members with --members")
@@ -124,7 +124,7 @@ def plan(
 
 
 def document(made: Plan) -> dict[str, Any]:
-    """The plan for scripts.
+    """The assignment as JSON.
 
         {"queues": 8,
          "members": [{"member": "c1", "change": null, "before": [{"broker": "a", "queue": 0}, ...], "after": [...]}],
@@ -160,7 +160,7 @@ def document(made: Plan) -> dict[str, Any]:
 async def _look(
     namesrv: str, topic: str, group: str | None, queues: list[MessageQueue], members: list[str]
 ) -> tuple[list[MessageQueue], list[str]]:
-    """Fill in what was not given: readable queues, and members as any broker of the topic sees them."""
+    """Query what was not given: readable queues, and members from any broker of the topic."""
     async with Admin(namesrv) as admin:
         route = await admin.route(topic)
         if not queues:
@@ -176,7 +176,7 @@ async def _look(
 
 
 def _changed(members: Sequence[str], added: Sequence[str], removed: Sequence[str]) -> list[str]:
-    """Raises InvalidParameter: one that joins is there already, or one that leaves is not."""
+    """Raise InvalidParameter if a joining member exists already, or a leaving one does not exist."""
     known = ", ".join(members) or "none"
     for member in added:
         if member in members:

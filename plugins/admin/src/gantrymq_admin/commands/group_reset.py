@@ -1,4 +1,4 @@
-"""``gantrymq group reset`` and ``group clone``: set from outside where a group goes on."""
+"""``gantrymq group reset`` and ``group clone``: set the offsets of a group."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gantrymq.model import names
 from gantrymq_admin.commands.options import group_named, named
 from gantrymq_admin.offset_targets import Target, parse_target
 
-SHOWN = 40  # queues of a table for people; --output json has all
+SHOWN = 40  # queues of a table on a terminal; --output json has all
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
@@ -42,10 +42,10 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would b
 @namesrv_option
 @output_option
 def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bool, namesrv: str, output: str) -> None:
-    """Set where GROUP goes on in a topic, with members online or without.
+    """Set the offsets of GROUP in a topic, with or without online members.
 
-    Messages before that are not read, those behind it are read again. A whole number below 100,000,000,000 is a queue
-    offset, one above it milliseconds.
+    Earlier messages are not read, later ones are read again. A whole number below 100,000,000,000 is a queue offset, a
+    larger one milliseconds.
     """
     found = run(_reset(namesrv, group, topic, target, queue, dry_run))
     _show({"group": group, "topic": topic, "to": target.text, **found}, output)
@@ -59,9 +59,9 @@ def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bo
 @namesrv_option
 @output_option
 def clone(source: str, group: str, topic: str | None, dry_run: bool, namesrv: str, output: str) -> None:
-    """Let TARGET go on where SOURCE is; it is made, with the settings of SOURCE, where it is not there.
+    """Set the offsets of TARGET to those of SOURCE; TARGET is created with the settings of SOURCE if it does not exist.
 
-    Queues in which SOURCE committed nothing, and its retry topic, are left alone.
+    Queues without an offset of SOURCE, and its retry topic, are not changed.
     """
     if source == group:
         raise click.UsageError(f"{source} is both SOURCE and TARGET; a group is not cloned to itself")
@@ -102,7 +102,7 @@ async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_r
 
 
 def _document(done: OffsetReset, known_as: str) -> dict[str, Any]:
-    """For scripts; warns of brokers that do not know the group *known_as*."""
+    """Print the offsets as JSON; warn of brokers that do not know the group *known_as*."""
     for broker in done.left_out:
         warn(f"broker {broker} does not know group {known_as}; it is left out")
     return {

@@ -36,9 +36,9 @@ _OPTION_OF = {
     props.TIMER_DELAY_SEC: "--delay",
     props.TIMER_DELIVER_MS: "--deliver-at",
 }
-"""RocketMQ's properties that a message gets by an option, and which."""
+"""Return RocketMQ's properties set by options, with the name of each option."""
 
-CONSUMER_GROUP = "TOOLS_CONSUMER"  # every broker has it, also where groups are not created by themselves
+CONSUMER_GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically
 
 queue_option = click.option(
     "--queue", metavar="ID", help="One queue: its id, or BROKER:ID where several brokers have the topic."
@@ -91,10 +91,10 @@ def send(
     namesrv: str,
     output: str,
 ) -> None:
-    """Send messages, one after the other; each is stored before the next one leaves.
+    """Send messages, one after the other; each is stored before the next one is sent.
 
-    Prints a line for each. The first that fails ends the command with exit code 1. The line of a message with --delay
-    or --deliver-at ends with a handle, by which gantrymq message recall takes it back until it is delivered.
+    Prints a line for each. The first failure ends the command with exit code 1. The line of a message with --delay or
+    --deliver-at ends with a handle, with which gantrymq message recall cancels it before it is delivered.
     """
     if delay is not None and deliver_at is not None:
         raise click.UsageError("give --delay or --deliver-at, not both")
@@ -127,9 +127,9 @@ def send(
 @namesrv_option
 @output_option
 def recall(handle: str, name: str, namesrv: str, output: str) -> None:
-    """Take back a message that was sent with --delay or --deliver-at, before it is delivered.
+    """Cancel a message sent with --delay or --deliver-at, before it is delivered.
 
-    HANDLE is what message send printed for it.
+    HANDLE is printed by message send.
     """
 
     async def work() -> str:
@@ -169,7 +169,7 @@ def pull(
     namesrv: str,
     output: str,
 ) -> None:
-    """Print messages that are there, queue by queue, from the oldest on. Commits nothing."""
+    """Print existing messages, queue by queue, from the oldest on. Commits nothing."""
     if from_offset is not None and from_time is not None:
         raise click.UsageError("give --from-offset or --from-time, not both")
     from_ms = read_time_ms(from_time, param_hint="--from-time") if from_time is not None else None
@@ -215,7 +215,7 @@ def tail(
 ) -> None:
     """Print messages as they arrive, from all queues, until Ctrl-C. Commits nothing.
 
-    Says on stderr when it is listening. A broker that goes away is waited for.
+    Prints on stderr when it is listening. If a broker disconnects, waits for it.
     """
 
     async def work() -> None:
@@ -264,7 +264,7 @@ async def _send(
 
 
 def _stdin_lines() -> Iterable[bytes]:
-    """Lines without their ends; empty ones are left out, as there is no empty message."""
+    """Yield lines without line ends; empty ones are skipped, as there is no empty message."""
     stream = sys.stdin.buffer
     if sys.stdin.isatty():
         say("every line is a message; Ctrl-D ends")
@@ -306,7 +306,7 @@ def _show_sent_json(result: SendResult) -> None:
 
 
 def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[MessageQueue]:
-    """All queues, or the one that ``ID`` or ``BROKER:ID`` names."""
+    """Return all queues, or the one named by ``ID`` or ``BROKER:ID``."""
     if wanted is None:
         return queues
     broker, _, text = wanted.rpartition(":")
@@ -325,7 +325,7 @@ def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[Messag
 async def _print_until(
     asked_to_stop: asyncio.Event, streams: Sequence[AsyncIterator[ReceivedMessage]], most: int | None, output: str
 ) -> None:
-    """Print what all streams bring; ends when asked to, after *most*, or with the first error."""
+    """Print the messages of all streams; ends on request, after *most*, or with the first error."""
     arrived: asyncio.Queue[ReceivedMessage] = asyncio.Queue(maxsize=1000)  # a slow terminal slows the pulls
 
     async def forward(stream: AsyncIterator[ReceivedMessage]) -> None:

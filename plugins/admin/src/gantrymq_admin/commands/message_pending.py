@@ -1,4 +1,4 @@
-"""``gantrymq message pending``: delayed messages, and when each is due."""
+"""``gantrymq message pending``: delayed messages with their delivery times."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from gantrymq_admin.commands.options import brokers_of, where_options
 
 __all__ = ["pending"]
 
-PENDING: Final = cast(RequestCode, 65001)  # GantryMQ's own, served by gantrymq-schedule
+PENDING: Final = cast(RequestCode, 65001)  # request code of GantryMQ, served by gantrymq-schedule
 PAGE: Final = 256
 
 
 @header_of(PENDING)
 class PendingRequest(RequestHeader):
-    """One page of what waits."""
+    """One page of pending messages."""
 
     source: str
     most: Int32
@@ -46,7 +46,7 @@ class PendingRequest(RequestHeader):
 def pending(
     topic: str | None, until: str | None, most: int, cluster: str | None, broker: str | None, namesrv: str, output: str
 ) -> None:
-    """Show delayed messages that wait, the soonest first, and how many there are in all."""
+    """Show delayed messages that wait, the soonest first, and their total number."""
     until_ms = read_time_ms(until, param_hint="--until") if until is not None else None
     found = run(_pending(namesrv, topic, until_ms, most, cluster, broker))
     if output == "json":
@@ -81,7 +81,7 @@ async def _pending(
 async def _of_broker(
     admin: Admin, address: str, topic: str | None, until_ms: int | None, most: int
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """How much waits of each kind, and the soonest messages of each."""
+    """Print the number of pending messages of each kind, and the soonest of each."""
     messages: list[dict[str, Any]] = []
     sources: dict[str, Any] = {"levels": None}
     asked: set[str] = set()

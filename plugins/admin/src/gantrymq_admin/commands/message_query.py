@@ -40,9 +40,9 @@ def query(
     namesrv: str,
     output: str,
 ) -> None:
-    """Print the newest messages with a key, oldest first; every broker of the topic is asked.
+    """Print the newest messages with a key, oldest first; queries every broker of the topic.
 
-    Where there is none, says what each broker answered, and ends with exit code 1.
+    If there is none, prints the response of each broker and ends with exit code 1.
     """
     if (key is None) == (unique is None):
         raise click.UsageError("give --key or --unique-key, and not both")
@@ -69,9 +69,9 @@ def query(
 @namesrv_option
 @output_option
 def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
-    """Print one message with everything that is stored of it.
+    """Print one message with all its stored fields.
 
-    ID is an offset id, which names the broker and the place in its log, or with --topic a client's unique id.
+    ID is an offset id, which contains the broker and the position in its log, or with --topic a client's unique id.
     """
     by_place = is_offset_id(message_id)
     if not by_place and topic is None:
@@ -95,12 +95,12 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
 
 
 def local_time(at_ms: int) -> str:
-    """A time for people, on this host's calendar, to the millisecond."""
+    """Format a time in this host's time zone, to the millisecond."""
     return f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(at_ms / 1000))}.{at_ms % 1000:03d}"
 
 
 def lines_of(found: ReceivedMessage) -> list[tuple[str, object]]:
-    """Everything that is stored of a message, for people: what it is called, and its value."""
+    """Return all stored fields of a message for people: label and value."""
     return [
         ("Message id", found.message_id),
         ("Offset id", found.offset_id),

@@ -1,6 +1,6 @@
-"""mqadmin's command names, for fingers that know them: ``gantrymq topicList -n ADDR``. The help does not list them.
+"""mqadmin's command names as hidden aliases: ``gantrymq topicList -n ADDR``.
 
-Each takes mqadmin's options and runs the command that `mqadmin_names` has for it, whose answer is ours, not mqadmin's.
+Each takes mqadmin's options and runs the command listed in `mqadmin_names`, with its output, not mqadmin's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["mqadmin"]
 
 
 class _Names(CommandGroup):
-    """Makes a command when its name is used."""
+    """Creates a command when its name is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*SAME, *ELSEWHERE, *NOTHING, *NOT_BUILT])
@@ -32,11 +32,11 @@ class _Names(CommandGroup):
 
 @click.group(cls=_Names)
 def mqadmin() -> None:
-    """Take mqadmin's names of commands with mqadmin's options."""
+    """Accept mqadmin's command names with mqadmin's options."""
 
 
 def _sentence(name: str) -> str | None:
-    """Why there is no such command here, and what does it; None for a name that mqadmin does not have."""
+    """Return why there is no such command here, and an alternative; None for a name that mqadmin does not have."""
     if name in ELSEWHERE:
         return f"gantrymq has no {name}; {ELSEWHERE[name]}"
     if name in NOTHING:
@@ -61,8 +61,8 @@ def _refusing(name: str, sentence: str) -> click.Command:
 
 
 def _same(name: str, same: Same) -> click.Command:
-    """A command with mqadmin's options."""
-    ours = {}  # letter to what it is here
+    """Create a command with mqadmin's options."""
+    ours = {}  # letter to name here
     params: list[click.Parameter] = [click.Option(["-n", "--namesrvAddr", "--namesrv", "n"], metavar="ADDR")]
     for text in same.options.split():
         option, _, here = text.partition(":")
@@ -92,7 +92,7 @@ def _same(name: str, same: Same) -> click.Command:
 
 
 def _run(words: list[str]) -> None:
-    """Run the command that these words name, as if they had been typed."""
+    """Run the command given by these words, as if they had been typed."""
     root = click.get_current_context().find_root()
     command, path = root.command, 0
     while isinstance(command, click.Group):

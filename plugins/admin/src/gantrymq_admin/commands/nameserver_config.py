@@ -1,4 +1,4 @@
-"""``gantrymq nameserver config get|set``: the settings of name servers that run."""
+"""``gantrymq nameserver config get|set``: the settings of running name servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq_admin.commands.broker_config import SettingsOf, pairs_argument, se
 
 @click.group(cls=CommandGroup)
 def config() -> None:
-    """Show and change the settings of name servers that run."""
+    """Show and change the settings of running name servers."""
 
 
 @config.command()
@@ -23,7 +23,7 @@ def config() -> None:
 @namesrv_option
 @output_option
 def get(keys: Sequence[str], namesrv: str, output: str) -> None:
-    """Show every setting of each name server of -n, or those named."""
+    """Show all settings of each name server of -n, or the named ones."""
 
     async def work() -> SettingsOf:
         async with Admin(namesrv) as admin:

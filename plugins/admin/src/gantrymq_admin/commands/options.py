@@ -1,6 +1,6 @@
-"""Options that several commands share: groups, topics, and the brokers to ask.
+"""Options shared by several commands: groups, topics, and brokers.
 
-A name that a command needs can be given as an argument or with its option: ``gantrymq group progress billing`` and
+A required name can be given as an argument or with its option: ``gantrymq group progress billing`` and
 ``gantrymq group progress -g billing`` are the same.
 """
 
@@ -33,12 +33,12 @@ Check = Callable[[str], object]
 
 
 def check_group(name: str) -> str:
-    """Return *name*. Raises click.BadParameter: no group can have it."""
+    """Return *name*. Raises click.BadParameter: not a legal name of a group."""
     return _checked(names.check_group, name)
 
 
 def legal_topic(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """Return the value of an option that names a topic. Raises click.BadParameter: no topic can have that name."""
+    """Return the value of an option that names a topic. Raises click.BadParameter: not a legal name of a topic."""
     return None if name is None else _checked(names.check_topic, name)
 
 
@@ -59,7 +59,7 @@ def named(
         parameter: the name of the function's parameter.
         check: raises InvalidParameter for a name that is not legal.
         *flags: of the option, the short one first.
-        metavar: stands for the name in the help.
+        metavar: placeholder in the help.
         help: of the option.
         required: whether the command needs the name; it gets None otherwise.
     """

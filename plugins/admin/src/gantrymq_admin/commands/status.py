@@ -1,4 +1,4 @@
-"""``gantrymq status``: name servers, brokers, and how much goes in and out."""
+"""``gantrymq status``: name servers, brokers, and their message rates."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError
 from gantrymq.remoting.codes import RequestCode
 
-SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # of gantrymq-diagnosis
+SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # request code of gantrymq-diagnosis
 
 
 @click.command()
@@ -24,10 +24,10 @@ SHOWN_FIGURES: Final = cast(RequestCode, 65022)  # of gantrymq-diagnosis
 def status(namesrv: str, output: str) -> None:
     """Show the clusters and their brokers.
 
-    IN and OUT are messages a second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
-    count them. Below is what waits or is undecided, as plugins of our brokers show it (delayed messages, transactions,
-    conflicts within groups, filters that are suspended, and why), and what a broker of ours cannot write, messages or
-    its tables. Exits with 1 when no name server answers.
+    IN and OUT are messages per second over the last ten seconds, IN TODAY and OUT TODAY since midnight, as the brokers
+    count them. The lines below show pending and undecided messages from plugins of our brokers (delayed messages,
+    transactions, conflicts within groups, suspended filters with the reason), and write errors of our brokers, of
+    messages or tables. Exits with 1 when no name server answers.
     """
     found = run(_look(namesrv))
     if output == "json":
@@ -120,7 +120,8 @@ async def _look_at_broker(admin: Admin, address: str, broker: BrokerAddresses, b
 
 
 async def _figures(admin: Admin, address: str) -> dict[str, Any]:
-    """What plugins of a broker of ours show: name to value and what it is; nothing where it does not say."""
+    """Query metrics of plugins of one of our brokers: name to value and description; empty if the broker does not
+    report them."""
     try:
         found = await admin.request_json(address, SHOWN_FIGURES, what="figures")
         return {str(each.pop("name")): each for each in found["figures"]}
@@ -129,7 +130,7 @@ async def _figures(admin: Admin, address: str) -> dict[str, Any]:
 
 
 def _rate(text: str | None) -> float | None:
-    """The first of up to three numbers: the one over the last ten seconds."""
+    """Return the first of up to three numbers: the rate over the last ten seconds."""
     try:
         return round(float((text or "").split()[0]), 2)
     except (IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""``gantrymq topic``: list, create, delete, and look at topics."""
+"""``gantrymq topic``: list, create, delete and show topics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PERMISSIONS = {"2": 2, "W": 2, "4": 4, "R": 4, "6": 6, "RW": 6, "WR": 6}
 
 @click.group(cls=CommandGroup)
 def topic() -> None:
-    """List, create, delete and look at topics."""
+    """List, create, delete and show topics."""
 
 
 @topic.command("list")
@@ -31,7 +31,7 @@ def topic() -> None:
 @namesrv_option
 @output_option
 def list_topics(everything: bool, namesrv: str, output: str) -> None:
-    """List the topics that the name servers know."""
+    """List the topics of the name servers."""
     found = run(_list(namesrv, everything))
     if output == "json":
         print_json({"topics": found})
@@ -73,7 +73,7 @@ def create(
 ) -> None:
     """Create a topic, or change one, at the masters of a cluster or at one broker.
 
-    Fewer read queues than there are hide the messages in the others, so that is refused without --fewer-queues.
+    Reducing the read queues hides the messages in the others, so it is refused without --fewer-queues.
     """
     config = TopicConfig(
         name, read_queues, write_queues, PERMISSIONS[perm.upper()], attributes=dict(map(_attribute, attributes))
@@ -99,7 +99,7 @@ def create(
 @namesrv_option
 @output_option
 def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
-    """Delete a topic at the masters of a cluster and at the name servers. Its messages are gone at once."""
+    """Delete a topic at the masters of a cluster and at the name servers. Its messages are removed at once."""
     brokers, servers = run(_delete(namesrv, name, cluster))
     if output == "json":
         print_json({"topic": name, "brokers": brokers, "name_servers": servers})
@@ -112,7 +112,7 @@ def delete(name: str, cluster: str | None, namesrv: str, output: str) -> None:
 @namesrv_option
 @output_option
 def route(name: str, namesrv: str, output: str) -> None:
-    """Show which brokers a topic lies on."""
+    """Show the brokers of a topic."""
     found = run(_route(namesrv, name))
     if output == "json":
         print_json(_route_json(name, found))
@@ -245,7 +245,7 @@ def _moment(time_ms: int) -> str:
 
 
 def perm_text(perm: int) -> str:
-    """Three letters of ``RWX``, ``-`` for a missing one."""
+    """Format a permission as three letters of ``RWX``, ``-`` for a missing one."""
     return (
         ("R" if perm & PERM_READ else "-") + ("W" if perm & PERM_WRITE else "-") + ("X" if perm & PERM_INHERIT else "-")
     )
