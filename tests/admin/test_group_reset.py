@@ -212,13 +212,13 @@ def test_a_group_is_not_cloned_to_itself(setting):
 
 def test_one_that_ends_halfway_says_so(setting, monkeypatch):
     command = setting()
-    answered = BrokerOffsets.set_here
+    answered = BrokerOffsets.set_by_broker
 
     async def half(self, group, moves):
         await answered(self, group, moves[:1])
         raise BrokerRefused(1, "out of breath", self.address)
 
-    monkeypatch.setattr(BrokerOffsets, "set_here", half)
+    monkeypatch.setattr(BrokerOffsets, "set_by_broker", half)
     said = command("reset", "CG", "-t", "T", "--to", "latest", code=1)
     assert "out of breath; some queues may be set already, run the command again" in said
     monkeypatch.undo()
