@@ -1,7 +1,7 @@
-"""What tests of GantryMQ and of its plugins share: contract tests, one class for each kind of plugin, and brokers to
-test against (pytest has them as fixtures, see `gantrymq_testing.pytest_plugin`).
+"""Shared support for tests of GantryMQ and its plugins: contract tests, one class per kind of plugin, and brokers to
+test against (as pytest fixtures, see `gantrymq_testing.pytest_plugin`).
 
-Names are imported when they are first used, so that tests which use nothing of it pay nothing.
+Names are imported on first use, so that tests only pay for the parts they use.
 """
 
 from __future__ import annotations

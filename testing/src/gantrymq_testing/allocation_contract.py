@@ -1,14 +1,14 @@
-"""What every allocation strategy promises, as tests.
+"""Contract tests for allocation strategies.
 
-A plugin's test derives from `AllocationContract`, says how to make its strategy, and which promises it does not make:
+A plugin's test derives from `AllocationContract`, names its strategy, and the guarantees that it does not give:
 
     class TestMyStrategy(AllocationContract):
         make_strategy = MyStrategy
         spread = None          # shares may be uneven
 
-The contract plays whole groups: it asks for each member of many seeded combinations of queues and members, as the
-members would on their own. A strategy that reads names (rooms, say) sets `broker_names` and `client_names` to such as
-it can read.
+The contract simulates whole groups: for many seeded combinations of queues and members it calls the strategy once per
+member, as the members would. A strategy that reads names (of rooms, for example) sets `broker_names` and
+`client_names` to names it can read.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ Plan = dict[str, list[MessageQueue]]
 
 
 class AllocationContract:
-    """Derive, set `make_strategy`, and lower what is not promised."""
+    """Derive from it, set `make_strategy`, and lower the guarantees that are not given."""
 
     make_strategy: Callable[[], AllocationStrategy]
-    """Makes a strategy with its settings; called several times, and all it makes must agree."""
+    """Create a strategy with its settings; called several times, and all instances must agree."""
     broker_names: Sequence[str] = ("broker-a", "broker-b", "broker-c")
     client_names: Sequence[str] = tuple(f"192.168.0.{i}@100{i}#{i}{i}" for i in range(1, 8))
     covers_all_queues: bool = True
-    """Every queue is read by somebody, if there is anybody."""
+    """Whether every queue is assigned if there is a member."""
     reads_queues: bool = True
-    """Only queues that were given come back."""
+    """Whether only given queues are returned."""
     reads_members: bool = True
-    """A stranger gets nothing, and no two members get the same queue."""
+    """Whether a non-member gets no queue, and no two members get the same one."""
     keeps_order: bool = True
-    """A member's queues come in the order in which they were given."""
+    """Whether a member's queues are returned in the given order."""
     spread: int | None = 1
-    """By how many queues the shares of two members may differ; None where any difference is fine."""
+    """Maximum difference between the numbers of queues of two members; None if unlimited."""
     moves_only_what_it_must: bool = False
     """When a member leaves, only its queues move; when one joins, queues move only to it."""
 
@@ -159,10 +159,11 @@ def played(
     members: Sequence[str],
     known: Sequence[str] | None = None,
 ) -> Plan:
-    """What each of *members* gets, asked in their order; *known* is the sorted group where that is another order."""
+    """Return the assignment of each of *members*, called in this order; *known* is the sorted group if its order
+    differs."""
     return {member: strategy.allocate(GROUP, member, queues, known or members) for member in members}
 
 
 def readers_of(plan: Plan) -> dict[MessageQueue, str]:
-    """Queue to its reader, of a plan in which no queue has two."""
+    """Return queue to its reader, for an assignment without shared queues."""
     return {queue: member for member, given in plan.items() for queue in given}

@@ -1,7 +1,7 @@
-"""A name server and a broker of it in one process, in whatever world they are given.
+"""A name server and a broker in one process, in any world.
 
 Ports are free ones on the loopback address, the store is small, every installed plugin is loaded. In the real world
-`gantrymq_testing.running_broker` gives it a thread; in a simulated one it runs on the virtual clock.
+`gantrymq_testing.running_broker` runs it in a thread; in a simulated world it runs on the virtual clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOOPBACK = "127.0.0.1"
 PREFERRED_STORES = ("memory", "mmap")
 LOG_FILE_BYTES = 1024 * 1024
 QUEUE_FILE_BYTES = 20 * 1000  # 1,000 entries
-ROUTE_S = 10.0  # for the name server to hear of a topic
+ROUTE_S = 10.0  # time limit for the name server to know a topic
 ROUTE_STEP_S = 0.01
 SOURCE = "gantrymq_testing"
 
@@ -42,7 +42,7 @@ GivenPlugin = Any  # a module or object with hooks, or a pair of name and one
 
 
 class Watcher:
-    """A service by which a test gets hold of what plugins see of the broker."""
+    """A service that gives a test access to `interfaces.Broker`."""
 
     name = "gantrymq_testing_watcher"
 
@@ -50,16 +50,16 @@ class Watcher:
         self.broker: Broker | None = None
 
     async def start(self, broker: Broker) -> None:
-        """Keep it."""
+        """Store the broker."""
         self.broker = broker
 
     async def stop(self) -> None:
-        """Let go of it."""
+        """Drop the broker."""
         self.broker = None
 
 
 class Cluster:
-    """One name server and one broker; `start`, use, `stop`. May be started again on the same folder."""
+    """One name server and one broker; call `start`, use it, call `stop`. May be started again on the same folder."""
 
     def __init__(
         self,
@@ -68,16 +68,16 @@ class Cluster:
         settings: Mapping[str, Value] | None = None,
         plugins: Iterable[GivenPlugin] = (),
     ) -> None:
-        """Nothing is opened yet.
+        """Prepare the servers without opening anything.
 
         Args:
-            world: clock, network and files; stays open when the cluster stops.
+            world: clock, network and files; remains open when the cluster stops.
             root: folder for the store (``store``) and the name server's files (``namesrv``).
-            settings: of the broker, over the defaults for tests; ``plugins`` picks among the installed ones.
+            settings: of the broker, overriding the defaults for tests; ``plugins`` selects among the installed ones.
             plugins: modules or objects with hooks that are not installed, or pairs of a name and one.
 
         Raises:
-            ConfigError: a setting that nobody declares, or whose value does not fit.
+            ConfigError: an undeclared setting, or an invalid value.
             PluginError: a plugin is broken, or no store is installed.
         """
         self.world = world
@@ -100,7 +100,7 @@ class Cluster:
 
     @property
     def broker(self) -> Broker:
-        """What plugins see of the broker, while it runs."""
+        """The `interfaces.Broker` of the running broker."""
         assert self._watcher.broker is not None, "the cluster is not started"
         return self._watcher.broker
 
@@ -155,18 +155,18 @@ class Cluster:
         return await self.start()
 
     def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
-        """A client for this cluster, not started: use it with ``async with``. *more* goes to `Producer`."""
+        """Return a client for this cluster, not started: use it with ``async with``. *more* is passed to `Producer`."""
         return Producer(group, self.namesrv, world=self.world, **more)
 
     def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
-        """A client for this cluster, not started: use it with ``async with``. *more* goes to `Reader`."""
+        """Return a client for this cluster, not started: use it with ``async with``. *more* is passed to `Reader`."""
         return Reader(namesrv=self.namesrv, group=group, world=self.world, **more)
 
     async def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route.
 
         Raises:
-            NoRoute: the name server did not hear of it in ROUTE_S seconds.
+            NoRoute: the name server did not know it after ROUTE_S seconds.
         """
         self.broker.create_topic(TopicConfig(name, read_queues=queues, write_queues=queues))
         deadline = self.world.clock.monotonic() + ROUTE_S
@@ -182,10 +182,10 @@ class Cluster:
                     return
 
     async def send(self, topic: str, body: bytes, **more: Any) -> SendResult:
-        """Send one message as a client does; *more* goes to `Message` (tags, keys, properties).
+        """Send one message as a client does; *more* is passed to `Message` (tags, keys, properties).
 
         Raises:
-            SendFailed: no attempt stored it; the others that `Producer.send` names.
+            SendFailed: no attempt succeeded; and the other errors of `Producer.send`.
         """
         if self._producer is None:
             self._producer = self.producer("testing_sender")
@@ -195,7 +195,7 @@ class Cluster:
     async def put(
         self, topic: str, body: bytes, *, queue_id: int = 0, tags: str = "", properties: Mapping[str, str] | None = None
     ) -> PutResult:
-        """Store one message the way plugins do (`Broker.put`): through interceptors and gates, without a client.
+        """Store one message as plugins do (`Broker.put`): through interceptors and gates, without a client.
 
         The topic need not exist; clients read it once it does (`create_topic`).
 
@@ -209,11 +209,11 @@ class Cluster:
         return await self.broker.put(message)
 
     async def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
-        """Every message of *topic* that a subscription to *expression* gets, queue by queue.
+        """Return every message of *topic* that matches *expression*, queue by queue.
 
         Raises:
             NoRoute: no name server knows the topic.
-            BrokerRefused: the broker cannot read the expression, or serves no filter of that type.
+            BrokerRefused: the broker cannot read the expression, or has no filter of that type.
         """
         found: list[ReceivedMessage] = []
         async with self.consumer("testing_reader") as consumer:
@@ -229,7 +229,7 @@ class Cluster:
 
 
 def named(plugin: GivenPlugin) -> tuple[str, Any]:
-    """A plugin with its name: as given, the module's, or its class's."""
+    """Return a plugin with its name: the given one, the module's, or its class's."""
     if isinstance(plugin, tuple):
         name, given = plugin
         return str(name), given
@@ -237,10 +237,10 @@ def named(plugin: GivenPlugin) -> tuple[str, Any]:
 
 
 def broker_settings(plugins: Plugins, root: Path, given: Mapping[str, Value]) -> Settings:
-    """Settings for a small broker on the loopback address, and *given* over them.
+    """Return the settings of a small broker on the loopback address, overridden by *given*.
 
     Raises:
-        ConfigError: *given* has a key that nobody declares, or a value that does not fit.
+        ConfigError: *given* has an undeclared key, or an invalid value.
     """
     settings = Settings([*SCHEMA, *plugins.schema])
     values: dict[str, Value] = {

@@ -1,6 +1,6 @@
-"""What every dispatcher promises, as tests.
+"""Contract tests for dispatchers.
 
-A plugin's test derives from `DispatcherContract`, says how to make the dispatcher, and what it made of the log:
+A plugin's test derives from `DispatcherContract`, creates the dispatcher, and returns its results:
 
     class TestMyDispatcher(DispatcherContract):
         def make_dispatcher(self, context):
@@ -9,11 +9,11 @@ A plugin's test derives from `DispatcherContract`, says how to make the dispatch
         def outcome(self, dispatcher):
             return dispatcher.counts()
 
-Most cases compare outcomes: whatever stops, kills and replays lie behind a dispatcher, it ends where one ends that saw
-the log once and in order. A kill is played by copying the folder and making a new dispatcher on the copy, so state has
-to be under ``context.root`` and to be written through ``context.world.files``.
+Most cases compare outcomes: after any sequence of stops, kills and replays, a dispatcher must have the results of one
+that read the log once and in order. A kill is simulated by copying the folder and creating a new dispatcher on the
+copy, so state must be under ``context.root`` and be written through ``context.world.files``.
 
-The rules: `gantrymq.interfaces.Dispatcher`; how a broker uses it: `gantrymq.broker.sending.dispatchers`.
+The rules: `gantrymq.interfaces.Dispatcher`; its use in a broker: `gantrymq.broker.sending.dispatchers`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gantrymq_testing.dispatcher_contract_bench import (
     made_entries,
 )
 
-MAX_CALLS = 200  # changing calls of Files that one run of the failing disk may make
+MAX_CALLS = 200  # changing calls of Files in one run with a failing disk
 BATCH = 4  # entries
 
 
@@ -41,15 +41,15 @@ class DispatcherContract:
     """Derive and define `make_dispatcher` and `outcome`."""
 
     def make_dispatcher(self, context: StoreContext) -> Dispatcher:
-        """A dispatcher whose state is under ``context.root``; called again on the same folder for a restart."""
+        """Create a dispatcher with its state under ``context.root``; called again on the same folder for a restart."""
         raise NotImplementedError
 
     def outcome(self, dispatcher: Dispatcher) -> Any:
-        """Everything the dispatcher made of the entries it handled, as a value to compare."""
+        """Return the results of all handled entries, as a comparable value."""
         raise NotImplementedError
 
     def same(self, outcome: Any, expected: Any) -> bool:
-        """Whether nothing is missing from *outcome*. Override where an entry handled twice may leave a trace."""
+        """Return whether *outcome* is complete. Override it if an entry handled twice may leave a trace."""
         return bool(outcome == expected)
 
     def entries(self) -> Sequence[DispatchEntry]:
@@ -69,7 +69,7 @@ class DispatcherContract:
         return self.outcome(dispatcher)
 
     def check(self, dispatcher: Dispatcher, expected: Any) -> None:
-        """Fail unless the dispatcher made what it had to."""
+        """Fail unless the outcome is complete."""
         outcome = self.outcome(dispatcher)
         assert self.same(outcome, expected), f"made {outcome!r} of the log instead of {expected!r}"
 
@@ -198,7 +198,7 @@ class DispatcherContract:
         self.check(bench.restarted().catch_up(other), self.expected(other, tmp_path))
 
     def test_a_cut_is_durable_at_once(self, bench: DispatcherBench, tmp_path: Path) -> None:
-        """Or else a log that has grown past the old position would hide it at the next start."""
+        """Otherwise a log that has grown past the old position would hide the difference at the next start."""
         log = self.entries()
         bench.dispatcher.dispatch(log)
         bench = bench.restarted()
@@ -213,7 +213,7 @@ class DispatcherContract:
 
     @pytest.mark.parametrize("done", [False, True], ids=["nothing written", "written, then failed"])
     def test_raising_keeps_the_position_true(self, tmp_path: Path, done: bool) -> None:
-        """At every call of `Files` that changes something: the broker parks what raises, and starts again later."""
+        """For every changing call of `Files`: the broker suspends a dispatcher that raises, and restarts it later."""
         log = self.entries()
         expected = self.expected(log, tmp_path)
         for fail_at in range(MAX_CALLS):
@@ -229,7 +229,7 @@ class DispatcherContract:
         pytest.fail(f"a dispatcher that makes more than {MAX_CALLS} changing calls for {len(log)} entries")
 
     def _until_it_raises(self, root: Path, world: Any, log: Sequence[DispatchEntry]) -> tuple[int, int]:
-        """Play *log* until something raises; the last position that was told, and the end of what was handed over."""
+        """Replay *log* until an exception; return the last reported position, and the end of the handled entries."""
         told = handled = 0
         root.mkdir()
         try:
@@ -240,6 +240,6 @@ class DispatcherContract:
                 told = bench.dispatcher.position()
                 bench.dispatcher.flush()
                 told = bench.dispatcher.position()
-        except Exception:  # what it raises is its own affair: a broker parks it whatever it is
+        except Exception:  # any exception: a broker suspends the dispatcher in every case
             told = max(told, bench.dispatcher.position()) if handled else 0
         return told, handled

@@ -1,4 +1,4 @@
-"""What the dispatcher contract works with: made-up log entries, and a dispatcher that can be killed and revived."""
+"""Support for the dispatcher contract: generated log entries, and a dispatcher that can be killed and restarted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def made_entries(count: int, start: int = 0, topics: Sequence[str] = FIRST_TOPIC
 
 
 def end_of(entries: Sequence[DispatchEntry]) -> int:
-    """Log offset behind the last entry."""
+    """Log offset after the last entry."""
     return entries[-1].log_offset + entries[-1].size
 
 
@@ -63,10 +63,10 @@ def in_batches(entries: Sequence[DispatchEntry], length: int) -> Iterator[Sequen
 
 
 class DispatcherBench:
-    """A dispatcher under test, in a folder that can be copied as it is: what a killed process leaves."""
+    """A dispatcher under test, in a folder that can be copied to simulate a killed process."""
 
     def __init__(self, make: Callable[[StoreContext], Dispatcher], root: Path, world: World | None = None) -> None:
-        """Make the dispatcher on *root*, which may hold what an earlier one left."""
+        """Create the dispatcher on *root*, which may contain the state of an earlier one."""
         self._make = make
         self._copies = 0
         self.root = root
@@ -77,19 +77,19 @@ class DispatcherBench:
         self.dispatcher = make(StoreContext(attrs.evolve(world, files=self.files), root, settings))
 
     def killed(self) -> DispatcherBench:
-        """A new dispatcher on a copy of the folder as it is now; this one is neither flushed nor asked."""
+        """Return a new dispatcher on a copy of the folder; this one is not flushed."""
         self._copies += 1
         copy = self.root.with_name(f"{self.root.name}-{self._copies}")
         shutil.copytree(self.root, copy)
         return DispatcherBench(self._make, copy)
 
     def restarted(self) -> DispatcherBench:
-        """A new dispatcher on the same folder, after a flush: what a broker's stop and start do."""
+        """Return a new dispatcher on the same folder after a flush, as at a stop and start of a broker."""
         self.dispatcher.flush()
         return DispatcherBench(self._make, self.root)
 
     def catch_up(self, log: Sequence[DispatchEntry], batch: int = 1000) -> Dispatcher:
-        """What a broker does at start with a log of *log*: cut to its end, then replay from the position."""
+        """Start with *log* as a broker does: truncate to its end, then replay from the position."""
         self.dispatcher.truncate(end_of(log) if log else 0)
         position = self.dispatcher.position()
         for entries in in_batches([entry for entry in log if entry.log_offset >= position], batch):
@@ -98,7 +98,7 @@ class DispatcherBench:
 
 
 def dying_world(fail_at: int | None, *, done: bool) -> tuple[World, FailingFiles]:
-    """A world whose disk dies at changing call *fail_at*, and its files."""
+    """Return a world with a disk that fails at changing call *fail_at*, and its files."""
     world = real_world()
     files = FailingFiles(world.files, fail_at, done=done)
     return attrs.evolve(world, files=files), files

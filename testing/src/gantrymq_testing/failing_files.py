@@ -17,10 +17,10 @@ FAILING = CHANGES - {"write"}  # writes into a mapping do not fail, as they woul
 
 
 class FailingFiles(ForwardingFiles):
-    """`Files` that hands calls on until `fail_at`, and none that changes anything from there.
+    """`Files` that pass calls on until `fail_at`, and fail every changing call from then on.
 
-    ``done`` says whether the failing call itself still takes effect before it raises, as a rename does whose
-    folder then cannot be synced.
+    ``done`` selects whether the failing call takes effect before it raises, for example a rename whose folder cannot
+    be synced.
     """
 
     def __init__(self, inner: Files, fail_at: int | None = None, *, done: bool = False) -> None:
@@ -36,19 +36,19 @@ class FailingFiles(ForwardingFiles):
         return self._fail_at is not None and self.changes > self._fail_at
 
     def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
-        """Count a call that changes something; raise OSError (EIO) when it is to fail."""
+        """Count a changing call; raise OSError (EIO) if it is to fail."""
         if name not in FAILING:
             return proceed()
         number = self.changes
         self.changes += 1
         if self._fail_at is None or number < self._fail_at:
             return proceed()
-        if self._done and number == self._fail_at and name != "lock":  # what raised holds none
+        if self._done and number == self._fail_at and name != "lock":  # a call that raised opened nothing
             proceed()
         raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
-        """With *create* a changing call, which leaves nothing open where it fails."""
+        """With *create* a changing call, which opens nothing if it fails."""
         if create:
             self.around("create", Path(path), lambda: self._inner.open(path, create=True).close())
         return ForwardingFile(self._inner.open(path, create=create, read_only=read_only), self)

@@ -1,14 +1,14 @@
-"""What every filter type promises, as tests.
+"""Contract tests for filter types.
 
-A plugin's test derives from `FilterContract` and says how to make its filter and which expressions mean what:
+A plugin's test derives from `FilterContract`, names its filter, and gives expressions with their meaning:
 
     class TestMyFilter(FilterContract):
         make_filter = MyFilter
         verdicts = [("a = 1", {"a": "1"}, True), ("a = 1", {"a": "2"}, False)]
         refused = ["a = "]
 
-The contract asks a filter the way a store does: first `match_entry` with what the queue entry holds; then, for a
-filter that wants to see messages, `match_message` with the record.
+The contract calls a filter as a store does: first `match_entry` with the content of the queue entry; then, if the
+filter needs messages, `match_message` with the record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FilterContract:
 
     make_filter: Callable[[], FilterType]
     verdicts: Sequence[Verdict] = ((ALL, {}, True), (ALL, {properties.TAGS: "TagA"}, True))
-    """Expression, message properties, and whether the consumer's broker hands the message out."""
+    """Expression, message properties, and whether the broker delivers the message to the consumer."""
     refused: Sequence[str] = ()
     """Expressions that do not compile."""
 
@@ -68,7 +68,7 @@ class FilterContract:
         assert handed_out(compiled, _record(found)) is expected
 
     def test_properties_decide_where_it_says_so(self, filter_type: FilterType, verdict: Verdict) -> None:
-        """A `gantrymq.interfaces.PropertiesFilter` may be asked in ways that cost less, for the same answer."""
+        """The cheaper methods of a `gantrymq.interfaces.PropertiesFilter` must give the same result."""
         expression, found, expected = verdict
         compiled = filter_type.compile(_subscription(filter_type, expression))
         if not hasattr(compiled, "match_properties"):
@@ -117,7 +117,7 @@ class FilterContract:
 
 
 def handed_out(compiled: MessageFilter, record: RecordView) -> bool:
-    """Whether a broker sends *record* to a consumer with this filter; both stages, as a store asks them."""
+    """Return whether a broker sends *record* to a consumer with this filter; both stages, as a store calls them."""
     if compiled.accepts_all:
         return True
     if not compiled.match_entry(string_hash(record.properties.get(properties.TAGS, "")), None):

@@ -1,12 +1,12 @@
-"""Files that hand every call on to others, through one method: the base of files that note, count or refuse calls.
+"""Files that pass every call on through one method: the base of files that record, count or fail calls.
 
     class Counting(ForwardingFiles):
         def around(self, name, path, proceed, *, position=0, length=0):
             self.counts[name] += 1
             return proceed()
 
-What `open`, `map`, `watch` and the locks give out forwards to the same `around`. Calls are named after their methods,
-with these exceptions, so that a name says by itself what happens:
+Objects returned by `open`, `map`, `watch` and the locks forward to the same `around`. Calls are named after their
+methods, with these exceptions, so that a name is unambiguous:
 
     create          `Files.open` with *create*
     write, mlock    `Mapping.write`, `Mapping.lock`
@@ -14,7 +14,7 @@ with these exceptions, so that a name says by itself what happens:
     syncfs, unwatch `Volume.sync`, `Volume.close`
     release         `Lock.release`
 
-Three questions are answered past it, as they ask nobody: `File.path`, `Mapping.size` and `Mapping.view`.
+Three attributes do not pass through it, as they make no call: `File.path`, `Mapping.size` and `Mapping.view`.
 """
 
 from __future__ import annotations
@@ -38,32 +38,32 @@ CHANGES = frozenset(
 )
 """Names of calls that change or sync something."""
 ENDS = frozenset({"close", "unmap", "release", "unwatch"})
-"""Names of calls that give back what another one gave out."""
+"""Names of calls that release an object returned by another call."""
 
 
 class ForwardingFiles:
-    """`Files` over others; derive and say what happens `around` a call."""
+    """`Files` over other files; derive from it and override `around`."""
 
     def __init__(self, inner: Files) -> None:
         self._inner = inner
 
     def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
-        """Make one call; here it is made and nothing else happens.
+        """Make one call; the default only makes the call.
 
         Args:
             name: of the call, see above.
-            path: what it is about; for ``rename`` the old one, for a handle the one it was opened with.
-            proceed: makes the call on the files underneath and returns, or raises, what those do.
-            position: bytes from the start of the file, where the call has one.
-            length: bytes that are written or asked for; the new length for ``truncate`` and ``allocate``.
+            path: its subject; for ``rename`` the old one, for an object the one it was opened with.
+            proceed: makes the call on the underlying files and returns, or raises, their result.
+            position: bytes from the start of the file, if the call has one.
+            length: bytes to write or read; the new length for ``truncate`` and ``allocate``.
         """
         return proceed()
 
     def began(self, handle: Handle) -> None:
-        """A file, mapping, volume or lock is about to be given out."""
+        """Called before a file, mapping, volume or lock is returned."""
 
     def ended(self, handle: Handle) -> None:
-        """One of them is about to be given back; more than once where its user does so."""
+        """Called before one of them is released; more than once if its user releases it repeatedly."""
 
     def stat(self, path: Path) -> FileStat | None:
         """As `Files.stat`."""
@@ -138,10 +138,10 @@ class ForwardingFiles:
 
 
 class Handle:
-    """What was given out, until it is given back."""
+    """A returned object, until it is released."""
 
     def __init__(self, path: Path, files: ForwardingFiles, end: str, give_back: Callable[[], None]) -> None:
-        """*end*: name of the call that gives it back by *give_back*."""
+        """*end*: name of the call that releases it by *give_back*."""
         self._path = path
         self._files = files
         self._end = end
@@ -150,16 +150,16 @@ class Handle:
 
     @property
     def path(self) -> Path:
-        """Where it was opened; a later rename is not followed."""
+        """The path it was opened with; a later rename is not followed."""
         return self._path
 
     @property
     def about(self) -> Path:
-        """The path that `ForwardingFiles.around` is told."""
+        """The path passed to `ForwardingFiles.around`."""
         return self._path
 
     def close(self) -> None:
-        """Give it back."""
+        """Release it."""
         self._files.ended(self)
         self._files.around(self._end, self.about, self._give_back)
 

@@ -1,4 +1,4 @@
-"""Frames of the remoting protocol as tests look at them."""
+"""Frames of the remoting protocol in tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["split_frame"]
 
 
 def split_frame(data: bytes) -> Frame:
-    """Cut exactly one whole frame.
+    """Split off exactly one whole frame.
 
     Raises:
         RemoteProtocolError: *data* is less or more than one frame.

@@ -1,6 +1,6 @@
-"""Fixtures for tests of brokers and plugins; pytest finds this module by itself (entry point group ``pytest11``).
+"""Fixtures for tests of brokers and plugins; pytest loads this module automatically (entry point group ``pytest11``).
 
-Nothing of GantryMQ is imported before a fixture is used, so that a project that merely has it installed pays nothing.
+Nothing of GantryMQ is imported before a fixture is used, so that installing it costs other projects nothing.
 
     def test_a_message_arrives(gantrymq_broker):
         gantrymq_broker.send("Orders", b"one")
@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def gantrymq_broker_factory(tmp_path: Path) -> Iterator[Callable[..., RunningBroker]]:
-    """Start brokers, each with a name server and a folder of its own; all are stopped after the test.
+    """Start brokers, each with its own name server and folder; all are stopped after the test.
 
     Call it with *settings* (of the broker) and *plugins* (modules or objects with hooks, or pairs of name and one).
     """
@@ -57,16 +57,16 @@ def gantrymq_broker_factory(tmp_path: Path) -> Iterator[Callable[..., RunningBro
 def gantrymq_broker(
     request: pytest.FixtureRequest, gantrymq_broker_factory: Callable[..., RunningBroker]
 ) -> RunningBroker:
-    """A name server and a broker in this process, ready; the marker ``gantrymq`` gives settings and plugins."""
+    """A running name server and broker in this process; the marker ``gantrymq`` gives settings and plugins."""
     mark = request.node.get_closest_marker("gantrymq")
     return gantrymq_broker_factory(**(mark.kwargs if mark is not None else {}))
 
 
 @pytest.fixture
 def gantrymq_simulation() -> Callable[..., Any]:
-    """Run an async function beside a name server and a broker on a virtual clock.
+    """Run an async function with a name server and a broker on a virtual clock.
 
-    ``gantrymq_simulation(work, seed=1, settings=None, plugins=())`` calls ``work(cluster)`` and returns what it does.
+    ``gantrymq_simulation(work, seed=1, settings=None, plugins=())`` calls ``work(cluster)`` and returns its result.
     """
     from gantrymq_testing.simulation import simulate_cluster
 

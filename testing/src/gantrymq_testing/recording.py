@@ -1,8 +1,8 @@
-"""Files that remember the order of every call, to prove what was durable when.
+"""Files that record the order of every call, to prove what was durable at which time.
 
-A write is noted after it was made and a sync when it begins and when it has ended, so the order of the notes is safe
-to argue from: a write noted before a sync began was made before it. `RecordingFiles.note` lets a test put events of its
-own ("a reply left") into the same order. Works around real and simulated files, from any number of threads.
+A write is recorded after it was made and a sync at its begin and at its end, so that the order of the records is
+conclusive: a write recorded before the begin of a sync was made before it. `RecordingFiles.note` adds events of the
+test ("a response was sent") in the same order. Works with real and simulated files, from any number of threads.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from gantrymq_testing.forwarding import ForwardingFiles
 
 T = TypeVar("T")
 
-WRITES = frozenset({"write", "pwrite"})  # calls whose bytes a sync has to cover
+WRITES = frozenset({"write", "pwrite"})  # calls with data that a sync must cover
 SYNC_BEGINS, SYNC_ENDS, SYNC_FAILS = "datasync.begin", "datasync.end", "datasync.fail"
 NOTED_AS = {"create": "open", "peek": "pread", "pread_cached": "pread", "lock_folder": "lock"}
 UNNOTED = frozenset({"stat", "list", "disk_use", "size", "written", "watch", "unwatch", "release"})
-WHERE_FOUND = frozenset({"peek", "pread_cached", "lock", "lock_folder"})  # noted unless they return None
+WHERE_FOUND = frozenset({"peek", "pread_cached", "lock", "lock_folder"})  # recorded unless they return None
 
 
 class Call(NamedTuple):
-    """One call, in the order in which all threads made them."""
+    """One call, in the order of all threads' calls."""
 
     number: int  # from 0; the index in `RecordingFiles.calls`
     name: str  # of the method; "datasync.begin", "datasync.end" or "datasync.fail" for a sync
     path: Path
     position: int = 0  # bytes from the start of the file
     length: int = 0  # bytes; the new length for truncate and allocate
-    begun: int = -1  # for the end of a sync: number of its beginning
+    begun: int = -1  # for the end of a sync: number of its begin
 
 
 class RecordingFiles(ForwardingFiles):
-    """`Files` that hands every call on and notes it once it succeeded; questions (``stat``, ``size``) are not noted.
+    """`Files` that pass every call on and record it once it succeeded; queries (``stat``, ``size``) are not recorded.
 
-    Names are those of `gantrymq_testing.forwarding`, but for those in NOTED_AS and these: a rename is noted under the
+    Names are those of `gantrymq_testing.forwarding`, except those in NOTED_AS and these: a rename is recorded under the
     old path and as ``rename.to`` under the new one; a sync as "datasync.begin", then "datasync.end", or "datasync.fail"
-    when it raises; the sync of a volume as that of every file with a write before it. The length of a read is what was
-    found, that of ``map`` the size.
+    if it raises; the sync of a volume as that of every file with an earlier write. The length of a read is the number
+    of bytes read, that of ``map`` the size.
     """
 
     def __init__(self, inner: Files) -> None:
@@ -64,17 +64,17 @@ class RecordingFiles(ForwardingFiles):
             return number
 
     def unsynced(self, path: Path, before: int) -> builtins.list[Call]:
-        """Writes to *path* noted before number *before* that no sync ended before *before* has covered.
+        """Return the writes to *path* recorded before number *before* and not covered by a sync that ended before it.
 
-        A sync covers the writes that were noted before it began, whichever handle of the path made them. The path is
-        the one a handle was opened under. What ``replace`` writes is durable when it returns and is not counted.
+        A sync covers the writes recorded before its begin, through any handle of the path. The path is the one a handle
+        was opened with. Data written by ``replace`` is durable when it returns and is not counted.
         """
         calls = [call for call in self.calls[:before] if call.path == path]
         covered = max((call.begun for call in calls if call.name == SYNC_ENDS), default=-1)
         return [call for call in calls if call.name in WRITES and call.number > covered]
 
     def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
-        """Make the call and note it."""
+        """Make the call and record it."""
         if name == "datasync":
             return self._sync([path], proceed)
         if name == "syncfs":
@@ -103,7 +103,7 @@ class RecordingFiles(ForwardingFiles):
 
 
 def _length(name: str, result: object, asked: int) -> int:
-    """Bytes that a call was about: what a read or a map found, else what it asked for."""
+    """Return the length of a call: the bytes returned by a read or a map, else those requested."""
     if name == "map":
         return cast(Mapping, result).size
     return len(result) if isinstance(result, bytes) else asked

@@ -1,7 +1,7 @@
-"""A name server and a broker of this process on an event loop in a thread of their own.
+"""A name server and a broker in this process, on an event loop in its own thread.
 
 Plain tests call the synchronous methods; asynchronous ones use ``producer()`` and ``consumer()`` on their own loop, or
-hand coroutines to ``run``.
+pass coroutines to ``run``.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ TIMEOUT_S = 60.0
 
 
 class RunningBroker:
-    """What the fixture ``gantrymq_broker`` gives; as a context manager it starts and stops."""
+    """The value of the fixture ``gantrymq_broker``; as a context manager it starts and stops."""
 
     def __init__(
         self, root: Path, settings: Mapping[str, Value] | None = None, plugins: Iterable[GivenPlugin] = ()
     ) -> None:
-        """As `Cluster`, in the real world. Raises ConfigError and PluginError as that does."""
+        """Prepare a `Cluster` in the real world. Raises ConfigError and PluginError as `Cluster` does."""
         self.cluster = Cluster(real_world(), root, settings, plugins)
-        self.start_ms = 0.0  # how long `start` took until requests were accepted
+        self.start_ms = 0.0  # time from `start` until requests were accepted
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -61,11 +61,11 @@ class RunningBroker:
 
     @property
     def broker(self) -> Broker:
-        """What plugins see of the broker. It belongs to the loop's thread: use `call` and `run`."""
+        """The `interfaces.Broker`. It belongs to the loop's thread: use `call` and `run`."""
         return self.cluster.broker
 
     def start(self) -> RecoveryReport:
-        """Start thread, name server and broker. Raises StoreError when the store cannot be used."""
+        """Start thread, name server and broker. Raises StoreError if the store cannot be used."""
         begun = time.perf_counter()
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
@@ -102,7 +102,7 @@ class RunningBroker:
         self.stop()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the broker's loop and return (or raise) what it does.
+        """Run a coroutine on the broker's loop and return (or raise) its result.
 
         Raises:
             TimeoutError: it took longer than TIMEOUT_S seconds; it is cancelled.
@@ -132,11 +132,11 @@ class RunningBroker:
         return self.run(self.cluster.restart())
 
     def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
-        """A client for the caller's own loop, not started: use it with ``async with``."""
+        """Return a client for the caller's own loop, not started: use it with ``async with``."""
         return Producer(group, self.namesrv, **more)
 
     def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
-        """A client for the caller's own loop, not started: use it with ``async with``."""
+        """Return a client for the caller's own loop, not started: use it with ``async with``."""
         return Reader(namesrv=self.namesrv, group=group, **more)
 
     def create_topic(self, name: str, queues: int = 4) -> None:
@@ -144,17 +144,17 @@ class RunningBroker:
         self.run(self.cluster.create_topic(name, queues))
 
     def send(self, topic: str, body: bytes, **more: Any) -> SendResult:
-        """Send one message as a client does; *more* goes to `Message` (tags, keys, properties)."""
+        """Send one message as a client does; *more* is passed to `Message` (tags, keys, properties)."""
         return self.run(self.cluster.send(topic, body, **more))
 
     def put(
         self, topic: str, body: bytes, *, queue_id: int = 0, tags: str = "", properties: Mapping[str, str] | None = None
     ) -> PutResult:
-        """Store one message the way plugins do; see `Cluster.put`."""
+        """Store one message as plugins do; see `Cluster.put`."""
         return self.run(self.cluster.put(topic, body, queue_id=queue_id, tags=tags, properties=properties))
 
     def pull(self, topic: str, expression: str = ALL, expression_type: str = TAG) -> list[ReceivedMessage]:
-        """Every message of *topic* that a subscription to *expression* gets, queue by queue."""
+        """Return every message of *topic* that matches *expression*, queue by queue."""
         return self.run(self.cluster.pull(topic, expression, expression_type))
 
     def _running_loop(self, give_up: Callable[[], object]) -> asyncio.AbstractEventLoop:
@@ -175,4 +175,4 @@ class RunningBroker:
             await asyncio.gather(*left, return_exceptions=True)
             loop = asyncio.get_running_loop()
             await loop.shutdown_asyncgens()
-            await loop.shutdown_default_executor()  # threads that looked names up
+            await loop.shutdown_default_executor()  # threads that resolve names

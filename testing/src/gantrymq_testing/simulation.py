@@ -1,4 +1,4 @@
-"""A name server and a broker in memory on a virtual clock: hours pass in a moment, one seed gives one run."""
+"""A name server and a broker in memory on a virtual clock: hours pass in a moment, a seed determines the run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def simulate_cluster(
     plugins: Iterable[GivenPlugin] = (),
     **more: Any,
 ) -> T:
-    """Run ``work(cluster)`` beside a started `Cluster` and return (or raise) what it does.
+    """Run ``work(cluster)`` with a started `Cluster` and return (or raise) its result.
 
     Args:
         work: an async function; its time is ``cluster.world.clock``.
-        seed: what every choice of the world is made from.
+        seed: determines every random choice of the world.
         settings: as for `Cluster`.
         plugins: as for `Cluster`.
-        more: goes to `gantrymq_testing.simulated.simulate` (trace, delivery, capacity, limit_s).
+        more: passed to `gantrymq_testing.simulated.simulate` (trace, delivery, capacity, limit_s).
 
     Raises:
-        SimulationDeadlock: nothing is left that could wake a task.
+        SimulationDeadlock: no event is left that could wake a task.
         SimulationTimeout: the virtual time is over.
     """
 

@@ -1,4 +1,4 @@
-"""What the store contract works with: a store that is open, a clock that stands still, and short ways to ask."""
+"""Support for the store contract: an open store, a clock that stands still, and short helper methods."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ START_MS = 1_800_000_000_000
 
 
 class StandingClock:
-    """Wall time moves only when a test sets ``now``; timers and spans are those of the clock underneath."""
+    """Wall time changes only when a test sets ``now``; timers and durations use the underlying clock."""
 
     def __init__(self, underneath: Clock) -> None:
         self.now = START_MS
         self._underneath = underneath
 
     def now_ms(self) -> int:
-        """What the test set."""
+        """Return the time set by the test."""
         return self.now
 
     def utc_offset_ms(self, at_ms: int) -> int:
@@ -86,7 +86,7 @@ class StoreBench:
     async def get(
         self, queue: Queue, queue_offset: int, limit: GetLimit | None = None, match: MessageFilter | None = None
     ) -> GetResult:
-        """`MessageStore.get`, awaited where that is needed, and checked against itself."""
+        """Call `MessageStore.get`, awaiting it if needed, and check its consistency."""
         result = self.store.get(queue, queue_offset, limit or GetLimit(), match)
         if isawaitable(result):
             result = await result
@@ -98,7 +98,7 @@ class StoreBench:
     async def read_all(
         self, queue: Queue, queue_offset: int = 0, limit: GetLimit | None = None, match: MessageFilter | None = None
     ) -> list[RecordView]:
-        """Every record from *queue_offset* on, by as many gets as it takes; each must get further."""
+        """Return every record from *queue_offset* on, with repeated gets; each must make progress."""
         found: list[RecordView] = []
         while queue_offset < self.store.bounds(queue).max_offset:
             result = await self.get(queue, queue_offset, limit, match)
@@ -110,7 +110,7 @@ class StoreBench:
     async def query(
         self, key: str, window_ms: tuple[int, int] = (0, 1 << 62), limit: int = 32, topic: str = "T"
     ) -> tuple[list[RecordView], str]:
-        """`MessageStore.query`, awaited if needed: the records, and why there are none, or may be more."""
+        """Call `MessageStore.query`, awaiting it if needed: the records, and whether the result may be incomplete."""
         result = self.store.query(topic, key, *window_ms, limit)
         if not isinstance(result, QueryResult):
             result = await result
@@ -119,12 +119,12 @@ class StoreBench:
         return records, result.problem
 
     async def view(self, log_offset: int) -> RecordView | None:
-        """`MessageStore.view`, awaited where that is needed."""
+        """Call `MessageStore.view`, awaiting it if needed."""
         result = self.store.view(log_offset)
         return await result if isawaitable(result) else result
 
     async def offsets_at(self, queue: Queue, time_ms: int) -> tuple[int, int]:
-        """Both edges of a look-up by time."""
+        """Return both boundaries of a look-up by time."""
         offset_at = self.store.offset_at
         return await offset_at(queue, time_ms, BoundaryType.LOWER), await offset_at(queue, time_ms, BoundaryType.UPPER)
 
@@ -149,7 +149,7 @@ class OnlyTags:
 
 
 class ShortTurn(OnlyTags):
-    """The same, but its turn is over after so many messages."""
+    """As above, but its turn is over after a number of messages."""
 
     def __init__(self, asked: int, *tags: str, needs_message: bool = False) -> None:
         super().__init__(*tags, needs_message=needs_message)
@@ -175,20 +175,20 @@ class ShortTurn(OnlyTags):
 def message(
     topic: str = "T", queue_id: int = 0, body: bytes | memoryview = b"body", tag: str = "", **more: Any
 ) -> StoreMessage:
-    """A message with a TAGS property (none for ``""``) and its tag code."""
+    """Return a message with a TAGS property (none for ``""``) and its tag code."""
     text = properties.encode({properties.TAGS: tag} if tag else {})
     return StoreMessage(topic, queue_id, body, more.pop("properties", text), tags_code=tags_code(tag), **more)
 
 
 def keyed(body: bytes, keys: str = "", unique: str = "", topic: str = "T", **more: Any) -> StoreMessage:
-    """A message with KEYS and UNIQ_KEY properties, where they are given."""
+    """Return a message with KEYS and UNIQ_KEY properties, if given."""
     pairs = {properties.KEYS: keys, properties.UNIQ_KEY: unique}
     text = properties.encode({name: value for name, value in pairs.items() if value})
     return StoreMessage(topic, 0, body, text, **more)
 
 
 def records_of(result: GetResult) -> list[RecordView]:
-    """The records in a get's buffers, in order."""
+    """Return the records in a get's buffers, in order."""
     return [record for buffer in result.buffers for record in iter_records(buffer)]
 
 

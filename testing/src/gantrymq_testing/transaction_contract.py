@@ -1,14 +1,14 @@
-"""What every transaction service promises, as tests.
+"""Contract tests for transaction services.
 
-A plugin's test derives from `TransactionContract` and says how to make the service:
+A plugin's test derives from `TransactionContract` and creates the service:
 
     class TestMyTransactions(TransactionContract):
         make_service = MyTransactions
-        settings = {"myTimeOut": 1000}     # so that producers are asked within `patience_s`
+        settings = {"myTimeOut": 1000}     # so that producers are checked within `patience_s`
 
-The service works in a broker on a virtual clock, which producers ask as official clients do: half messages, request 37,
-and answers to request 39. It is checked every second. One case restarts the broker; it needs the store on disk
-(gantrymq-storage-mmap), and is skipped where that is not installed.
+The service runs in a broker on a virtual clock, used by producers as by official clients: half messages, request 37,
+and responses to request 39. It checks every second. One case restarts the broker; it needs the store on disk
+(gantrymq-storage-mmap), and is skipped if that is not installed.
 
 The rules: `gantrymq.interfaces.TransactionService`.
 """
@@ -38,7 +38,7 @@ from gantrymq_testing.transaction_contract_bench import (
 
 Work = Callable[[TransactionBench], Awaitable[None]]
 
-QUIET_S = 30.0  # in which nobody may be asked
+QUIET_S = 30.0  # time in which no producer may be checked
 
 
 class TransactionContract:
@@ -46,10 +46,10 @@ class TransactionContract:
 
     make_service: Callable[[], TransactionService]
     settings: ClassVar[Mapping[str, Value]] = {}
-    patience_s: ClassVar[float] = 120.0  # within which a producer is asked about an undecided message, virtual
+    patience_s: ClassVar[float] = 120.0  # virtual time limit for checking a producer about an undecided message
 
     def run(self, work: Work, **more: Any) -> None:
-        """Run *work* beside a broker with the service."""
+        """Run *work* with a broker and the service."""
 
         async def main(cluster: Any) -> None:
             await cluster.create_topic(TOPIC, 2)

@@ -1,4 +1,4 @@
-"""What the transaction contract works with: a broker with the service under test, and producers that talk frames."""
+"""Support for the transaction contract: a broker with the service under test, and producers that exchange frames."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ def plugin_with(make_service: Any) -> ModuleType:
 
 
 class Half:
-    """A half message as the answer to its sending tells of it."""
+    """A half message, from the response to its send."""
 
     def __init__(self, queue_offset: int, log_offset: int, unique_id: str) -> None:
         self.queue_offset, self.log_offset, self.unique_id = queue_offset, log_offset, unique_id
 
     @classmethod
     def in_check(cls, asked: Command) -> Half:
-        """The half message that a check is about."""
+        """Return the half message of a check."""
         ext = asked.ext or {}
         return cls(int(ext["tranStateTableOffset"]), int(ext["commitLogOffset"]), ext["msgId"])
 
 
 class ProducerPeer:
-    """A connection of a producer, and what the broker asked over it."""
+    """A connection of a producer, and the broker's requests over it."""
 
     def __init__(self, bench: TransactionBench) -> None:
         self._bench = bench
@@ -65,7 +65,7 @@ class ProducerPeer:
         self.asked += [each for each in commands if each.code == RequestCode.CHECK_TRANSACTION_STATE]
 
     async def ask(self, code: int, ext: dict[str, str] | None, body: bytes | None = None) -> Command:
-        """Ask the broker."""
+        """Send a request to the broker."""
         connection = await self.client.connect(self._bench.cluster.broker_address)
         return await connection.call(request(code, ext, body), ANSWER_S)
 
@@ -89,12 +89,12 @@ class ProducerPeer:
         return (await self.ask(RequestCode.END_TRANSACTION, ext)).code
 
     def bodies_asked(self) -> list[bytes]:
-        """Bodies of the messages in the checks that came."""
+        """Return the bodies of the messages in the received checks."""
         return [bytes(read_record(each.payload).body) for each in self.asked]
 
 
 class TransactionBench:
-    """A cluster that is started, with its first producer."""
+    """A started cluster, with its first producer."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -103,7 +103,7 @@ class TransactionBench:
         self._peers: list[ProducerPeer] = []
 
     async def producer(self, client_id: str = "p1") -> ProducerPeer:
-        """A member of the group that has joined."""
+        """Return a new member of the producer group."""
         peer = ProducerPeer(self)
         self._peers.append(peer)
         await peer.join(client_id)
@@ -131,15 +131,15 @@ class TransactionBench:
         return Half(int(ext["queueOffset"]), int(ext["msgId"][-16:], 16), unique_id)
 
     async def seen(self) -> list[ReceivedMessage]:
-        """What consumers of the topic see."""
+        """Return the messages visible to consumers of the topic."""
         return await self.cluster.pull(TOPIC)
 
     async def bodies(self) -> list[bytes]:
-        """Bodies of what they see, sorted."""
+        """Return their bodies, sorted."""
         return sorted(each.body for each in await self.seen())
 
     async def asked(self, peers: Sequence[ProducerPeer], wanted: int, patience_s: float) -> None:
-        """Wait until the broker has asked them *wanted* times, heartbeats going on."""
+        """Wait until the broker has sent *wanted* checks, with continuing heartbeats."""
         waited = 0.0
         while sum(len(peer.asked) for peer in peers) < wanted:
             assert waited < patience_s, f"nobody was asked about an undecided message within {patience_s:g} s"

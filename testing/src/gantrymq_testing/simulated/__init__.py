@@ -1,7 +1,7 @@
-"""A world made of memory, a virtual clock and one seed: the same seed gives the same run, byte for byte.
+"""A world of memory, a virtual clock and a seed: the same seed gives the same run, byte for byte.
 
-What repeats is everything that goes through the `World`. A program spoils it with threads, with `hash` of strings
-(iterating over sets of them), or by asking the operating system behind the world's back.
+This holds for everything that goes through the `World`. A program breaks it with threads, with `hash` of strings
+(iterating over sets of them), or by calling the operating system directly.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ T = TypeVar("T")
 
 START_MS = 1_700_000_000_000
 LIMIT_S = 24 * 3600.0
-CLEAN_UP_S = 3600.0  # virtual time that cancelled tasks have for their last steps
+CLEAN_UP_S = 3600.0  # virtual time for the clean-up of cancelled tasks
 
 
 def simulated_world(
@@ -61,7 +61,7 @@ def simulated_world(
     delivery: Delivery | None = None,
     capacity: int = CAPACITY_BYTES,
 ) -> World:
-    """Build a world that lives on *loop*. Its parts draw from random streams of their own, all made from *seed*."""
+    """Build a world on *loop*. Each part has its own random stream, derived from *seed*."""
     clock = SimulatedClock(loop, start_ms)
     if trace is not None:
         trace.start(clock.now_us)
@@ -88,21 +88,21 @@ def simulate(
     capacity: int = CAPACITY_BYTES,
     limit_s: float = LIMIT_S,
 ) -> T:
-    """Run ``main(world)`` to its end in a world of its own; tasks it leaves behind are cancelled, oldest first.
+    """Run ``main(world)`` to its end in its own world; remaining tasks are cancelled, oldest first.
 
     Args:
-        seed: what every choice of the world is made from.
-        main: the program; what it returns is returned, what it raises is raised.
+        seed: determines every random choice of the world.
+        main: the program; its result is returned, its exception raised.
         start_ms: wall time at the start, milliseconds since 1970-01-01 UTC.
-        trace: gets what network and files do.
-        delivery: decides how bytes travel; by default a `SeededDelivery`.
-        capacity: room on the disk, bytes.
-        limit_s: virtual seconds the run may last.
+        trace: receives the events of network and files.
+        delivery: decides how bytes are delivered; by default a `SeededDelivery`.
+        capacity: size of the disk in bytes.
+        limit_s: maximum duration of the run in virtual seconds.
 
     Raises:
-        SimulationDeadlock: nothing is left that could wake a task.
-        SimulationTimeout: *limit_s* is over, or time stands still.
-        RuntimeError: an event loop runs in this thread already.
+        SimulationDeadlock: no event is left that could wake a task.
+        SimulationTimeout: *limit_s* is over, or callbacks run without virtual time passing.
+        RuntimeError: an event loop is running in this thread.
     """
     loop = SimulatedLoop(limit_s=limit_s)
     world = simulated_world(seed, loop, start_ms=start_ms, trace=trace, delivery=delivery, capacity=capacity)
@@ -121,7 +121,7 @@ def simulate(
 
 
 def _cancel_what_is_left(loop: SimulatedLoop) -> None:
-    """Cancel pending tasks and let them finish, with a limit of its own: the run's may be over."""
+    """Cancel pending tasks and let them finish, with a separate time limit: that of the run may be over."""
     loop.allow(CLEAN_UP_S)
     left = loop.pending_tasks()
     if not left:

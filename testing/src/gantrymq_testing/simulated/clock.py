@@ -1,4 +1,4 @@
-"""The virtual clock: wall time is a start plus the loop's made-up seconds."""
+"""The virtual clock: wall time is a start time plus the loop's virtual seconds."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class SimulatedClock:
-    """Time that passes only when the loop has nothing to do."""
+    """A clock that advances only when the loop is idle."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, start_ms: int) -> None:
-        """Take time from *loop*; its second 0 is *start_ms*, milliseconds since 1970-01-01 UTC."""
+        """Read time from *loop*; its second 0 is *start_ms*, milliseconds since 1970-01-01 UTC."""
         self._loop = loop
         self._start_us = start_ms * 1000
 
@@ -20,11 +20,11 @@ class SimulatedClock:
         return self.now_us() // 1000
 
     def utc_offset_ms(self, at_ms: int) -> int:
-        """0: a simulation lives in UTC, whatever the machine's time zone."""
+        """Return 0: a simulation uses UTC, whatever the machine's time zone."""
         return 0
 
     def now_us(self) -> int:
-        """Wall time in microseconds; rounding to them hides the error that sums of floats carry."""
+        """Wall time in microseconds; rounding hides the error of sums of floats."""
         return self._start_us + round(self._loop.time() * 1e6)
 
     def monotonic(self) -> float:

@@ -1,6 +1,6 @@
-"""How bytes travel in the simulated network: the one place that decides, for each delivery, when and how many.
+"""Delivery of bytes in the simulated network: decides for each delivery the time and the number of bytes.
 
-A test that wants a slow, lossy or hostile network hands in a `Delivery` of its own.
+A test of a slow, lossy or hostile network passes its own `Delivery`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 Address = tuple[str, int]
 
 LATENCY_S = (20e-6, 400e-6)  # a local network, seconds one way
-READ_BYTES = 256 * 1024  # most that one read returns, as in asyncio's selector transports
+READ_BYTES = 256 * 1024  # maximum of one read, as in asyncio's selector transports
 
 
 class Link(NamedTuple):
@@ -29,14 +29,14 @@ class Delivery(Protocol):
     """Decides when bytes arrive and how they are split. Called once per delivery, in a repeatable order."""
 
     def latency_s(self, link: Link) -> float:
-        """Seconds until the next bytes of *link* (or its opening, end or loss) arrive; 0 or more."""
+        """Return the seconds until the next bytes of *link* (or its opening, end or loss) arrive; at least 0."""
 
     def read_size(self, link: Link, waiting: int) -> int:
-        """How many of *waiting* bytes (1 or more) the next read gets; 1 to *waiting*."""
+        """Return how many of *waiting* bytes (at least 1) the next read returns; 1 to *waiting*."""
 
 
 class SeededDelivery:
-    """Every byte arrives, in order: delays are uniform, half of the reads stop short, at a uniform place."""
+    """Delivers every byte, in order: delays are uniform, half of the reads end early, at a uniform position."""
 
     def __init__(self, seeded: random.Random) -> None:
         self._random = seeded
@@ -46,6 +46,6 @@ class SeededDelivery:
         return self._random.uniform(*LATENCY_S)
 
     def read_size(self, link: Link, waiting: int) -> int:
-        """All that waits, up to 256 KiB, or with even odds any part of it."""
+        """All waiting bytes, up to 256 KiB, or with probability 1/2 a part of them."""
         most = min(waiting, READ_BYTES)
         return most if self._random.random() < 0.5 else self._random.randint(1, most)

@@ -1,8 +1,8 @@
-"""What a simulated disk holds: file contents with the blocks they take, and the space that is left.
+"""Contents of a simulated disk: file contents with their allocated blocks, and the free space.
 
-A content is an anonymous mapping, so that a sparse file of gigabytes costs only the pages that were touched. Which
-4 KiB blocks a file takes is kept apart: reading a hole takes none, writing or reserving one does, and a disk without
-room for it refuses.
+A content is an anonymous mapping, so that a sparse file of gigabytes only uses the memory of the touched pages. The
+allocated 4 KiB blocks are tracked separately: reading a hole allocates none, writing or reserving does, and fails on a
+full disk.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class BusError(RuntimeError):
 
 
 class Disk:
-    """Room, in bytes; whole blocks are taken and given back."""
+    """Free space in bytes; allocated and released in whole blocks."""
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.used = 0
 
     def take(self, blocks: int) -> None:
-        """Take *blocks*. Raises OSError (ENOSPC), having taken none."""
+        """Allocate *blocks*. Raises OSError (ENOSPC), having allocated none."""
         if self.used + blocks * BLOCK_BYTES > self.capacity:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self.used += blocks * BLOCK_BYTES
@@ -37,41 +37,41 @@ class Disk:
 
 
 class Content:
-    """The bytes of one file, whatever its names. Lives while it has a name, a descriptor or a mapping."""
+    """The bytes of one file, under all its names. Exists while it has a name, a descriptor or a mapping."""
 
     def __init__(self, disk: Disk, modified_ms: int) -> None:
         self.size = 0
         self.modified_ms = modified_ms
-        self.memory = mmap.mmap(-1, BLOCK_BYTES)  # as long as the file, or longer; zero behind its end
+        self.memory = mmap.mmap(-1, BLOCK_BYTES)  # at least as long as the file; zero after its end
         self.mappings = 0
         self.locked = False
         self._disk = disk
-        self._blocks = bytearray()  # one byte a block: 1 where it takes room
+        self._blocks = bytearray()  # one byte per block: 1 if it is allocated
         self._holders = 0
 
     def hold(self) -> None:
-        """One more name, descriptor or mapping."""
+        """Add a name, descriptor or mapping."""
         self._holders += 1
 
     def let_go(self) -> None:
-        """One less; with the last the room is free again."""
+        """Remove one; the last removal frees the space."""
         self._holders -= 1
         if self._holders == 0:
             self._disk.give_back(self._blocks.count(1))
             self._blocks.clear()
 
     def read(self, position: int, length: int) -> bytes:
-        """Up to *length* bytes; shorter at the end."""
+        """Return up to *length* bytes; fewer at the end."""
         return self.memory[position : max(position, min(position + length, self.size))]
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Write all of *data*, growing where needed. Raises OSError (ENOSPC), having written nothing."""
+        """Write all of *data*, growing if needed. Raises OSError (ENOSPC), having written nothing."""
         if data:
             self.reserve(position, len(data))
             self.memory[position : position + len(data)] = data
 
     def reserve(self, position: int, length: int) -> None:
-        """Take the blocks of a range and let the file reach its end. Raises OSError (ENOSPC), changing nothing."""
+        """Allocate the blocks of a range and extend the file to its end. Raises OSError (ENOSPC), changing nothing."""
         self._make_room(position + length)
         first, last = position // BLOCK_BYTES, (position + length - 1) // BLOCK_BYTES
         if last >= len(self._blocks):
@@ -83,7 +83,7 @@ class Content:
         self.size = max(self.size, position + length)
 
     def resize(self, length: int) -> None:
-        """Cut, giving blocks back, or grow by a hole."""
+        """Truncate, releasing blocks, or extend with a hole."""
         if length < self.size:
             self.memory[length : self.size] = bytes(self.size - length)
             kept = -(-length // BLOCK_BYTES)
@@ -94,7 +94,7 @@ class Content:
         self.size = length
 
     def _make_room(self, length: int) -> None:
-        """Move to a longer memory, which a mapping in use cannot follow."""
+        """Move to larger memory, which is not possible with a mapping."""
         if length <= len(self.memory):
             return
         if self.mappings:

@@ -1,14 +1,14 @@
-"""A network that misbehaves as real ones do: jitter, slow hosts, partitions, resets, refusals. All from one seed.
+"""A faulty network: jitter, slow hosts, partitions, resets, refused connections. All from one seed.
 
-Bytes of one connection never overtake each other, as TCP sees to that; those of two connections do all the time.
-During a partition they wait, as TCP sends them again until they get through: a caller sees silence, then a late answer.
+Bytes of one connection never overtake each other, as with TCP; those of different connections do all the time.
+During a partition they wait, as TCP retransmits them: a caller sees silence, then a late response.
 
-    kind        what it is                                   who makes it
+    kind        effect                                       caused by
     delay       most bytes are quick, some take a second     every delivery
     short read  a read ends at any byte                      every delivery
-    slow host   trickles in both directions                  `slow_down`
+    slow host   slow in both directions                      `slow_down`
     partition   nothing passes between two hosts             `part`
-    refusal     a host takes no connections                  `refuse`
+    refusal     a host accepts no connections                `refuse`
     cut         a connection is reset, at any byte           `cut_some`
 """
 
@@ -27,10 +27,10 @@ LATE_S = (0.05, 1.5)  # a packet was lost and sent again
 
 
 class FaultyDelivery:
-    """A `Delivery` with controls; seconds are those of the loop's clock, which ``attach`` hands in."""
+    """A `Delivery` with controls; seconds are those of the loop's clock, which ``attach`` passes in."""
 
     def __init__(self, seeded: random.Random, *, late: float = 0.02) -> None:
-        """*late*: the share of deliveries that are delayed by LATE_S."""
+        """*late*: the fraction of deliveries delayed by LATE_S."""
         self._random = seeded
         self._late = late
         self._now_s: Callable[[], float] = lambda: 0.0
@@ -40,7 +40,7 @@ class FaultyDelivery:
         self._network: SimulatedNetwork | None = None
 
     def attach(self, network: SimulatedNetwork, now_s: Callable[[], float]) -> None:
-        """Take over *network*, whose delivery this is; *now_s* tells virtual seconds."""
+        """Attach to *network*, which uses this delivery; *now_s* returns virtual seconds."""
         self._network = network
         self._now_s = now_s
         network.refuse(self._refuses)
@@ -48,7 +48,7 @@ class FaultyDelivery:
     # --- what the network asks --------------------------------------------------------------------------------------
 
     def latency_s(self, link: Link) -> float:
-        """Quick, slow, late, or as long as a partition still lasts."""
+        """Return a short, long or late delay, or the rest of a partition."""
         now_s, hosts = self._now_s(), (link.source[0], link.target[0])
         slow = any(self._slow.get(host, 0.0) > now_s for host in hosts)
         latency_s = self._random.uniform(*(SLOW_S if slow else QUICK_S))
@@ -57,7 +57,7 @@ class FaultyDelivery:
         return latency_s + max(self._parted.get(frozenset(hosts), 0.0) - now_s, 0.0)
 
     def read_size(self, link: Link, waiting: int) -> int:
-        """Half of the reads get all, the others a part; slow hosts get little at a time."""
+        """Half of the reads return all bytes, the others a part; slow hosts return few at a time."""
         slow = any(self._slow.get(host, 0.0) > self._now_s() for host in (link.source[0], link.target[0]))
         most = min(waiting, SLOW_READ_BYTES if slow else READ_BYTES)
         return most if self._random.random() < 0.5 else self._random.randint(1, most)
@@ -68,19 +68,19 @@ class FaultyDelivery:
     # --- controls ---------------------------------------------------------------------------------------------------
 
     def slow_down(self, host: str, seconds: float) -> None:
-        """Let everything to and from *host* trickle."""
+        """Slow down all traffic of *host*."""
         self._slow[host] = self._now_s() + seconds
 
     def part(self, one: str, other: str, seconds: float) -> None:
-        """Let nothing that is sent from now on pass between two hosts."""
+        """Block all traffic sent from now on between two hosts."""
         self._parted[frozenset({one, other})] = self._now_s() + seconds
 
     def refuse(self, host: str, seconds: float) -> None:
-        """Refuse new connections to *host*; those that exist go on."""
+        """Refuse new connections to *host*; existing ones remain."""
         self._refusing[host] = self._now_s() + seconds
 
     def cut_some(self, share: float) -> int:
-        """Reset that share of the open connections, each at a random byte of what is under way; returns how many."""
+        """Reset this fraction of the open connections, each at a random byte in flight; return their number."""
         assert self._network is not None, "attach a network first"
         chosen = [link for link in self._network.links() if self._random.random() < share]
         for link in chosen:
@@ -88,7 +88,7 @@ class FaultyDelivery:
         return len(chosen)
 
     def heal(self) -> None:
-        """End partitions, slowness and refusals for what is sent from now on, and be quick."""
+        """End partitions, slowness and refusals for data sent from now on, and use short delays."""
         self._late = 0.0
         for table in (self._slow, self._parted, self._refusing):
             table.clear()

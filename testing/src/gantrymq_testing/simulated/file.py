@@ -16,7 +16,7 @@ _RELEASED.release()
 
 
 class SimulatedMapping:
-    """Shares the memory of its file. ``size`` is in bytes, ``view`` is read-only and gone after ``close``."""
+    """Shares the memory of its file. ``size`` is in bytes, ``view`` is read-only and invalid after ``close``."""
 
     def __init__(self, path: Path, content: Content, note: Note, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self.size = content.size
@@ -35,7 +35,7 @@ class SimulatedMapping:
 
         Raises:
             IndexError: the range is not inside the file.
-            BusError: there is no room on the disk for a block that is written for the first time.
+            BusError: the disk is full and a block is written for the first time.
         """
         if self._closed:
             raise ValueError("mmap closed or invalid")
@@ -51,14 +51,14 @@ class SimulatedMapping:
         self._content.modified_ms = self._now_ms()
 
     def lock(self) -> None:
-        """Check what `Mapping.lock` checks: memory is all there is here."""
+        """Check the arguments of `Mapping.lock`: all data is in memory."""
         if self._closed:
             raise ValueError("mmap closed or invalid")
         if self._read_only:
             raise TypeError("mmap can't modify a readonly memory map.")
 
     def close(self) -> None:
-        """Drop the mapping; slices of the view that are still held keep the memory."""
+        """Drop the mapping; existing slices of the view keep the memory."""
         if not self._closed:
             self._closed = True
             view, self.view = self.view, _RELEASED
@@ -67,11 +67,11 @@ class SimulatedMapping:
             try:
                 view.release()
             except BufferError:
-                return  # somebody reads through it still
+                return  # a slice of the view still exists
 
 
 class SimulatedFile:
-    """A descriptor: it goes on working when the name is removed or renamed."""
+    """A descriptor: remains valid when the name is removed or renamed."""
 
     def __init__(self, path: Path, content: Content, note: Note, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._path = path
@@ -83,7 +83,7 @@ class SimulatedFile:
 
     @property
     def path(self) -> Path:
-        """Where it was opened; a later rename is not followed."""
+        """The path it was opened with; a later rename is not followed."""
         return self._path
 
     def size(self) -> int:
@@ -91,14 +91,14 @@ class SimulatedFile:
         return self._content().size
 
     def pread(self, length: int, position: int) -> bytes:
-        """Up to *length* bytes from *position*; shorter only at the end of the file."""
+        """Return up to *length* bytes from *position*; fewer only at the end of the file."""
         content = self._content()
         if length < 0 or position < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(self._path))
         return content.read(position, length)
 
     def pread_cached(self, length: int, position: int) -> bytes | None:
-        """None: this disk has no cache that could be asked, so readers take the way through a thread."""
+        """Return None: this disk reports no cache, so readers use a thread."""
         self._content()
         return None
 
@@ -112,11 +112,11 @@ class SimulatedFile:
         content.modified_ms = self._now_ms()
 
     def prefetch(self, position: int, length: int) -> None:
-        """Nothing but a look whether the file is open: there is no cache here."""
+        """Check that the file is open; there is no cache here."""
         self._content()
 
     def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        """All of it: memory does not tell."""
+        """Return the whole range: memory does not tell."""
         return [(start, end)]
 
     def drop_cache(self, position: int, length: int) -> None:
@@ -150,12 +150,12 @@ class SimulatedFile:
         return SimulatedMapping(self._path, content, self._note, self._now_ms, read_only=self._read_only)
 
     def datasync(self) -> None:
-        """Note the sync; nothing can be lost here."""
+        """Record the sync; nothing can be lost here."""
         self._content()
         self._note("file.datasync", self._path, 0, b"")
 
     def close(self) -> None:
-        """Close the descriptor; mappings live on."""
+        """Close the descriptor; mappings remain."""
         content, self._open = self._open, None
         if content is not None:
             content.let_go()

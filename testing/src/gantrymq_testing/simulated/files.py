@@ -1,7 +1,7 @@
 """A file system in memory: a table of paths. Deterministic, for one thread.
 
-Folders exist once made, files need theirs to exist, errors carry the errno the operating system would give. Room is
-bounded by ``capacity``, which a test may change while the world runs. Folders and names take no room.
+Folders persist once created, files need an existing folder, errors have the errno of the operating system. Space is
+limited by ``capacity``, which a test may change during a run. Folders and names take no space.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CAPACITY_BYTES = 1 << 40
 
 
 class SimulatedLock:
-    """Held until `release`; one table of locks serves every process of the simulation."""
+    """A lock held until `release`; one table of locks serves every process of the simulation."""
 
     def __init__(self, content: Content) -> None:
         self._content: Content | None = content
@@ -28,7 +28,7 @@ class SimulatedLock:
         content.hold()
 
     def release(self) -> None:
-        """Give the lock up; the file stays."""
+        """Release the lock; the file remains."""
         content, self._content = self._content, None
         if content is not None:
             content.locked = False
@@ -43,23 +43,23 @@ class SimulatedFolderLock:
         locked.add(path)
 
     def release(self) -> None:
-        """Give the lock up. Harmless the second time."""
+        """Release the lock. Idempotent."""
         self._locked.discard(self._path)
         self._locked = set()
 
 
 class SimulatedVolume:
-    """The whole disk, where nothing can be lost."""
+    """The whole disk, which loses nothing."""
 
     def __init__(self, folder: Path, note: Note) -> None:
         self._folder, self._note = folder, note
 
     def sync(self) -> None:
-        """Note the sync."""
+        """Record the sync."""
         self._note("file.sync_all", self._folder, 0, b"")
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to release."""
 
 
 class SimulatedFiles:
@@ -68,23 +68,23 @@ class SimulatedFiles:
     def __init__(
         self, now_ms: Callable[[], int], trace: Trace | None = None, *, capacity: int = CAPACITY_BYTES
     ) -> None:
-        """Make an empty file system.
+        """Create an empty file system.
 
         Args:
-            now_ms: gives the times of modification, milliseconds since 1970-01-01 UTC.
-            trace: gets ``file.*`` events, one for each call that changes or syncs something.
-            capacity: room for blocks of 4 KiB, in bytes.
+            now_ms: clock for times of modification, milliseconds since 1970-01-01 UTC.
+            trace: receives ``file.*`` events, one per call that changes or syncs something.
+            capacity: size in bytes, in blocks of 4 KiB.
         """
         self._now_ms = now_ms
         self._trace = trace
         self._disk = Disk(capacity)
         self._files: dict[Path, Content] = {}
-        self._dirs: dict[Path, int] = {Path("/"): now_ms()}  # with the time of making
+        self._dirs: dict[Path, int] = {Path("/"): now_ms()}  # with the time of creation
         self._locked: set[Path] = set()  # folders
 
     @property
     def capacity(self) -> int:
-        """Room in bytes; below what is used it means a full disk, not a loss."""
+        """Size in bytes; a value below the used space means a full disk, not a loss."""
         return self._disk.capacity
 
     @capacity.setter
@@ -92,7 +92,7 @@ class SimulatedFiles:
         self._disk.capacity = length
 
     def stat(self, path: Path) -> FileStat | None:
-        """What is there, or None where nothing is."""
+        """Return the status of a path, or None if it does not exist."""
         path = _absolute(path)
         if path in self._dirs:
             return FileStat(0, self._dirs[path], is_dir=True)
@@ -100,7 +100,7 @@ class SimulatedFiles:
         return None if content is None else FileStat(content.size, content.modified_ms, is_dir=False)
 
     def list(self, path: Path) -> list[str]:
-        """Names in a folder, sorted; empty where there is no folder."""
+        """Return the names in a folder, sorted; empty if it does not exist."""
         path = _absolute(path)
         return sorted(each.name for table in (self._dirs, self._files) for each in table if _is_inside(each, path))
 
@@ -115,7 +115,7 @@ class SimulatedFiles:
                 self._dirs[folder] = self._now_ms()
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> SimulatedFile:
-        """Open an existing file, or with *create* make it if absent."""
+        """Open an existing file, or with *create* create it if absent."""
         path = Path(path)
         content = self._content(path, create=create)
         if content.locked:
@@ -123,17 +123,17 @@ class SimulatedFiles:
         return SimulatedFile(path, content, self._note, self._now_ms, read_only=read_only)
 
     def read(self, path: Path) -> bytes:
-        """The whole content. Raises FileNotFoundError."""
+        """Return the whole content. Raises FileNotFoundError."""
         content = self._content(path, create=False)
         return content.read(0, content.size)
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*; None where there is no file."""
+        """Return up to *length* bytes of a file from *position*; None if it does not exist."""
         content = self._files.get(_absolute(Path(path)))
         return None if content is None else content.read(position, max(0, min(length, content.size - position)))
 
     def replace(self, path: Path, data: bytes) -> None:
-        """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is as it was."""
+        """Write ``<path>.tmp``, then rename it over *path*; on an error *path* is unchanged."""
         temporary = path.with_name(path.name + ".tmp")
         self._note("file.replace", path, 0, data)
         content = self._content(temporary, create=True)
@@ -147,12 +147,12 @@ class SimulatedFiles:
             raise
 
     def rename(self, old: Path, new: Path) -> None:
-        """Move a file or a folder with all it holds, replacing *new*."""
+        """Move a file or a folder with its contents, replacing *new*."""
         self._note("file.rename", old, 0, os.fsencode(new))
         self._move(old, new)
 
     def remove(self, path: Path) -> None:
-        """Unlink a file; fine if it is gone."""
+        """Unlink a file; no error if it does not exist."""
         path = _absolute(path)
         if path in self._dirs:
             raise _error(errno.EISDIR, path)
@@ -160,7 +160,7 @@ class SimulatedFiles:
         self._unlink(path)
 
     def remove_dir(self, path: Path) -> None:
-        """Remove an empty folder; fine if it is gone. Raises OSError (ENOTEMPTY, ENOTDIR)."""
+        """Remove an empty folder; no error if it does not exist. Raises OSError (ENOTEMPTY, ENOTDIR)."""
         path = _absolute(path)
         if path in self._files:
             raise _error(errno.ENOTDIR, path)
@@ -170,14 +170,14 @@ class SimulatedFiles:
         self._dirs.pop(path, None)
 
     def sync_dir(self, path: Path) -> None:
-        """Note the sync; nothing can be lost here. Raises FileNotFoundError."""
+        """Record the sync; nothing can be lost here. Raises FileNotFoundError."""
         path = _absolute(path)
         if path not in self._dirs:
             raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
         self._note("file.sync_dir", path)
 
     def lock(self, path: Path, content: bytes) -> SimulatedLock | None:
-        """Create *path* with *content* and lock it; None when it is held."""
+        """Create *path* with *content* and lock it; None if it is locked."""
         found = self._content(path, create=True)
         if found.locked:
             return None
@@ -187,7 +187,7 @@ class SimulatedFiles:
         return SimulatedLock(found)
 
     def lock_folder(self, path: Path) -> SimulatedFolderLock | None:
-        """Lock a folder; None when it is held."""
+        """Lock a folder; None if it is locked."""
         path = _absolute(path)
         if path not in self._dirs:
             raise _error(errno.ENOTDIR if path in self._files else errno.ENOENT, path)
@@ -198,12 +198,12 @@ class SimulatedFiles:
         return SimulatedVolume(_absolute(folder), self._note)
 
     def disk_use(self, path: Path) -> DiskUsage:
-        """The one disk's space, whatever *path* is."""
+        """The space of the one disk, for any *path*."""
         free = max(self._disk.capacity - self._disk.used, 0)
         return DiskUsage(self._disk.capacity, free, free)
 
     def _content(self, path: Path, *, create: bool) -> Content:
-        """The file at *path*; with *create* an empty one where none is."""
+        """Return the file at *path*; with *create* an empty one if absent."""
         path = _absolute(path)
         if path in self._dirs:
             raise _error(errno.EISDIR, path)
@@ -263,5 +263,5 @@ def _moved(path: Path, old: Path, new: Path) -> Path:
 
 
 def _error(number: int, path: Path) -> OSError:
-    """The OSError subclass that Python would raise for *number*."""
+    """Return the OSError subclass that Python raises for *number*."""
     return OSError(number, os.strerror(number), str(path))

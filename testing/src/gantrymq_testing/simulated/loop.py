@@ -1,8 +1,8 @@
-"""An asyncio event loop whose time is made up: when nothing is ready it jumps to the next timer.
+"""An asyncio event loop with virtual time: when no callback is ready it jumps to the next timer.
 
-It has no sockets, threads or signals. asyncio's base loop asks its selector to wait for the time until the next timer;
-the selector here moves the clock forward instead. Three things that would hang a real program are errors that say so:
-nothing left to wait for, virtual time past a limit, and callbacks that go on for ever without time passing.
+It has no sockets, threads or signals. asyncio's base loop lets its selector wait until the next timer; this selector
+advances the clock instead. Three conditions that would hang a real program raise errors: nothing left to wait for,
+virtual time beyond a limit, and endless callbacks without time passing.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from typing import Any
 from gantrymq.errors import GantryError
 
 ASYNCIO_FOLDER = os.path.dirname(asyncio.__file__)
-OWNER: ContextVar[object] = ContextVar("owner", default=None)  # the process whose code runs, if it is one of several
-STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need a few
+OWNER: ContextVar[object] = ContextVar("owner", default=None)  # the process of the running code, if there are several
+STANDSTILL_TURNS = 1_000_000  # turns of the loop at one instant; real programs need few
 
 
 class SimulationError(GantryError):
-    """A simulated run cannot go on."""
+    """A simulated run cannot continue."""
 
 
 class SimulationDeadlock(SimulationError):
-    """Every task waits, and no timer is left that could wake one."""
+    """Every task waits, and there is no timer that could wake one."""
 
 
 class SimulationTimeout(SimulationError):
-    """The run passed its limit of virtual time, or spins without time passing."""
+    """The run exceeded its limit of virtual time, or loops without time passing."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs callbacks, timers and tasks in one repeatable order. ``time()`` starts at 0 and counts virtual seconds."""
 
     def __init__(self, *, limit_s: float) -> None:
-        """Make a loop that raises SimulationTimeout once ``time()`` passes *limit_s*."""
+        """Create a loop that raises SimulationTimeout once ``time()`` exceeds *limit_s*."""
         super().__init__()
         self._now = 0.0
         self._clock_resolution = 1e-9
@@ -46,15 +46,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._owners: weakref.WeakKeyDictionary[asyncio.Task[Any], object] = weakref.WeakKeyDictionary()
 
     def time(self) -> float:
-        """Virtual seconds since the loop was made."""
+        """Virtual seconds since the loop was created."""
         return self._now
 
     def jump(self, seconds: float) -> None:
-        """Move the clock forward."""
+        """Advance the clock."""
         self._now += seconds
 
     def allow(self, seconds: float) -> None:
-        """Let the run last *seconds* from now, whatever its limit was."""
+        """Limit the run to *seconds* from now, whatever its limit was."""
         self._selector.limit_s = self._now + seconds
 
     def pending_tasks(self) -> list[asyncio.Task[Any]]:
@@ -66,9 +66,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return [task for task in self.pending_tasks() if self._owners.get(task) is owner]
 
     def create_task(self, coro: Any, *, name: object = None, **options: Any) -> asyncio.Task[Any]:
-        """Number tasks per loop; asyncio's own names count on through the whole process.
+        """Number tasks per loop; asyncio's own names are numbered per process.
 
-        Not by a task factory: Python 3.13.0 sets the name of what a factory made once more, to None.
+        Not by a task factory: Python 3.13.0 resets the name of a task created by a factory to None.
         """
         self._made += 1
         task: asyncio.Task[Any] = super().create_task(coro, name=name or f"task-{self._made}", **options)
@@ -78,18 +78,18 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return task
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
-        """Refuse: a thread ends when it likes, and the run would not repeat. Use the world's workers."""
+        """Refuse: threads would make the run unrepeatable. Use the world's workers."""
         raise SimulationError(f"no threads in a simulation: {func!r} has to go through Workers")
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """Take what the selector found: never anything."""
+        """Process the events of the selector: there are none."""
 
     def _write_to_self(self) -> None:
         """Wake the selector: it never sleeps."""
 
 
 class _Jump:
-    """The selector's place in the base loop."""
+    """Replaces the selector of the base loop."""
 
     def __init__(self, loop: SimulatedLoop, limit_s: float) -> None:
         self._loop = loop
@@ -107,7 +107,7 @@ class _Jump:
         else:
             self._turns += 1
             if self._turns > STANDSTILL_TURNS:
-                self._turns = 0  # so that the clean-up has turns of its own
+                self._turns = 0  # leaves turns for the clean-up
                 raise SimulationTimeout(
                     f"{self._turns} turns of the loop at {self._loop.time():.6f} s, time stands still"
                 )
@@ -115,12 +115,12 @@ class _Jump:
 
 
 def _waiting(loop: SimulatedLoop) -> str:
-    """Name each pending task and the line it waits at."""
+    """Describe each pending task and the line it waits at."""
     return ", ".join(f"{task.get_name()} at {_place(task)}" for task in loop.pending_tasks()) or "the loop"
 
 
 def _place(task: asyncio.Task[Any]) -> str:
-    """File and line of the innermost coroutine that *task* awaits (`Task.get_stack` knows the outermost only)."""
+    """Return file and line of the innermost coroutine that *task* awaits (`Task.get_stack` only has the outermost)."""
     place = "its start"
     awaited: Any = task.get_coro()
     while (frame := getattr(awaited, "cr_frame", None)) is not None:

@@ -1,7 +1,7 @@
 """A network in memory: ports are a table, connections are pairs of streams, delays are timers of the loop.
 
-Host names are compared as they are written, nothing is resolved; ``localhost`` is ``127.0.0.1``, and ``0.0.0.0``,
-``::`` and the empty name listen on every host. One network has as many hosts as the names that are used.
+Host names are compared as written, nothing is resolved; ``localhost`` is ``127.0.0.1``, and ``0.0.0.0``, ``::`` and
+the empty name listen on every host. A network has a host for every name in use.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from gantrymq_testing.simulated.trace import Trace
 from gantrymq_testing.simulated.transport import SimulatedTransport
 
 EVERY_HOST = frozenset({"0.0.0.0", "::"})
-FREE_PORTS = range(40_000, 50_000)  # handed out for port 0, in this order
-CLIENT_PORTS = range(50_000, 65_536)  # the near end of connections, in this order, over and over
+FREE_PORTS = range(40_000, 50_000)  # assigned for port 0, in this order
+CLIENT_PORTS = range(50_000, 65_536)  # local ports of connections, in this order, repeatedly
 
-MANY_PAIRS = 1000  # pairs of ends remembered before those that are lost are forgotten
+MANY_PAIRS = 1000  # pairs of ends stored before lost ones are removed
 
 
 class SimulatedListener:
@@ -34,11 +34,11 @@ class SimulatedListener:
 
     @property
     def address(self) -> Address:
-        """Host as it was asked for and real port."""
+        """The requested host and the real port."""
         return self._address
 
     async def close(self) -> None:
-        """Free the port; connections that exist go on."""
+        """Free the port; existing connections remain."""
         self.free()
 
     def free(self) -> None:
@@ -48,7 +48,7 @@ class SimulatedListener:
 
 
 class _Wires:
-    """What all hosts of one network share."""
+    """State shared by all hosts of one network."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, delivery: Delivery, trace: Trace | None) -> None:
         self.loop = loop
@@ -56,12 +56,12 @@ class _Wires:
         self.trace = trace
         self.listeners: dict[Address, SimulatedListener] = {}
         self.connections = 0
-        self.pairs: dict[Link, tuple[SimulatedTransport, SimulatedTransport]] = {}  # some of them lost by now
+        self.pairs: dict[Link, tuple[SimulatedTransport, SimulatedTransport]] = {}  # may contain lost ones
         self.refuses: Callable[[Link], bool] = lambda link: False
         self.free_ports_used = 0
 
     def listener(self, address: Address) -> SimulatedListener | None:
-        """Who accepts connections to *address*."""
+        """Return the listener of *address*."""
         host, port = address
         for name in (host, "0.0.0.0", "::"):
             if (name, port) in self.listeners:
@@ -69,7 +69,7 @@ class _Wires:
         return None
 
     def taken(self, address: Address) -> bool:
-        """Whether a listener on *address* would meet another."""
+        """Return whether a listener on *address* would conflict with another."""
         host, port = address
         return any(
             port == other_port and (host == other or host in EVERY_HOST or other in EVERY_HOST)
@@ -96,26 +96,26 @@ class SimulatedNetwork:
         *,
         host: str = "127.0.0.1",
     ) -> None:
-        """Make a network of its own.
+        """Create a network.
 
         Args:
-            loop: runs the timers; a `SimulatedLoop`, though any loop would do.
+            loop: runs the timers; normally a `SimulatedLoop`.
             delivery: decides delays and the sizes of reads.
-            trace: gets ``net.*`` events.
-            host: where connections made here come from.
+            trace: receives ``net.*`` events.
+            host: source of connections made here.
         """
         self._wires = _Wires(loop, delivery, trace)
         self._host = host
 
     def on_host(self, host: str) -> SimulatedNetwork:
-        """The same network as *host* sees it: its connections come from there."""
+        """Return the same network for *host*: connections made there come from it."""
         other = object.__new__(SimulatedNetwork)
         other._wires = self._wires
         other._host = host
         return other
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> SimulatedListener:
-        """Accept connections to *host* and *port*; 0 takes 40000 and up.
+        """Accept connections to *host* and *port*; 0 selects 40000 and up.
 
         Raises:
             OSError: EADDRINUSE.
@@ -134,8 +134,8 @@ class SimulatedNetwork:
         """Open a connection; it takes two delays of `Delivery`.
 
         Raises:
-            ConnectionRefusedError: nobody listens there when the first of them is over.
-            ConnectionResetError: the other end broke off before the second was.
+            ConnectionRefusedError: there is no listener when the first of them is over.
+            ConnectionResetError: the peer closed before the second was over.
         """
         wires = self._wires
         target = _canonical(host)
@@ -146,24 +146,24 @@ class SimulatedNetwork:
         return await handshake.made
 
     def own_address(self) -> str:
-        """Where connections made here come from."""
+        """The source host of connections made here."""
         return self._host
 
     def refuse(self, question: Callable[[Link], bool]) -> None:
-        """Refuse connections, of all hosts, to which *question* says yes, as if nobody listened there."""
+        """Refuse the connections, of all hosts, for which *question* returns true, as without a listener."""
         self._wires.refuses = question
 
     def links(self) -> list[Link]:
-        """The connections of all hosts that are not lost, oldest first, seen from the end that made them."""
+        """Return the open connections of all hosts, oldest first, seen from their originating end."""
         pairs = self._wires.pairs = {link: ends for link, ends in self._wires.pairs.items() if not _both_lost(ends)}
         return list(pairs)
 
     def cut(self, link: Link, there: int, back: int) -> None:
-        """Reset a connection of `links`, by nobody's wish.
+        """Reset a connection of `links`, on behalf of neither end.
 
         Args:
-            link: is skipped when it is gone.
-            there: how many of the bytes under way to the target still arrive, at most.
+            link: is skipped if it is closed.
+            there: maximum number of bytes in flight to the target that still arrive.
             back: the same for the other direction.
         """
         if link not in self._wires.pairs:
@@ -178,7 +178,7 @@ class SimulatedNetwork:
 
 
 class _Handshake:
-    """From the wish for a connection to both ends' ``connection_made``."""
+    """Connect: from the request to ``connection_made`` at both ends."""
 
     def __init__(self, wires: _Wires, link: Link, factory: ProtocolFactory) -> None:
         self.made: asyncio.Future[tuple[asyncio.Transport, asyncio.BaseProtocol]] = wires.loop.create_future()
@@ -211,7 +211,7 @@ class _Handshake:
             far.start(protocol)
 
     def _complete(self, near: SimulatedTransport) -> None:
-        if self.made.done():  # cancelled: nobody wants it any more
+        if self.made.done():  # cancelled
             near.abort()
         elif near.is_closing():
             self._fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
@@ -230,7 +230,7 @@ class _Handshake:
             self.made.set_exception(error)
 
     def _pair(self) -> tuple[SimulatedTransport, SimulatedTransport]:
-        """Make both ends, joined by two streams."""
+        """Create both ends, connected by two streams."""
         wires, link, back = self._wires, self._link, self._back
         there = Stream(wires.loop, link, wires.delivery, wires.trace)
         here = Stream(wires.loop, back, wires.delivery, wires.trace)

@@ -1,9 +1,8 @@
-"""One of several processes in a simulated world, which can be killed as ``kill -9`` does.
+"""One of several processes in a simulated world, which can be killed as by ``kill -9``.
 
-After `kill` nothing of the process happens any more: its timers and completions do not run, its tasks end, its ports
-are free, its peers see resets, and its locks are gone. Files stay as they were written; nothing of the page cache is
-lost. A call of its code to files, network, clock or workers raises `ProcessKilled`, which no ``except Exception``
-catches.
+After `kill`, nothing of the process runs any more: its timers and completions do not run, its tasks end, its ports are
+free, its peers see resets, and its locks are released. Files keep everything written; the page cache is not lost. A
+call of its code to files, network, clock or workers raises `ProcessKilled`, which is no ``Exception``.
 
     broker = SimulatedProcess(world, loop, "10.0.0.1", 2)
     server = BrokerServer(broker.world, settings, plugins)
@@ -31,24 +30,24 @@ T = TypeVar("T")
 
 
 class ProcessKilled(BaseException):
-    """The process is gone; its code gets no further."""
+    """The process was killed; its code does not continue."""
 
 
 class SimulatedProcess:
     """A host name, a number and a world that ends with `kill`."""
 
     def __init__(self, world: World, loop: SimulatedLoop, host: str, number: int) -> None:
-        """Make a process that runs nothing yet.
+        """Create a process without running code.
 
         Args:
             world: of `simulated_world`; its parts are shared by all processes.
-            loop: that the world lives on.
-            host: where its connections come from.
+            loop: of the world.
+            host: source of its connections.
             number: its process id.
         """
         assert isinstance(world.network, SimulatedNetwork)
         self.alive = True
-        self.ahead_ms = 0  # how far its host's wall clock is set forward, or back; monotonic time does not notice
+        self.ahead_ms = 0  # offset of its host's wall clock; does not affect monotonic time
         self.on_kill: Callable[[], None] = lambda: None
         self._loop = loop
         self._clock = world.clock
@@ -68,12 +67,12 @@ class SimulatedProcess:
         )
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin *work* as code of this process; with `kill` it is cancelled."""
+        """Run *work* as code of this process; `kill` cancels it."""
         task: asyncio.Task[T] = self._context.copy().run(self._loop.create_task, work)
         return task
 
     def enter(self, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call back as code of this process; a dead one does nothing and returns None."""
+        """Call back as code of this process; returns None if it was killed."""
         if not self.alive:
             return None
         try:
@@ -82,13 +81,13 @@ class SimulatedProcess:
             return None
 
     def kill(self) -> None:
-        """End it here and now; harmless the second time."""
+        """Kill it now. Idempotent."""
         if not self.alive:
             return
         self.alive = False
         for task in self._loop.tasks_of(self):
             task.add_done_callback(_look_at)
-            # One that goes on waiting even so waits for what never comes; asyncio need not complain.
+            # A task that ignores its cancellation waits for ever; asyncio need not warn.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             task.cancel()
         self.network.break_off()
@@ -96,16 +95,16 @@ class SimulatedProcess:
         self.on_kill()
 
     def kill_at_file_call(self, number: int) -> None:
-        """Kill it at the *number*-th call from now that writes to, renames, removes or syncs a file; 0 for none."""
+        """Kill it at the *number*-th call from now that writes to, renames, removes or syncs a file; 0 for never."""
         self._calls_left = number or None
 
     def check(self) -> None:
-        """Raise ProcessKilled once it is dead."""
+        """Raise ProcessKilled once it was killed."""
         if not self.alive:
             raise ProcessKilled
 
     def check_file_call(self, *, changes: bool) -> None:
-        """As `check`; counts calls that change something."""
+        """As `check`; counts changing calls."""
         self.check()
         if changes and self._calls_left is not None:
             self._calls_left -= 1
@@ -114,7 +113,7 @@ class SimulatedProcess:
                 raise ProcessKilled
 
     def tasks(self) -> list[asyncio.Task[Any]]:
-        """Its tasks that are not done."""
+        """Its pending tasks."""
         return self._loop.tasks_of(self)
 
     # --- the clock it sees ------------------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class SimulatedProcess:
         return self._clock.now_ms() + self.ahead_ms
 
     def utc_offset_ms(self, at_ms: int) -> int:
-        """0: a simulation lives in UTC."""
+        """Return 0: a simulation uses UTC."""
         return self._clock.utc_offset_ms(at_ms)
 
     def monotonic(self) -> float:
@@ -132,7 +131,7 @@ class SimulatedProcess:
         return self._clock.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
-        """Call ``callback(*args)`` once *delay_s* virtual seconds have passed, if the process still lives."""
+        """Call ``callback(*args)`` after *delay_s* virtual seconds, if the process still runs."""
         self.check()
         return self._loop.call_later(delay_s, self.enter, callback, *args)
 
@@ -144,7 +143,7 @@ class SimulatedProcess:
 
 
 class _Workers:
-    """Workers whose completions a dead process does not see."""
+    """Workers with completions that do not reach a killed process."""
 
     def __init__(self, inner: Workers, process: SimulatedProcess) -> None:
         self._inner = inner
@@ -161,10 +160,10 @@ class _Workers:
         self._inner.submit(work, *args, done=lambda result, error: self._process.enter(done, result, error))
 
     async def close(self) -> None:
-        """Nothing to release: the threads are the world's."""
+        """Nothing to release: the threads belong to the world."""
 
 
 def _look_at(task: asyncio.Task[Any]) -> None:
-    """Take the end of a killed task as seen, whatever it is."""
+    """Retrieve the exception of a killed task, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""Files as one process of a simulated world sees them: descriptors, mappings and locks that end with the process."""
+"""Files of one process in a simulated world: descriptors, mappings and locks that end with the process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class Check(Protocol):
     """Called before every call."""
 
     def __call__(self, *, changes: bool) -> None:
-        """Raise when the process is dead, or dies of this call; *changes*: the call changes or syncs something."""
+        """Raise if the process was killed, or is killed by this call; *changes*: it changes or syncs something."""
 
 
 class ProcessFiles(ForwardingFiles):
-    """`Files` of one process; ``held`` is what it has not given back, in the order it was opened."""
+    """`Files` of one process; ``held`` are its open objects, in the order they were opened."""
 
     def __init__(self, inner: Files, check: Check) -> None:
         super().__init__(inner)
@@ -28,20 +28,20 @@ class ProcessFiles(ForwardingFiles):
         self.held: dict[Handle, Path] = {}
 
     def break_off(self) -> None:
-        """Give everything back, as the operating system does for a process that is gone."""
+        """Release everything, as the operating system does for an ended process."""
         for handle in reversed(list(self.held)):
             handle.close()
 
     def around(self, name: str, path: Path, proceed: Callable[[], T], *, position: int = 0, length: int = 0) -> T:
-        """Check first, but for what is given back: a dead process may do that."""
+        """Check first, except for releases: a killed process may make them."""
         if name not in ENDS:
             self._check(changes=name in CHANGES)
         return proceed()
 
     def began(self, handle: Handle) -> None:
-        """Hold it."""
+        """Add it to the open objects."""
         self.held[handle] = handle.path
 
     def ended(self, handle: Handle) -> None:
-        """Hold it no longer."""
+        """Remove it from the open objects."""
         self.held.pop(handle, None)

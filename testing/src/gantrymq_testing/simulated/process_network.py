@@ -1,4 +1,4 @@
-"""The network as one process of a simulated world sees it: listeners and connections that end with the process."""
+"""The network of one process in a simulated world: listeners and connections that end with the process."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Owner(Protocol):
     """The process."""
 
     def check(self) -> None:
-        """Raise once it is dead."""
+        """Raise once it was killed."""
 
     def enter(self, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call back as code of the process, if it lives."""
+        """Call back as code of the process, if it runs."""
 
 
 class ProcessNetwork:
@@ -27,11 +27,11 @@ class ProcessNetwork:
         self._inner = inner
         self._owner = owner
         self._listeners: list[SimulatedListener] = []
-        self._open: dict[_Guard, None] = {}  # in the order in which they were made
+        self._open: dict[_Guard, None] = {}  # in the order of their creation
 
     @property
     def open_connections(self) -> int:
-        """How many of its connections are not lost."""
+        """Number of its open connections."""
         return len(self._open)
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
@@ -65,7 +65,7 @@ class ProcessNetwork:
 
 
 class _Guard(asyncio.Protocol):
-    """Stands before a protocol of the process and lets events through while it lives."""
+    """Wraps a protocol of the process and passes events on while it runs."""
 
     transport: asyncio.Transport
 

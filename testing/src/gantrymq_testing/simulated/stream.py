@@ -1,8 +1,8 @@
-"""One direction of a simulated connection: bytes under way, and the timer that brings the next of them.
+"""One direction of a simulated connection: bytes in flight, and the timer that delivers the next of them.
 
-Order is kept by construction: there is one buffer and one timer. What is written while bytes are under way joins them;
-`Delivery.read_size` decides where a read stops. Nothing moves while the receiver has paused reading, so the buffer is
-both the sender's write buffer and the network.
+Order is guaranteed by construction: there is one buffer and one timer. Bytes written while others are in flight are
+appended; `Delivery.read_size` decides where a read ends. Nothing moves while the receiver has paused reading, so the
+buffer is both the sender's write buffer and the network.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from gantrymq_testing.simulated.trace import Trace
 
 
 class Sender(Protocol):
-    """The end that writes."""
+    """The writing end."""
 
     def drained(self) -> None:
         """Bytes have left the stream."""
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection was lost."""
 
 
 class Receiver(Protocol):
-    """The end that reads."""
+    """The reading end."""
 
     def readable(self) -> bool:
-        """Whether bytes may be handed over now: connected and not paused."""
+        """Return whether bytes may be delivered now: connected and not paused."""
 
     def gone(self) -> bool:
-        """Whether it reads no more, for good."""
+        """Return whether it has stopped reading permanently."""
 
     def receive(self, data: bytes) -> None:
-        """Take bytes."""
+        """Receive bytes."""
 
     def receive_end(self) -> None:
-        """Take note that no more bytes will come."""
+        """Called when no more bytes will arrive."""
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection was lost."""
 
 
 class Stream:
     """From `write` to `Receiver.receive`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, link: Link, delivery: Delivery, trace: Trace | None) -> None:
-        """Make a stream that moves nothing until `join` has named its ends."""
+        """Create a stream that moves nothing until `join` has named its ends."""
         self._loop = loop
         self._link = link
         self._delivery = delivery
         self._trace = trace
         self._buffer = bytearray()
-        self._sent = 0  # bytes written since the stream was made
+        self._sent = 0  # bytes written since the stream was created
         self._ending = False  # an end follows the last byte
         self._done = False  # the end was delivered, or the stream was dropped
         self._timer: asyncio.TimerHandle | None = None
@@ -62,7 +62,7 @@ class Stream:
         self._receiver: Receiver
 
     def join(self, sender: Sender, receiver: Receiver) -> None:
-        """Name the two ends."""
+        """Set the two ends."""
         self._sender = sender
         self._receiver = receiver
 
@@ -70,19 +70,19 @@ class Stream:
         return len(self._buffer)
 
     def write(self, data: bytes) -> None:
-        """Put *data* behind what is under way."""
+        """Append *data* to the bytes in flight."""
         self._note("net.send", self._sent, data)
         self._sent += len(data)
         self._buffer += data
         self.move()
 
     def end(self) -> None:
-        """Let an end follow the last byte."""
+        """Append an end to the last byte."""
         self._ending = True
         self.move()
 
     def drop(self) -> None:
-        """Forget what is under way; nothing more arrives, no end either."""
+        """Drop the bytes in flight; nothing more arrives, not even an end."""
         self._done = True
         self._buffer.clear()
         if self._timer is not None:
@@ -97,7 +97,7 @@ class Stream:
         self._later(self._receiver.lose, error)
 
     def cut(self, size: int) -> None:
-        """Let *size* of the bytes under way arrive at once, drop the others and let nothing follow."""
+        """Deliver *size* of the bytes in flight at once, drop the others and everything later."""
         data = bytes(self._buffer[:size])
         if data and self._receiver.readable():
             self._note("net.deliver", self._sent - len(self._buffer), data)
@@ -105,7 +105,7 @@ class Stream:
         self.drop()
 
     def move(self) -> None:
-        """Start the timer for the next delivery, if there is one to make and it is not running."""
+        """Start the timer for the next delivery, if one is due and it is not running."""
         if self._timer is not None or self._done or not (self._buffer or self._ending):
             return
         if self._receiver.gone() or self._receiver.readable():

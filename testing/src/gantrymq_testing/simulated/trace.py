@@ -1,4 +1,4 @@
-"""What happened in a simulated run, in order, so that two runs can be compared byte for byte."""
+"""The events of a simulated run, in order, so that two runs can be compared byte for byte."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import NamedTuple
 
 
 class Event(NamedTuple):
-    """One thing that a simulated network or file system did."""
+    """One operation of a simulated network or file system."""
 
     time_us: int  # wall time, microseconds since 1970-01-01 UTC
     kind: str  # "net.send", "net.deliver", "file.pwrite", ...
     where: str  # the connection or the path
-    position: int  # bytes from the start of the stream or the file, 0 where it means nothing
-    data: bytes  # the bytes that moved; their blake2b digest where the trace keeps digests only
+    position: int  # bytes from the start of the stream or the file, 0 if not applicable
+    data: bytes  # the bytes; their blake2b digest if the trace keeps digests only
 
 
 class Trace:
-    """A list of events, filled by one simulated world. Make one per run and hand it to ``simulate``."""
+    """A list of events, filled by one simulated world. Create one per run and pass it to ``simulate``."""
 
     def __init__(self, *, keep_bytes: bool = True) -> None:
-        """Keep whole contents, or, for long runs, 16 bytes of digest for each."""
+        """Keep whole contents, or, for long runs, a digest of 16 bytes for each."""
         self.events: list[Event] = []
         self._keep_bytes = keep_bytes
         self._now_us: Callable[[], int] | None = None
 
     def start(self, now_us: Callable[[], int]) -> None:
-        """Take the time from *now_us* from here on."""
+        """Read the time from *now_us* from now on."""
         self._now_us = now_us
 
     def add(self, kind: str, where: str, position: int = 0, data: bytes | bytearray | memoryview = b"") -> None:
-        """Note that *kind* happened at *where*, now. *data* is copied."""
+        """Record an event of *kind* at *where*, now. *data* is copied."""
         kept = bytes(data)
         if kept and not self._keep_bytes:
             kept = hashlib.blake2b(kept, digest_size=16).digest()

@@ -1,10 +1,10 @@
-"""One end of a simulated connection, with the manners of asyncio's socket transports.
+"""One end of a simulated connection, with the behaviour of asyncio's socket transports.
 
     connected --close()--> closing: reads nothing more, sends what is buffered --> connection_lost(None)
     connected --abort(), reset, protocol raised--> connection_lost(None or the error), buffered bytes are lost
     the peer's end --> eof_received(), then close() unless that returned true
 
-``connection_lost`` comes once, from the loop, after ``connection_made``. Writes after a loss are ignored.
+``connection_lost`` is called once, from the loop, after ``connection_made``. Writes after a loss are ignored.
 Source: Lib/asyncio/selector_events.py (_SelectorSocketTransport), Lib/asyncio/transports.py (flow control).
 """
 
@@ -20,12 +20,12 @@ HIGH_WATER_BYTES = 64 * 1024  # asyncio's default
 
 
 class SimulatedTransport(asyncio.Transport):
-    """Writes into one stream, is fed by another."""
+    """Writes to one stream and receives from another."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, outgoing: Stream, incoming: Stream, names: dict[str, Any]
     ) -> None:
-        """Make an end that holds everything back until `start`. *names* is what ``get_extra_info`` knows."""
+        """Create an end that delivers nothing until `start`. *names* are the values of ``get_extra_info``."""
         super().__init__(names)
         self._loop = loop
         self._outgoing = outgoing
@@ -40,7 +40,7 @@ class SimulatedTransport(asyncio.Transport):
         self._low_water, self._high_water = HIGH_WATER_BYTES // 4, HIGH_WATER_BYTES
 
     def start(self, protocol: asyncio.BaseProtocol) -> None:
-        """Call ``connection_made`` and let bytes in."""
+        """Call ``connection_made`` and start delivering bytes."""
         self._protocol = protocol
         self._started = True
         self._guarded(protocol.connection_made, self)
@@ -49,27 +49,27 @@ class SimulatedTransport(asyncio.Transport):
     # --- what asyncio.Transport promises ----------------------------------------------------------------------------
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Hand further events to *protocol*."""
+        """Pass further events to *protocol*."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that gets the events."""
+        """The protocol that receives the events."""
         return self._protocol
 
     def is_closing(self) -> bool:
-        """Whether it was closed or lost."""
+        """Return whether it was closed or lost."""
         return self._closing
 
     def is_reading(self) -> bool:
-        """Whether bytes may arrive."""
+        """Return whether bytes may arrive."""
         return self._reading and not self._closing
 
     def pause_reading(self) -> None:
-        """Let nothing arrive until `resume_reading`; the peer's buffer fills up."""
+        """Deliver nothing until `resume_reading`; the peer's buffer fills up."""
         self._reading = False
 
     def resume_reading(self) -> None:
-        """Let bytes arrive again."""
+        """Deliver bytes again."""
         self._reading = True
         self._incoming.move()
 
@@ -85,17 +85,17 @@ class SimulatedTransport(asyncio.Transport):
         self._pause_or_resume()
 
     def write_eof(self) -> None:
-        """Send an end after the buffered bytes; reading goes on."""
+        """Send an end after the buffered bytes; reading continues."""
         if not self._closing and not self._ended:
             self._ended = True
             self._outgoing.end()
 
     def can_write_eof(self) -> bool:
-        """Yes, always."""
+        """Return True."""
         return True
 
     def get_write_buffer_size(self) -> int:
-        """Bytes written that have not arrived."""
+        """Return the number of bytes written that have not arrived."""
         return len(self._outgoing)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
@@ -103,7 +103,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._low_water, self._high_water
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the sizes at which the protocol is told to pause and to resume; defaults as in asyncio."""
+        """Set the buffer sizes for pausing and resuming the protocol; defaults as in asyncio."""
         if high is None:
             high = HIGH_WATER_BYTES if low is None else 4 * low
         if low is None:
@@ -114,7 +114,7 @@ class SimulatedTransport(asyncio.Transport):
         self._pause_or_resume()
 
     def close(self) -> None:
-        """Read nothing more, send what is buffered, then end."""
+        """Stop reading, send buffered bytes, then end."""
         if self._closing:
             return
         self._closing = True
@@ -129,33 +129,33 @@ class SimulatedTransport(asyncio.Transport):
 
     @property
     def lost(self) -> bool:
-        """Whether the connection is gone."""
+        """Whether the connection is closed."""
         return self._lost
 
     @property
     def unsent(self) -> Stream:
-        """What it has written and the peer has not read."""
+        """The bytes written that the peer has not read."""
         return self._outgoing
 
     # --- what the streams call --------------------------------------------------------------------------------------
 
     def readable(self) -> bool:
-        """Whether bytes may be handed over now."""
+        """Return whether bytes may be delivered now."""
         return self._started and self._reading and not self._closing
 
     def gone(self) -> bool:
-        """Whether it reads no more, for good."""
+        """Return whether it has stopped reading permanently."""
         return self._closing
 
     def receive(self, data: bytes) -> None:
-        """Hand *data* to the protocol, in pieces where a BufferedProtocol gives less room."""
+        """Pass *data* to the protocol, in parts if a BufferedProtocol's buffer is smaller."""
         if isinstance(self._protocol, asyncio.BufferedProtocol):
             self._guarded(_fill, self._protocol, data)
         else:
             self._guarded(cast(asyncio.Protocol, self._protocol).data_received, data)
 
     def receive_end(self) -> None:
-        """The peer sends no more: close too, unless the protocol wants to go on writing."""
+        """The peer sends no more: close too, unless the protocol keeps writing."""
         keep_open = self._guarded(cast(asyncio.Protocol, self._protocol).eof_received)
         if not keep_open:
             self.close()
@@ -167,7 +167,7 @@ class SimulatedTransport(asyncio.Transport):
             self._report_loss(None)
 
     def lose(self, error: Exception | None) -> None:
-        """The connection is gone."""
+        """The connection was lost."""
         if not self._lost:
             self._outgoing.drop()
             self._report_loss(error)
@@ -184,7 +184,7 @@ class SimulatedTransport(asyncio.Transport):
             return
         self._lost = True
         self._closing = True
-        self._incoming.move()  # a sender waiting for this end to resume reading learns that it is gone
+        self._incoming.move()  # a sender that waits for this end to resume reading must learn of the loss
         if self._started:
             self._loop.call_soon(self._protocol.connection_lost, error)
 
@@ -198,7 +198,7 @@ class SimulatedTransport(asyncio.Transport):
             self._guarded(self._protocol.resume_writing)
 
     def _guarded(self, callback: Callable[..., Any], *args: Any) -> Any:
-        """Call the protocol; if it raises, report that to the loop and end the connection, as asyncio does."""
+        """Call the protocol; if it raises, report it to the loop and end the connection, as asyncio does."""
         try:
             return callback(*args)
         except Exception as error:

@@ -12,11 +12,11 @@ from gantrymq.world.workers import Done, resolve_future
 
 T = TypeVar("T")
 
-DELAY_S = (50e-6, 2e-3)  # from a read that hits the page cache to a sync on a fair disk
+DELAY_S = (50e-6, 2e-3)  # from a read that hits the page cache to a sync on an average disk
 
 
 class SimulatedWorkers:
-    """Completions may overtake each other, as those of real threads do."""
+    """Completions may overtake each other, as with real threads."""
 
     def __init__(self, clock: Clock, seeded: random.Random) -> None:
         self._clock = clock
@@ -26,7 +26,7 @@ class SimulatedWorkers:
         self._idle: asyncio.Future[None] | None = None
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Run ``work(*args)`` now, return (or raise) what it does after a delay."""
+        """Run ``work(*args)`` now, return (or raise) its result after a delay."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.submit(work, *args, done=resolve_future(answer))
         return await answer
@@ -34,7 +34,7 @@ class SimulatedWorkers:
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
         """Run ``work(*args)`` now, call ``done(result, error)`` after a delay.
 
-        Only an Exception is handed to *done*; what lies outside (a test that stops the world) goes up to the caller.
+        Only an Exception is passed to *done*; other exceptions (a test that stops the world) propagate to the caller.
         """
         if self._closed:
             raise RuntimeError("the workers are closed")
@@ -48,7 +48,7 @@ class SimulatedWorkers:
         self._clock.call_later(self._random.uniform(*DELAY_S), self._complete, done, result, failure)
 
     async def close(self) -> None:
-        """Wait until every ``done`` was called, and take no more work."""
+        """Wait until every ``done`` was called, and accept no more work."""
         self._closed = True
         if self._under_way:
             if self._idle is None:

@@ -1,12 +1,12 @@
-"""What every message store promises, as tests.
+"""Contract tests for message stores.
 
-A plugin's test derives from `StoreContract` and says how to make its store:
+A plugin's test derives from `StoreContract` and creates its store:
 
     class TestMyStore(StoreContract):
         def make_store(self, world, root, **settings):
             return MyStore(StoreContext(world, root, Settings(SCHEMA, settings)))
 
-``settings`` are keys of RocketMQ that every store obeys (here only ``maxMessageSize``). The promises are those of
+``settings`` are RocketMQ's settings for every store (only ``maxMessageSize``). The guarantees are those of
 `gantrymq.interfaces.MessageStore`; statuses and offsets of a get are RocketMQ's
 (apache/rocketmq store/.../DefaultMessageStore.java, getMessage; ConsumeQueue.java, getOffsetInQueueByTime).
 """

@@ -1,4 +1,4 @@
-"""How a case of the store contract is run: with a store of its own, on an event loop of its own."""
+"""Running a case of the store contract: with its own store, on its own event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Case = Callable[[Any, StoreBench], Awaitable[None]]
 
 
 def with_store(**settings: Any) -> Callable[[Case], Callable[[Any, Path], None]]:
-    """Run an async test method with a `StoreBench` on an event loop of its own."""
+    """Run an async test method with a `StoreBench` on its own event loop."""
 
     def decorate(case: Case) -> Callable[[Any, Path], None]:
         def run(self: StoreCases, tmp_path: Path) -> None:
@@ -35,17 +35,17 @@ def with_store(**settings: Any) -> Callable[[Case], Callable[[Any, Path], None]]
 
 
 class StoreCases:
-    """A store can be made; the cases are in the classes derived from this one."""
+    """Creates stores; the cases are in the derived classes."""
 
     durable = True
-    """Whether what was stored is there after a stop and a start on the same folder."""
+    """Whether messages survive a stop and a start on the same folder."""
 
     def make_store(self, world: World, root: Path, **settings: Any) -> MessageStore:
-        """A store on *root* that is not started; called again on the same folder for a restart."""
+        """Create a store on *root* without starting it; called again on the same folder for a restart."""
         raise NotImplementedError
 
     def make_world(self) -> World:
-        """Where the store lives; its clock is replaced by one that stands still."""
+        """The store's world; its clock is replaced by one that stands still."""
         return real_world()
 
     async def drive(self, case: Case, root: Path, settings: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from gantrymq_testing.store_contract_bench import START_MS, StoreBench, bodies, 
 
 
 class FindingCases(StoreCases):
-    """What is asked for by place, time or key is found."""
+    """Messages are found by offset, time and key."""
 
     # --- look-ups -----------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class FindingCases(StoreCases):
         assert bench.store.bounds(Queue("A", 0)) == Bounds(0, 0)  # at once
         for each in dropped:
             await each
-        bench.store.drop("Never")  # nobody needs to wait
+        bench.store.drop("Never")  # need not be awaited
         assert bench.store.bounds(Queue("A", 0)) == Bounds(0, 0)
         assert (await bench.get(Queue("A", 1), 0)).status is GetStatus.NO_MESSAGE_IN_QUEUE
         assert list(bench.store.queues()) == [Queue("AB", 0)]
@@ -78,7 +78,7 @@ class FindingCases(StoreCases):
     @with_store()
     async def test_a_store_knows_when_a_topic_was_dropped(self, bench: StoreBench) -> None:
         (before,) = await bench.add(message("Other"))
-        await bench.store.drop("A")  # had no queue; messages for it may lie in the broker's own
+        await bench.store.drop("A")  # had no queue; its messages may be in the broker's own queue
         assert bench.store.dropped_at("A") == before.end
         (again,) = await bench.add(message("A"))
         assert (bench.store.dropped_at("A"), bench.store.dropped_at("Other")) == (before.end, 0)

@@ -1,4 +1,4 @@
-"""What a get gives, and how a filter chooses."""
+"""Results of a get, and filtering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left alone by cleaning, and what a restart keeps."""
+"""What cleaning preserves, and what a restart preserves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gantrymq_testing.store_contract_bench import StoreBench, bodies, keyed, mes
 
 
 class KeepingCases(StoreCases):
-    """Nothing is lost but what has expired."""
+    """Only expired messages are removed."""
 
     # --- cleaning -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a put takes, numbers and refuses, and what the record of it holds."""
+"""What a put accepts, numbers and refuses, and the content of its record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq_testing.store_contract_bench import START_MS, StoreBench, bodies, 
 
 
 class PuttingCases(StoreCases):
-    """What was put lies in the log as it was put."""
+    """Messages are in the log as they were put."""
 
     @with_store()
     async def test_queue_offsets_are_consecutive_in_every_queue(self, bench: StoreBench) -> None:

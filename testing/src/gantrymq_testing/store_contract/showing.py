@@ -1,4 +1,4 @@
-"""What is visible, and when."""
+"""Visibility of messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ShowingCases(StoreCases):
         assert [entry.log_offset for entry in bench.store.publish(second.end - 1)] == [first.log_offset]
         assert bench.store.bounds(T0).max_offset == 1
         assert [entry.log_offset for entry in bench.store.publish(second.end)] == [second.log_offset]
-        assert list(bench.store.publish(first.end)) == []  # going back shows nothing twice
+        assert list(bench.store.publish(first.end)) == []  # moving the end back shows no message twice
         assert [entry.queue_offset for entry in bench.store.publish(third.end)] == [2]
         assert bodies(await bench.read_all(T0)) == [b"1", b"2", b"3"]
 

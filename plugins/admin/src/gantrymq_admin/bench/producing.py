@@ -18,7 +18,7 @@ def messages_of(mode: str, batch: int) -> int:
 
 
 def call_of(producer: Producer, mode: str, topic: str, body: bytes, batch: int) -> Callable[[], Awaitable[object]]:
-    """One call: *sync* waits for `send`, *async* for the result of `send_async`, *oneway* until the connection has it."""
+    """One call: *sync* waits for `send`, *async* for the result of `send_async`, *oneway* for the socket."""
 
     def sync() -> Awaitable[object]:
         return producer.send(Message(topic, body))
