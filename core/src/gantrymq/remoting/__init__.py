@@ -1,1 +1,1 @@
-"""RocketMQ's remoting protocol: frames, commands and headers without I/O, and asyncio edges over a `World`."""
+"""RocketMQ's remoting protocol: frames, commands and headers without I/O, connections on asyncio."""

@@ -1,4 +1,4 @@
-"""Addresses of peers: `gantrymq.model.hosts` with remoting's errors."""
+"""Addresses of peers: `gantrymq.model.hosts` raising remoting errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of ``host:port`` or ``[v6]:port``.
 
     Raises:
-        LocalProtocolError: no port, or one outside 0..65535.
+        LocalProtocolError: the port is missing or outside 0..65535.
     """
     try:
         return hosts.parse_address(text)
@@ -22,7 +22,7 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def packed_host(host: str, port: int) -> bytes:
-    """Return the address as a record holds it; a host that is no IP address becomes 0.0.0.0."""
+    """Return the address as stored in a record. A host that is not an IP address becomes 0.0.0.0."""
     try:
         return hosts.pack_host(host, port)
     except ValueError:

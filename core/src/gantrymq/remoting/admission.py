@@ -1,13 +1,13 @@
-"""Who gets past the first bytes of a server's port, and the sentence for who does not.
+"""Admission of connections by their first bytes.
 
     first bytes      disabled    permissive    enforcing
     TLS hello        closed      TLS           TLS
     frames           served      served        closed
-    HTTP             an answer 400 that says what speaks here, then closed
-    HTTP/2           a GOAWAY that says so once it asks for something, then closed
+    HTTP             response 400 that names the protocol of this port, then closed
+    HTTP/2           GOAWAY with the reason after the first request, then closed
 
-The first bytes inside TLS are looked at likewise; there frames are served in every mode. A PROXY header may come before
-all that, from a proxy (`remoting.proxies`); anybody else who sends one is closed.
+The first bytes inside TLS are checked in the same way, except that frames are served in every mode. A trusted proxy
+(`remoting.proxies`) may send a PROXY header first; a PROXY header from any other peer closes the connection.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
 """
@@ -42,13 +42,13 @@ NOT_HTTP2 = (
 
 
 class Admission:
-    """What a port takes.
+    """Rules for connections to one port.
 
     Args:
         mode: ``tls.server.mode``.
-        context: makes the server's TLS context when the first client wants one; None where there is no certificate.
-        http: what speaks HTTP elsewhere on this server, as a sentence; empty for nothing.
-        proxies: who may say in whose name it connects; loopback addresses by default.
+        context: creates the server's TLS context for the first TLS client; None without a certificate.
+        http: sentence about an HTTP endpoint of this server for HTTP clients; empty for none.
+        proxies: peers that may send a PROXY header; loopback addresses by default.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Admission:
         self._context: ssl.SSLContext | None = None
 
     def tls_context(self) -> ssl.SSLContext:
-        """The context for a peer that said hello.
+        """Return the context for a peer that sent a TLS hello.
 
         Raises:
-            RemoteProtocolError: it is not let in; says what to do.
+            RemoteProtocolError: TLS is refused; the message says what to do.
         """
         if self.mode == "disabled":
             raise RemoteProtocolError(
@@ -84,9 +84,9 @@ class Admission:
         return self._context
 
     def answer(self, protocol: ProtocolKind, data: bytes) -> bytes | None:
-        """What a peer of another protocol is told in it, before `check` has it closed; empty for frames.
+        """Return the response to a peer of another protocol, sent before `check` closes it; empty for frames.
 
-        None while it has to say more first, which only HTTP/2 has; *data* is what it has said.
+        Return None if more data is needed, which happens for HTTP/2 only. *data* is everything received.
         """
         if protocol is ProtocolKind.HTTP:
             return http_response(f"This port speaks the RocketMQ remoting protocol, not HTTP.\n{self._http}")
@@ -96,10 +96,10 @@ class Admission:
         return None if stream is None else http2_goaway(stream, NOT_HTTP2)
 
     def check(self, protocol: ProtocolKind, *, inside_tls: bool = False) -> None:
-        """Let frames in, or say why not. Text that is nothing known counts as frames; their decoder has words for it.
+        """Admit a connection or raise. Unknown protocols count as frames; the frame decoder reports them.
 
         Raises:
-            RemoteProtocolError: the peer is not let in.
+            RemoteProtocolError: the connection is refused.
         """
         if protocol is ProtocolKind.HTTP:
             raise RemoteProtocolError("the peer speaks HTTP; this port speaks the RocketMQ remoting protocol")
@@ -112,15 +112,15 @@ class Admission:
 
 
 def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
-    """Whom a server with these settings admits (`ADMISSION_SETTINGS`).
+    """Return the admission rules of a server with these settings (`ADMISSION_SETTINGS`).
 
-    Files are read now, so that the start fails, not a client.
+    Certificate files are read now, so that a bad file fails the start and not the first client.
 
     Args:
         now_ms: wall clock, ms since the epoch.
 
     Raises:
-        ConfigError: a file cannot be used, enforcing lacks a certificate, or a proxy's address is none.
+        ConfigError: a file cannot be used, enforcing has no certificate, or a proxy address is invalid.
     """
     mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), trusted_proxies(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
@@ -144,7 +144,7 @@ def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
 
 
 def _figures(settings: Settings) -> str:
-    """Where Prometheus finds figures, or what has to be done so that it does."""
+    """Return a sentence that says where Prometheus finds metrics, or how to enable them."""
     port = "metricsPromExporterPort"
     if port not in settings.schema:
         return "Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"

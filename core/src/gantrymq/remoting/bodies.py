@@ -1,7 +1,7 @@
-"""JSON bodies of requests: how large they may be, and what refuses those that cannot be read.
+"""JSON bodies of requests: size limits and the errors for malformed bodies.
 
-A body is read in one step of the event loop, so its size and the number of its objects and lists are limited; a body
-that is not strict JSON is read by the slow reader and may be shorter still.
+A body is parsed in one step of the event loop, so its size and the number of its objects and lists are limited. A body
+that is not strict JSON is parsed by the slower tolerant reader and has a smaller limit.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ __all__ = [
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 MAX_PARTS: Final = 65_536  # objects and lists of a body
-MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a body of settings; all that there are take a third of it
-MAX_LOOSE_BYTES: Final = 32 * 1024  # of a body that only the slow reader understands, about 1 us a byte
+MAX_PROPERTIES_BYTES: Final = 64 * 1024  # of a body with settings; all known settings take a third of it
+MAX_LOOSE_BYTES: Final = 32 * 1024  # of a body that is not strict JSON; the tolerant reader takes about 1 us per byte
 
 
 def body_of(request: Command) -> Any:
     """Return the request's JSON body.
 
     Raises:
-        RequestRefused: code 1, the body is missing, too large or no JSON.
+        RequestRefused: code 1, the body is missing, too large or not JSON.
     """
     name, body = request_name(request.code), request.payload
     if not body:
@@ -60,7 +60,7 @@ def object_body_of(request: Command) -> dict[str, Any]:
     """Return the request's JSON body, which must be an object.
 
     Raises:
-        RequestRefused: code 1, the body is missing, too large, no JSON or no object.
+        RequestRefused: code 1, the body is missing, too large, not JSON or not an object.
     """
     body = body_of(request)
     if not isinstance(body, dict):
@@ -71,7 +71,7 @@ def object_body_of(request: Command) -> dict[str, Any]:
 
 
 def properties_of(request: Command) -> dict[str, str]:
-    """Return the settings in the request's body, which is text in the form of ``broker.conf``.
+    """Return the settings in the request's body, which has the format of ``broker.conf``.
 
     Raises:
         RequestRefused: code 1, the body is too long or not UTF-8.
@@ -90,7 +90,7 @@ def properties_of(request: Command) -> dict[str, str]:
 
 @contextmanager
 def members_of(what: str) -> Iterator[None]:
-    """Name the object whose members are read, in the refusal of one that is missing or has the wrong type."""
+    """Turn FormatError inside the block into RequestRefused (code 1) whose message names *what*."""
     try:
         yield
     except FormatError as error:

@@ -1,13 +1,13 @@
-"""Staying awake while one peer asks one thing after the other.
+"""Busy polling of the event loop for a peer that sends one request after the other.
 
-A processor that went to sleep for lack of work takes longer to wake, in a virtual machine above all, than it takes to
-serve a small request. So where requests come from one connection, one at a time and close together, and are answered
-at once, the event loop asks for the next without waiting, for a moment after each; timers and other connections are
-served as ever. A peer that sends several together, and several peers, keep the loop busy enough by themselves; and
-whoever pulled messages has to work on them before it asks again.
+Waking an idle processor takes longer than serving a small request, in particular in a virtual machine. If requests come
+from one connection, one at a time and in quick succession, and are answered at once, the event loop therefore polls
+without blocking for a short time after each request. Timers and other connections are served as usual. Pipelined
+requests and several active peers keep the loop busy anyway, and a consumer processes pulled messages before its next
+pull, so polling is not used for them.
 
-Whether that pays is counted: each request that comes while the loop is awake is a gain, each wait in vain a loss. Where
-the peer waits for this very processor, it gets it.
+A credit counts whether polling pays off: a request that arrives during polling adds to it, a poll without a request
+subtracts. The loop yields the processor between polls, in case the peer waits for the same one.
 """
 
 from __future__ import annotations
@@ -23,29 +23,30 @@ from gantrymq.world import World
 
 __all__ = ["BusyPoll"]
 
-MAX_GAP_S: Final = 0.001  # from the end of one request to the next: further apart they begin anew
-MIN_GAP_S: Final = 0.00001  # the same: closer together nobody had to wait
-REQUESTS_TO_START: Final = 8  # requests before the loop stays awake
-MISS_COST: Final = 10  # what a wait in vain costs, where a request that comes in time gains 1
-START_CREDIT: Final = 4 * MISS_COST  # what may be lost at first
+MAX_GAP_S: Final = 0.001  # between the end of one request and the next; a longer gap restarts the count
+MIN_GAP_S: Final = 0.00001  # the same; a shorter gap shows no gain, as the loop did not have to wait
+REQUESTS_TO_START: Final = 8  # consecutive requests before polling starts
+MISS_COST: Final = 10  # of a poll without a request; a request in time adds 1
+START_CREDIT: Final = 4 * MISS_COST  # credit at the start
 MAX_CREDIT: Final = 2 * START_CREDIT
 PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-REQUESTS_TO_RETRY: Final = 256  # requests in a row before the next try, once the stake is lost
+REQUESTS_TO_RETRY: Final = 256  # consecutive requests before the next attempt, after the credit is used up
 
 
 class BusyPoll:
-    """Keeps the loop of one server awake. Belongs to the event loop."""
+    """Busy polling for one server. Not thread-safe."""
 
     def __init__(self, world: World, window_s: float) -> None:
-        """Stay awake for up to *window_s*, at most `MAX_GAP_S`, after a request; never where this process has less than
-        two processors, as the peer may need the only one.
+        """Poll for up to *window_s*, at most `MAX_GAP_S`, after a request.
+
+        With fewer than two processors polling is off, as the peer may need the only one.
         """
         self._clock = world.clock
         self._give_way = world.yield_processor
         self._window_s = min(window_s, MAX_GAP_S) if world.processors() >= 2 else 0.0
-        self._last = LastPeer()  # that asked
-        self._ended_s = 0.0  # when its request had been served
-        self._in_row = 0  # requests of that peer alone
+        self._last = LastPeer()  # that sent a request
+        self._ended_s = 0.0  # when its request was served
+        self._in_row = 0  # consecutive requests of that peer
         self._needed = REQUESTS_TO_START
         self._credit = START_CREDIT
         self._until_s = 0.0
@@ -54,7 +55,7 @@ class BusyPoll:
     def served(
         self, peer: object, requests: Sequence[Command], began_s: float, ended_s: float, *, answered: bool
     ) -> None:
-        """Note that these *requests* of one read of *peer* were served, *answered* if an answer left."""
+        """Note that *requests*, all of one read from *peer*, were served; *answered* if a response was written."""
         waited_s = began_s - self._ended_s
         near = self._last.is_repeat(peer) and waited_s < MAX_GAP_S and answered
         self._ended_s = ended_s

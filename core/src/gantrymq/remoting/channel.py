@@ -1,7 +1,7 @@
-"""What this side says on one connection: answers to the peer's requests, and requests to the peer.
+"""Sending on one connection: responses to the peer's requests, and requests to the peer.
 
-Each side numbers its own requests, and the response bit tells an answer from a request. What is said in one turn of the
-event loop is one write (`WriteBuffer`).
+Each side numbers its own requests; the response bit distinguishes responses from requests. Everything sent during one
+iteration of the event loop is one write (`WriteBuffer`).
 
 Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java; wire reference 1.1, 1.7, 1.9.
 """
@@ -27,64 +27,64 @@ __all__ = ["Channel"]
 log = logging.getLogger("gantrymq.remoting")
 
 _BINARY_MAX_CODE: Final = 0x7FFF
-MAX_NOTICES: Final = 64  # that are remembered, with those that are unwritten beside
+MAX_NOTICES: Final = 64  # remembered, besides unwritten ones
 
 
 class Channel:
-    """The half of a `Connection` that writes.
+    """The sending half of a `Connection`.
 
     Attributes:
-        peer: host and port of the peer, taken from a PROXY header where there is one.
-        serialize: header form of the last request that came in, JSON before that.
+        peer: host and port of the peer, from its PROXY header if there is one.
+        serialize: header format of the last incoming request, JSON before the first.
     """
 
     def __init__(self, clock: Clock, limits: Limits, unwritten: UnwrittenBytes) -> None:
-        """Nothing is written before the connection is made."""
+        """Create an unconnected channel."""
         self.peer: tuple[str, int] = ("", 0)
         self.serialize = SERIALIZE_JSON
         self._packed_host: bytes | None = None
         self._writes = WriteBuffer(clock, limits, unwritten, lambda: self.address, self.abort, self._wrote)
         self._pending = PendingCalls(clock, lambda: self.address, self._writes.position)
         self._aborted = False
-        self._notices: dict[str, int] = {}  # where each ends among all bytes
+        self._notices: dict[str, int] = {}  # end position of each in the byte stream
 
     @property
     def address(self) -> str:
-        """The peer as ``host:port``."""
+        """Address of the peer as ``host:port``."""
         return format_address(*self.peer)
 
     @property
     def peer_packed_host(self) -> bytes:
-        """The peer as records hold it: 8 bytes, or 20 for IPv6."""
+        """Address of the peer as stored in records: 8 bytes, or 20 for IPv6."""
         if self._packed_host is None:
             self._packed_host = packed_host(*self.peer)
         return self._packed_host
 
     @property
     def closed(self) -> bool:
-        """Whether no reply or call gets through any more."""
+        """Whether the connection is closed for sending."""
         return self._writes.closed
 
     @property
     def unwritten_bytes(self) -> int:
-        """Bytes that were handed over for writing and are still in memory."""
+        """Bytes waiting to be written."""
         return self._writes.unwritten_bytes
 
     @property
     def full(self) -> bool:
-        """Whether no more answers should be made before the peer has read some."""
+        """Whether no more responses should be prepared before the peer has read some."""
         return self._writes.full
 
     def set_peer(self, peer: tuple[str, int]) -> None:
-        """A proxy says who the peer is."""
+        """Replace the peer address by the one in a PROXY header."""
         self.peer, self._packed_host = peer, None
 
     def reply(self, asked: Command | int, answer: Command | bytes) -> None:
-        """Answer a request; dropped without a word when the request was oneway or the connection is gone.
+        """Send the response to a request. Does nothing if the request was oneway or the connection is closed.
 
         Args:
-            asked: the request, or its opaque (then the header form of the last request is used).
-            answer: a command, whose opaque, response bit and header form are set here; or a frame that is encoded.
+            asked: the request, or its opaque (then the header format of the last request is used).
+            answer: a command, in which opaque, response bit and header format are set here, or an encoded frame.
         """
         writes = self._writes
         if writes.closed or (not isinstance(asked, int) and asked.flag & FLAG_ONEWAY):
@@ -104,23 +104,23 @@ class Channel:
             writes.add_parts([encode_head(answer, len(answer.body)), answer.body])
 
     def reply_parts(self, parts: Sequence[Buffer]) -> None:
-        """Write an encoded frame that is in several buffers: a head that counts them all, then the body's.
+        """Write an encoded frame given as several buffers, the first of which starts with the frame's header.
 
-        The buffers are kept until they are written; their memory must not change before.
+        The buffers are not copied and must not change before they are written.
         """
         if not self._writes.closed:
             self._writes.add_parts(parts)
 
     def flush(self) -> None:
-        """Write what is gathered now, instead of at the end of the loop's turn."""
+        """Write buffered data now instead of at the end of the loop iteration."""
         self._writes.flush()
 
     def send_request(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
-        """Send a request and return a future of its answer, whatever the answer's code.
+        """Send a request and return a future of its response, also if that has an error code.
 
-        The future fails with ConnectionLost or, *timeout_s* seconds after the request was handed to the socket, with
-        CallTimeout; while the peer reads what was written before, a request that waits behind it has more time.
-        Cancelling the future forgets the call.
+        The future fails with ConnectionLost if the connection closes, or with CallTimeout *timeout_s* seconds after the
+        request was handed to the socket. The time is extended while the peer reads data written before the request.
+        Cancelling the future discards the response.
         """
         if self.closed:
             failed: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
@@ -132,12 +132,12 @@ class Channel:
         return future
 
     async def call(self, command: Command, timeout_s: float) -> Command:
-        """Send a request and return its answer, whatever the answer's code.
+        """Send a request and return its response, also if that has an error code.
 
         Raises:
             ConnectionLost: the connection is closed, or closes first.
-            CallTimeout: no answer within *timeout_s* seconds, which begin as for `send_request`.
-            LocalProtocolError: the command cannot be written.
+            CallTimeout: no response within *timeout_s* seconds, counted as in `send_request`.
+            LocalProtocolError: the command cannot be encoded.
         """
         if self.closed:
             raise ConnectionLost(f"{self.address}: the connection is closed")
@@ -149,10 +149,10 @@ class Channel:
             raise
 
     def oneway(self, command: Command, dropped: Callable[[], object] | None = None) -> None:
-        """Send a request that nobody answers.
+        """Send a request without a response.
 
-        One that the socket was not seen to take before the connection was lost is called dropped: *dropped* is called,
-        and one line of the log says how many there were. What the peer's system took and lost, nobody knows.
+        If the connection is lost before the socket took the request, *dropped* is called, and one log line gives the
+        number of such requests. Requests lost after that are not noticed.
         """
         if self.closed:
             if dropped is not None:
@@ -163,7 +163,7 @@ class Channel:
         self._writes.add_oneway(encode(command), dropped)
 
     def notice(self, command: Command, about: str) -> None:
-        """As `oneway`, unless the notice before with the same *about* is still in memory: that one is read later."""
+        """Send a oneway request, unless the previous one with the same *about* is still unwritten."""
         position, ends = self._writes.position(), self._notices
         if ends.get(about, 0) > position:
             return
@@ -173,25 +173,25 @@ class Channel:
         ends[about] = self._writes.end
 
     async def writable(self, timeout_s: float) -> bool:
-        """Wait until at most ``limits.pause_reading_bytes`` are unwritten; those who wait go on in their order.
+        """Wait until at most ``limits.pause_reading_bytes`` are unwritten. Waiting callers proceed in order.
 
-        Write before the next await. Returns false when the connection has closed.
+        Write before the next await. Return False if the connection is closed.
 
         Raises:
-            CallTimeout: the peer takes nothing for *timeout_s* seconds.
+            CallTimeout: the peer reads nothing for *timeout_s* seconds.
         """
         await self._writes.writable(timeout_s)
         return not self.closed
 
     def close(self) -> None:
-        """Write what is gathered, then close. Calls that wait fail with ConnectionLost."""
+        """Write buffered data, then close. Pending calls fail with ConnectionLost."""
         transport = self._writes.transport
         if transport is not None and not self.closed:
             self._writes.close()
             transport.close()
 
     def abort(self) -> None:
-        """Close at once, forgetting what is not written."""
+        """Close at once and discard unwritten data."""
         transport = self._writes.transport
         if transport is not None:
             self._writes.drop()
@@ -199,7 +199,7 @@ class Channel:
             transport.abort()
 
     def _sent(self, command: Command, timeout_s: float) -> asyncio.Future[Command]:
-        """Gather a request for writing; whoever cancels the future of its answer has it forgotten."""
+        """Buffer a request. A caller that cancels the returned future must call `PendingCalls.forget`."""
         opaque = self._number(command)
         data = encode(command)
         future = self._pending.wait(opaque, command.code, timeout_s)
@@ -207,18 +207,18 @@ class Channel:
         return future
 
     def _take_answers(self, commands: list[Command]) -> None:
-        """Hand the answers among *commands* to the calls that wait for them."""
+        """Pass the responses among *commands* to their pending calls."""
         for command in commands:
             if command.flag & FLAG_RESPONSE and not self._pending.answer(command):
-                log.debug("%s: an answer to %d that nobody waits for", self.address, command.opaque)
+                log.debug("%s: a response to %d, which no call waits for", self.address, command.opaque)
 
     def _number(self, command: Command) -> int:
-        """Give *command* the next opaque that is free, and a header form that the peer reads."""
+        """Set the next free opaque in *command*, and a header format that the peer understands."""
         command.opaque = opaque = self._pending.number()
         if self.serialize != SERIALIZE_JSON and command.code <= _BINARY_MAX_CODE:
             command.serialize = self.serialize
         return opaque
 
     def _wrote(self) -> None:
-        """What was gathered has been handed to the socket: deadlines begin, and whatever else waits for that."""
+        """Handle that buffered data was handed to the socket; deadlines start here."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Connections to servers, one per address, opened when first needed.
+"""Client side of the remoting protocol: connections to servers, one per address, opened on demand.
 
 Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java; wire reference 1.8, 3 (GO_AWAY).
 """
@@ -22,13 +22,13 @@ from gantrymq.world import World
 __all__ = ["RemotingClient"]
 
 CLOSE_GRACE_S: Final = 1.0
-GO_AWAY_GRACE_S: Final = 3.0  # calls that wait on a connection which is to go away get this long
+GO_AWAY_GRACE_S: Final = 3.0  # for pending calls on a connection after GO_AWAY
 
 
 class RemotingClient:
-    """Calls servers by address ``host:port``; requests that come from a server go to *handler*.
+    """Connections by address ``host:port``. Requests from servers are passed to *handler*.
 
-    Without a handler such requests are answered with code 3. *serialize* is the header form of what we send.
+    Without a handler such requests are answered with code 3. *serialize* is the header format of sent requests.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class RemotingClient:
         serialize: int = SERIALIZE_JSON,
         tls: TlsClient | None = None,
     ) -> None:
-        """Nothing is opened yet; files of *tls*, None for plain connections, are read.
+        """Read the files of *tls* (None for plain connections) without opening a connection.
 
         Raises:
-            ConfigError: one of them cannot be used.
+            ConfigError: a TLS file cannot be used.
         """
         self.limits = limits or Limits()
         self._world = world
@@ -52,8 +52,8 @@ class RemotingClient:
         self._tls = None if tls is None else tls.context()
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
-        self._connections: dict[str, Connection] = {}  # those that new calls use
-        self._opened: dict[Connection, None] = {}  # all that are open
+        self._connections: dict[str, Connection] = {}  # used by new calls
+        self._opened: dict[Connection, None] = {}  # all open ones
         self._emptied: asyncio.Event | None = None
         self._attempts: dict[str, asyncio.Task[Connection]] = {}
         self._on_open: list[Callable[[str], None]] = []
@@ -61,13 +61,12 @@ class RemotingClient:
         self._closed = False
 
     async def call(self, address: str, command: Command, timeout_s: float = 3.0) -> Command:
-        """Send a request and return its answer, whatever the answer's code.
+        """Send a request and return its response, also if that has an error code.
 
-        An answer GO_AWAY (the server is about to stop) is met by a new connection and one more try.
+        After a response GO_AWAY (the server is about to stop) the request is sent once more on a new connection.
 
         Args:
-            timeout_s: seconds for the answer, from when the request is written; opening a connection has its own limit
-                before that.
+            timeout_s: seconds for the response, counted from the write; opening a connection has its own limit.
         Raises:
             ConnectFailed, ConnectionLost, CallTimeout: as named.
             LocalProtocolError: the address or the command is malformed.
@@ -80,17 +79,17 @@ class RemotingClient:
         return await (await self.connect(address)).call(command, timeout_s)
 
     async def oneway(self, address: str, command: Command, timeout_s: float = 3.0) -> None:
-        """Send a request that nobody answers. Raises as `writable`."""
+        """Send a request without a response. Raises like `writable`."""
         (await self.writable(address, timeout_s)).oneway(command)
 
     async def writable(self, address: str, timeout_s: float) -> Connection:
-        """Return a connection to *address* that can be written to; write before the next await.
+        """Return a connection to *address* that can be written to. Write before the next await.
 
-        Those who wait until the peer has read what is written go on in their order, on a new connection if need be.
+        Callers that wait for the peer to read proceed in order, on a new connection if necessary.
 
         Raises:
             ConnectFailed: no connection could be made.
-            CallTimeout: the peer takes nothing for *timeout_s* seconds.
+            CallTimeout: the peer reads nothing for *timeout_s* seconds.
         """
         while True:
             connection = await self.connect(address)
@@ -122,22 +121,22 @@ class RemotingClient:
             raise
 
     def connected(self, address: str) -> Connection | None:
-        """The open connection to *address*, if there is one."""
+        """Return the open connection to *address*, or None."""
         connection = self._connections.get(address)
         return None if connection is None or connection.closed else connection
 
     def on_open(self, callback: Callable[[str], None]) -> None:
-        """Call ``callback(address)`` whenever a connection was made; what it writes goes before all other calls."""
+        """Call ``callback(address)`` for each new connection; its writes precede all other calls."""
         self._on_open.append(callback)
 
     def on_close(self, callback: Callable[[str, Connection], None]) -> None:
-        """Call ``callback(address, connection)`` whenever a connection has closed."""
+        """Call ``callback(address, connection)`` for each closed connection."""
         self._on_close.append(callback)
 
     async def close(self, grace_s: float = CLOSE_GRACE_S) -> None:
-        """Close all connections; calls that wait fail with ConnectionLost, later ones with ConnectFailed.
+        """Close all connections. Pending calls fail with ConnectionLost, later calls with ConnectFailed.
 
-        What is gathered has *grace_s* seconds to be written.
+        Buffered data has *grace_s* seconds to be written.
         """
         self._closed = True
         attempts = list(self._attempts.values())
@@ -158,7 +157,7 @@ class RemotingClient:
             connection.abort()
 
     async def _open(self, address: str, host: str, port: int) -> Connection:
-        """Connect within the time limit. The limit runs on the world's clock, which need not be the loop's."""
+        """Connect within the time limit, measured with the world's clock and not with the loop's."""
         limit = self.limits.connect_timeout_s
         opening = asyncio.ensure_future(self._dial(host, port))
         timer = self._world.clock.call_later(limit, opening.cancel)
@@ -181,7 +180,7 @@ class RemotingClient:
         return connection
 
     async def _dial(self, host: str, port: int) -> Connection:
-        """Connect, and with TLS wait for its handshake."""
+        """Connect and wait for the TLS handshake if there is one."""
         _, connection = await self._world.network.connect(host, port, self._protocol)
         assert isinstance(connection, Connection)
         try:
@@ -201,10 +200,10 @@ class RemotingClient:
     def _settle(self, address: str, attempt: asyncio.Task[Connection]) -> None:
         self._attempts.pop(address, None)
         if not attempt.cancelled():
-            attempt.exception()  # whoever awaited it has it; nobody else needs a warning
+            attempt.exception()  # already raised in the callers; avoids asyncio's warning
 
     def _retire(self, address: str, connection: Connection) -> None:
-        """Use *connection* no more for new calls; those that wait on it get their time."""
+        """Stop using *connection* for new calls and close it after a grace period."""
         if self._connections.get(address) is connection:
             del self._connections[address]
         self._world.clock.call_later(GO_AWAY_GRACE_S, connection.close)

@@ -36,7 +36,7 @@ VERSION_5_3_1: Final = 475  # clients above it understand GO_AWAY
 
 
 class LanguageCode(enum.IntEnum):
-    """Who speaks; the number stands in binary headers, the name in JSON ones."""
+    """Language of a peer; binary headers contain the number, JSON headers the name."""
 
     JAVA = 0
     CPP = 1
@@ -55,7 +55,7 @@ class LanguageCode(enum.IntEnum):
 
 
 class RequestCode(enum.IntEnum):
-    """What is asked for."""
+    """Request codes."""
 
     # sending, pulling, offsets
     SEND_MESSAGE = 10
@@ -234,7 +234,7 @@ class RequestCode(enum.IntEnum):
 
 
 class ResponseCode(enum.IntEnum):
-    """How a request went, as far as a part that is built answers or meets it."""
+    """Response codes used by implemented features."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -263,7 +263,7 @@ class ResponseCode(enum.IntEnum):
 
 
 def request_name(code: int) -> str:
-    """Return the name of a request code, ``request 9999`` for one without a name."""
+    """Return the name of a request code, or ``request 9999`` for an unknown one."""
     try:
         return RequestCode(code).name
     except ValueError:

@@ -1,7 +1,7 @@
-"""Commands: what a frame says, and its header in JSON or in RocketMQ's binary form. No I/O.
+"""Commands: decoded frames, with headers in JSON or in RocketMQ's binary format. No I/O.
 
     JSON    {"code":..,"extFields":{..},"flag":..,"language":"JAVA","opaque":..,"remark":..,
-             "serializeTypeCurrentRPC":"JSON","version":..}         UTF-8; remark and extFields only when there
+             "serializeTypeCurrentRPC":"JSON","version":..}         UTF-8; remark and extFields only if set
     binary  | code i16 | language u8 | version i16 | opaque i32 | flag i32 | remark i32 + text | ext i32 + entries |
             entry: | key i16 + text | value i32 + text |
 
@@ -32,7 +32,7 @@ __all__ = ["Command", "decode", "encode", "encode_head", "json_text", "request",
 
 LONG_HEADER_BYTES: Final = 64 * 1024
 MAX_FIELDS: Final = 256  # of a long header in JSON, and of any in binary
-MAX_QUOTED_CHARS: Final = 200  # of a client's value that a remark repeats
+MAX_QUOTED_CHARS: Final = 200  # of a client's value quoted in a remark
 MAX_REMARK_CHARS: Final = 1000
 _LONG_WORD: Final = re.compile(rf"(\S{{{MAX_QUOTED_CHARS}}})\S+")
 _FIXED: Final = struct.Struct(">hBhiii")
@@ -46,11 +46,10 @@ _OTHER: Final = LanguageCode.OTHER.value
 class Command:
     """A request or a response.
 
-    ``language`` is a number of `LanguageCode` (OTHER where the name is unknown), ``opaque`` a signed 32-bit value
-    that pairs a response with its request. ``ext`` holds texts only; fields that came as null are left out, numbers
-    keep the digits they came with. A decoded ``body`` is bytes, or None when there are none; a body to be sent may
-    also be a memoryview, whose memory must stay unchanged until it is written. ``serialize`` is the header form it
-    came in or goes out in.
+    ``language`` is a number of `LanguageCode` (OTHER for unknown names), ``opaque`` a signed 32-bit value that matches
+    a response to its request. The values of ``ext`` are strings; null fields are omitted, numbers keep their original
+    digits. A decoded ``body`` is bytes, or None if empty; a body to be sent may also be a memoryview, which must not
+    change until it is written. ``serialize`` is the header format, JSON or binary.
     """
 
     __slots__ = ("body", "code", "ext", "flag", "language", "opaque", "remark", "serialize", "version")
@@ -80,22 +79,22 @@ class Command:
 
     @property
     def is_response(self) -> bool:
-        """Whether this answers a request."""
+        """Whether this is a response."""
         return self.flag & FLAG_RESPONSE != 0
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the sender wants no answer."""
+        """Whether the sender expects no response."""
         return self.flag & FLAG_ONEWAY != 0
 
     @property
     def payload(self) -> bytes:
-        """The body as bytes, empty when there is none."""
+        """The body as bytes, empty without a body."""
         body = self.body
         return body if isinstance(body, bytes) else bytes(body or b"")
 
     def json_header(self) -> bytes:
-        """The header in JSON, as `encode` writes it; raises as that."""
+        """Return the header in JSON as `encode` writes it. Raises like `encode`."""
         return _encode_json(self)
 
     def __eq__(self, other: object) -> bool:
@@ -115,7 +114,7 @@ class Command:
 def request(
     code: int, ext: dict[str, str] | None = None, body: bytes | memoryview | None = None, *, oneway: bool = False
 ) -> Command:
-    """Return a request; the connection that sends it gives it its opaque."""
+    """Return a request; its opaque is set when it is sent."""
     return Command(code, flag=FLAG_ONEWAY if oneway else 0, ext=ext, body=body)
 
 
@@ -126,7 +125,7 @@ def response_to(
     ext: dict[str, str] | None = None,
     body: bytes | memoryview | None = None,
 ) -> Command:
-    """Return a response to *asked*: its opaque, its header form, the response bit; a long remark is cut."""
+    """Return a response to *asked* with the same opaque and header format. A long remark is shortened."""
     if remark is not None and len(remark) > MAX_QUOTED_CHARS:
         remark = _cut(remark, asked.ext)
     return Command(
@@ -141,11 +140,11 @@ def response_to(
 
 
 def _cut(remark: str, ext: Mapping[str, str] | None) -> str:
-    """Return *remark* with at most `MAX_QUOTED_CHARS` of each value that it repeats, and no longer than a log line."""
+    """Shorten *remark* to a log line, with at most `MAX_QUOTED_CHARS` of each quoted value."""
     for value in (ext or {}).values():
         if MAX_QUOTED_CHARS < len(value) <= len(remark):
             remark = remark.replace(value, f"{value[:MAX_QUOTED_CHARS]}...")
-    if len(remark) > 3 * MAX_REMARK_CHARS:  # a huge value begins near the front; what is behind it says what to do
+    if len(remark) > 3 * MAX_REMARK_CHARS:  # a huge value is near the start; the text after it says what to do
         remark = f"{remark[:MAX_REMARK_CHARS]}...{remark[-MAX_REMARK_CHARS:]}"
     remark = _LONG_WORD.sub(r"\1...", remark)
     if len(remark) > MAX_REMARK_CHARS:
@@ -154,14 +153,14 @@ def _cut(remark: str, ext: Mapping[str, str] | None) -> str:
 
 
 class LongFields(dict[str, str]):
-    """The extFields of a request with a long header: `Header.from_ext` measures their texts."""
+    """The extFields of a request with a long header; `Header.from_ext` checks the length of its values."""
 
 
 def decode(frame: Frame) -> Command:
-    """Return what *frame* says.
+    """Decode *frame*.
 
     Raises:
-        RemoteProtocolError: the header cannot be read; the connection is of no use any more.
+        RemoteProtocolError: the header cannot be decoded; the connection must be closed.
     """
     codec, header, body = frame
     long = len(header) > LONG_HEADER_BYTES
@@ -177,7 +176,7 @@ def decode(frame: Frame) -> Command:
         try:
             ext = fields.get("extFields")
             if ext:
-                "".join(ext.values())  # the quickest proof that all of them are texts
+                "".join(ext.values())  # the fastest check that all are strings
             command = Command.__new__(Command)
             command.code = fields["code"]
             command.language = _ORDINALS[fields["language"]]
@@ -195,7 +194,7 @@ def decode(frame: Frame) -> Command:
             if long:
                 raise RemoteProtocolError(f"a command header of {len(header)} bytes holds more than plain texts")
             return _decode_odd_json(header, body)
-        if long and ext and not command.is_response:  # an answer to a batch names all of its messages
+        if long and ext and not command.is_response:  # the response to a batch names all of its messages
             command.ext = LongFields(ext)
         return command
     if codec == SERIALIZE_BINARY:
@@ -207,10 +206,10 @@ def decode(frame: Frame) -> Command:
 
 
 def _check_parts(header: bytes) -> None:
-    """Refuse a long header whose parts would take long to read, before they are read; some text may be long.
+    """Check the number of fields of a long header before it is parsed. Single values may be long.
 
     Raises:
-        RemoteProtocolError: it has too many.
+        RemoteProtocolError: there are too many fields.
     """
     texts = (header.count(b'"') - header.count(b'\\"')) // 4
     others = header.count(b"[") + header.count(b"{") + header.count(b",") // 16
@@ -219,10 +218,11 @@ def _check_parts(header: bytes) -> None:
 
 
 def encode(command: Command) -> bytes:
-    """Return the whole frame.
+    """Return the complete frame.
 
     Raises:
-        LocalProtocolError: an ext value is no text, the code does not fit the binary form, or the frame is too long.
+        LocalProtocolError: an ext value is not a string, the code does not fit the binary format, or the frame is too
+            long.
     """
     body = command.body
     if body is None:
@@ -231,9 +231,9 @@ def encode(command: Command) -> bytes:
 
 
 def encode_head(command: Command, body_length: int) -> bytes:
-    """Return length prefix and header of a frame whose body of *body_length* bytes the caller writes after it.
+    """Return length prefix and header of a frame; the caller writes the body of *body_length* bytes.
 
-    ``command.body`` is not looked at. Raises as `encode`.
+    ``command.body`` is ignored. Raises like `encode`.
     """
     if command.serialize == SERIALIZE_BINARY:
         header = _encode_binary(command)
@@ -247,7 +247,7 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
-# What orjson writes otherwise than fastjson: lower-case \u00xx, and 0x7f..0x9f, U+2028, U+2029 as they are.
+# Differences of orjson from fastjson: lower-case \u00xx, and unescaped 0x7f..0x9f, U+2028, U+2029.
 _DIFFERENT = re.compile(rb"\\.(?:00[0-9a-f]{2})?|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
 
 
@@ -274,10 +274,10 @@ def _encode_json(command: Command) -> bytes:
 
 
 def json_text(text: str) -> bytes:
-    """*text* with its quotes, as it stands in a header in JSON.
+    """Return *text* as a quoted JSON string of a header.
 
     Raises:
-        LocalProtocolError: it holds half of a surrogate pair.
+        LocalProtocolError: it contains half of a surrogate pair.
     """
     try:
         return _fastjson(strict_json.dumps(text))
@@ -286,7 +286,7 @@ def json_text(text: str) -> bytes:
 
 
 def _fastjson(written: bytes) -> bytes:
-    """What orjson has *written*, as fastjson writes it; that differs rarely, and never at 0x01 and 0x02."""
+    """Convert output of orjson to that of fastjson. They rarely differ, and never for 0x01 and 0x02."""
     if (
         written.isascii()
         and b"\x7f" not in written
@@ -311,7 +311,7 @@ def _not_text(ext: Mapping[str, object] | None) -> LocalProtocolError:
 
 
 def _plain(command: Command) -> bool:
-    """Whether the numbers are int32 and the texts are texts; ``type`` because true is an int to isinstance."""
+    """Whether numbers and strings have the right types; ``type`` is used as isinstance takes true for an int."""
     remark = command.remark
     return (
         type(command.code) is type(command.version) is type(command.opaque) is type(command.flag) is int
@@ -329,7 +329,7 @@ def _loads(header: bytes, *, raw_numbers: bool) -> Any:
 
 
 def _decode_odd_json(header: bytes, body: bytes | None) -> Command:
-    """Read a header that a Java peer would not write but does read; ext values keep the exact text of numbers."""
+    """Decode a header that Java accepts but does not write. Numbers in ext values keep their exact text."""
     fields = _loads(header, raw_numbers=True)
     if not isinstance(fields, dict):
         raise RemoteProtocolError(f"command header is no JSON object: {header[:40]!r}")
@@ -363,7 +363,7 @@ def _number(fields: dict[str, Any], name: str) -> int:
 
 
 def _language(value: Any) -> int:
-    """A name in any case or an ordinal; a missing one is JAVA, as the Java class has it by default."""
+    """Return the code of a language name (in any case) or ordinal; JAVA if missing, Java's default."""
     if value is None:
         return LanguageCode.JAVA
     text = str(value)
@@ -414,7 +414,7 @@ def _decode_binary(header: bytes, body: bytes | None) -> Command:
 
 
 def _decode_entries(header: bytes, at: int, end: int) -> dict[str, str]:
-    """Entries of the ext map; a name that comes twice keeps the last value, an empty value is null and left out."""
+    """Decode the ext map. The last value of a repeated name wins; an empty value means null and is omitted."""
     if not at <= end <= len(header):
         raise RemoteProtocolError(f"binary command header of {len(header)} bytes: ext map ends at {end}")
     ext: dict[str, str] = {}

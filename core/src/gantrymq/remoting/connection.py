@@ -1,10 +1,10 @@
-"""One connection, on either side: frames to commands, answers to their calls, requests to whoever serves them.
+"""One connection, of a client or a server: decodes frames and dispatches responses to calls, requests to the handler.
 
     transport --bytes--> `Handshake` --> frames --> commands --+--> `RequestQueue` --> handler
-                                                             +--> `PendingCalls`, which wait for answers
-    transport <--one write a turn-- `WriteBuffer` <-- answers and requests (`Channel`)
+                                                             +--> `PendingCalls`, which wait for responses
+    transport <--one write per loop iteration-- `WriteBuffer` <-- responses and requests (`Channel`)
 
-Reading stops while the peer does not read what we write (see `Limits`), so a slow reader slows only itself.
+Reading pauses while the peer does not read (see `Limits`), so a slow reader slows down only itself.
 
 Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java; wire reference 1.1, 1.7, 1.9.
 """
@@ -47,9 +47,9 @@ class Connection(Channel, asyncio.Protocol):
     """A connection to a peer; created by `RemotingServer` and `RemotingClient` only.
 
     Attributes:
-        last_heard: monotonic seconds of the last read.
-        notes: whatever the owner keeps of it.
-        turns: for work that makes long answers.
+        last_heard: monotonic time of the last read, seconds.
+        notes: data of the owner about this connection.
+        response_limiter: limits work that prepares long responses.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Connection(Channel, asyncio.Protocol):
         tls: ssl.SSLContext | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> None:
-        """*admission* decides on what *sniffing* finds; with *tls* the connection begins as a client of TLS."""
+        """With *sniffing* the protocol is detected and *admission* applied; with *tls* this side is a TLS client."""
         super().__init__(world.clock, limits, unwritten)
         self._clock = clock = world.clock
         writes = self._writes
@@ -93,47 +93,47 @@ class Connection(Channel, asyncio.Protocol):
         self._idle = IdleTimer(clock, limits.idle_timeout_s, lambda: self.last_heard, writes, self._idled)
         self._idle_timeout_s = limits.idle_timeout_s
         self._paused = 0
-        self._early = b""  # read while paused by us
+        self._early = b""  # received while paused by us
         self._on_close: list[Callable[[Connection], None]] = []
 
     def __repr__(self) -> str:
         return f"<Connection {self.address}{' closed' if self.closed else ''}>"
 
     async def secured(self) -> None:
-        """Wait for the handshake where the connection began as a client of TLS; else return at once.
+        """Wait for the TLS handshake of a client connection. Return at once without TLS.
 
         Raises:
-            ConnectFailed: it did not come about; the connection is closed.
+            ConnectFailed: the handshake failed; the connection is closed.
         """
         await self._handshake.secured()
 
     def on_close(self, callback: Callable[[Connection], None]) -> None:
-        """Call *callback* once when the connection has closed; at once if it has."""
+        """Call *callback* once when the connection is closed, or now if it already is."""
         if self.closed and self._writes.transport is None:
             callback(self)
         else:
             self._on_close.append(callback)
 
     def put_back(self, requests: Sequence[Command]) -> None:
-        """Hand *requests*, the rest of those that are being served, to the handler again once there is room."""
+        """Pass *requests*, the unserved rest of a batch, to the handler again once the buffer has room."""
         self._queue.put_back(requests)
 
     def pause_reading(self) -> None:
-        """Read nothing more from this peer until `resume_reading`."""
+        """Stop reading from this peer until `resume_reading`."""
         self._pause(_PAUSED_BY_US)
 
     def resume_reading(self) -> None:
-        """Read again, unless the peer is slow to read."""
+        """Resume reading, unless it is paused for another reason."""
         self._resume(_PAUSED_BY_US)
         early, self._early = self._early, b""
         if early:
             self.data_received(early)
 
-    # --- what asyncio calls -----------------------------------------------------------------------------------------
+    # --- called by asyncio ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the transport; a server that has too many connections refuses here."""
-        self._writes.use(cast(asyncio.Transport, transport))  # uvloop's is none by class
+        """Store the transport. A server with too many connections closes the new one here."""
+        self._writes.use(cast(asyncio.Transport, transport))  # uvloop's class is not a subclass
         name = transport.get_extra_info("peername")
         if isinstance(name, tuple) and len(name) >= 2:
             self.peer = (str(name[0]), int(name[1]))
@@ -145,7 +145,7 @@ class Connection(Channel, asyncio.Protocol):
         self._idle.start()
 
     def data_received(self, data: bytes) -> None:
-        """Hand all requests of this read to the handler, and answers to the calls that wait for them."""
+        """Pass the requests of this read to the handler and the responses to their calls."""
         self.last_heard = self._clock.monotonic()
         if self._writes.closed:
             return
@@ -184,15 +184,15 @@ class Connection(Channel, asyncio.Protocol):
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Fail the calls that wait and tell those who asked to know."""
+        """Fail the pending calls and run the close callbacks."""
         self._unfinished.update(self, 0, fresh=False)
         self._queue.clear()
-        self._decoder = FrameDecoder()  # what it holds goes at once, not when cycles are looked for
+        self._decoder = FrameDecoder()  # frees its bytes now, not in the next cycle collection
         self._idle.stop()
         try:
             self._writes.lost(in_order=exc is None and not self._aborted)
             self.response_limiter.connection_lost()
-        finally:  # whatever somebody makes of oneways that were dropped
+        finally:  # even if a callback for dropped oneway requests raises
             self._pending.lost()
         callbacks, self._on_close = self._on_close, []
         for callback in callbacks:
@@ -202,18 +202,18 @@ class Connection(Channel, asyncio.Protocol):
                 log.exception("%s: a close callback failed", self.address)
 
     def pause_writing(self) -> None:
-        """The peer does not read: stop reading from it."""
+        """Pause reading while the peer does not read."""
         self._pause(_PAUSED_BY_PEER)
 
     def resume_writing(self) -> None:
-        """The peer has read most of what was waiting."""
+        """Resume after the peer has read most of the buffered data."""
         self._writes.drained()
         self._resume(_PAUSED_BY_PEER)
         self.response_limiter.release_waiting()
         self._queue.serve_next()
 
     def drop_unfinished(self, held: int, limit: int) -> None:
-        """Close in favour of others (see `UnfinishedFrames`)."""
+        """Close this connection to free memory (see `UnfinishedFrames`)."""
         log.warning(
             "%s: closed: unfinished frames of all connections take %d bytes, limit %d, and this one of %d is old",
             self.address,
@@ -223,7 +223,7 @@ class Connection(Channel, asyncio.Protocol):
         )
         self.abort()
 
-    # --- inside -----------------------------------------------------------------------------------------------------
+    # --- internal ---------------------------------------------------------------------------------------------------
 
     def _wrote(self) -> None:
         self._pending.begin(self._writes.handed)
@@ -243,7 +243,7 @@ class Connection(Channel, asyncio.Protocol):
         self._paused &= ~why
 
     def _read_early(self, data: bytes) -> None:
-        """Keep what is read all the same: uvloop begins to read after `connection_made`, though that paused it."""
+        """Keep data received while paused: uvloop starts reading after `connection_made` even if that paused it."""
         self._early += data
         transport = self._writes.transport
         if transport is not None and not transport.is_closing():

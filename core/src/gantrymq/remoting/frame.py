@@ -1,6 +1,6 @@
-"""Remoting frames: bytes in, frames out. No socket, clock or thread.
+"""Remoting frames: decoding of a byte stream into frames. No I/O.
 
-    | length u32 | codec u8, header length u24 | header | body |   length leaves out its own 4 bytes
+    | length u32 | codec u8, header length u24 | header | body |   length excludes its own 4 bytes
 
 Source: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode), netty/NettyDecoder.java.
 """
@@ -17,28 +17,29 @@ __all__ = ["MAX_FRAME_BYTES", "PREFIX", "Frame", "FrameDecoder", "cut_frames"]
 
 PREFIX: Final = struct.Struct(">II")
 MAX_FRAME_BYTES: Final = 16 * 1024 * 1024  # length prefix included; com.rocketmq.remoting.frameMaxLength
-_JOIN_BYTES: Final = 64 * 1024  # a frame in pieces below this is simply joined
-_GATHER_BYTES: Final = 32 * 1024  # reads below this are gathered
+_JOIN_BYTES: Final = 64 * 1024  # smaller frames in pieces are joined with one copy
+_GATHER_BYTES: Final = 32 * 1024  # smaller reads are collected in one bytearray
 
 
 class Frame(NamedTuple):
-    """One frame, cut but not interpreted."""
+    """One frame with undecoded header."""
 
-    codec: int  # 0 JSON, 1 binary; anything else is refused by whoever decodes the header
+    codec: int  # 0 JSON, 1 binary; other values are refused when the header is decoded
     header: bytes
-    body: bytes | None  # None where the body has no bytes, as in Java
+    body: bytes | None  # None if the body is empty, as in Java
 
 
 def _cut_frames(data: bytes, limit: int) -> tuple[list[Frame], int, int]:
-    """Cut the frames off the front of *data* that are whole.
+    """Split off the complete frames at the start of *data*.
 
     Returns:
-        The frames; where what is left begins; and how many bytes what is left must have before anything can be cut,
-        0 where it can never be: a frame longer than *limit*, its prefix included, or shorter than its header.
+        The frames; the position of the remaining bytes; the number of bytes the rest must have before the next frame
+        is complete. That number is 0 for an invalid frame: longer than *limit*, including its prefix, or shorter than
+        its header.
     """
     frames: list[Frame] = []
     at, size, unpack = 0, len(data), PREFIX.unpack_from
-    new = tuple.__new__  # half the time of calling the named tuple
+    new = tuple.__new__  # takes half the time of calling the named tuple
     while size - at >= 8:
         length, mark = unpack(data, at)
         body_at = at + 8 + (mark & 0xFFFFFF)
@@ -57,10 +58,10 @@ cut_frames = _cut_frames if speedups.compiled is None else speedups.compiled.Fra
 
 
 class FrameDecoder:
-    """Cuts a byte stream into frames.
+    """Decoder of a byte stream into frames.
 
-    Bytes of a frame that is not whole yet are kept as the pieces they came in, so a large frame costs one copy of its
-    body and a stream of small reads stays linear. After an error the decoder raises the same error again.
+    Bytes of an incomplete frame are kept in pieces as received, so a large frame costs one copy of its body and many
+    small reads take linear time. After an error the decoder raises the same error again.
     """
 
     __slots__ = ("_error", "_max", "_need", "_pieces", "pending_bytes")
@@ -68,18 +69,18 @@ class FrameDecoder:
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max = max_frame_bytes
         self._pieces: list[bytes | bytearray] = []
-        self._need = PREFIX.size  # bytes that must be there before anything can be cut
+        self._need = PREFIX.size  # bytes needed for the next frame
         self._error: RemoteProtocolError | None = None
-        self.pending_bytes = 0  # held for a frame that is not whole yet
+        self.pending_bytes = 0  # bytes of the incomplete frame
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take what one read brought and return the frames that are whole now, in order.
+        """Add the bytes of one read and return the frames completed by them, in order.
 
-        A frame error behind whole frames is raised by the next call, so that what came before it is served.
+        If complete frames precede an invalid frame, the error is raised by the next call, so that they are served.
 
         Raises:
-            RemoteProtocolError: a frame is longer than the limit (its length prefix included) or its header is longer
-                than the frame. The stream cannot be read on.
+            RemoteProtocolError: a frame is longer than the limit (including its length prefix) or its header is longer
+                than the frame. The stream is unusable.
         """
         if self._error is not None:
             raise self._error
@@ -91,12 +92,12 @@ class FrameDecoder:
         return self._assemble()
 
     def check(self) -> None:
-        """Raise the error that `feed` found behind the frames it last returned, if there is one."""
+        """Raise the error that `feed` found after the frames it last returned, if any."""
         if self._error is not None:
             raise self._error
 
     def _keep(self, data: bytes) -> None:
-        """Hold *data*; small reads gather in one growing piece, so that they cost no more memory than they bring."""
+        """Keep *data*; small reads are collected in one bytearray to limit the overhead per object."""
         self.pending_bytes += len(data)
         tail = self._pieces[-1]
         if isinstance(tail, bytearray) and len(tail) < _GATHER_BYTES:
@@ -130,7 +131,7 @@ class FrameDecoder:
 
 
 def _refusal(prefix: bytes, limit: int) -> str:
-    """Why a frame that begins so cannot be read."""
+    """Return why a frame with this prefix is invalid."""
     length, mark = PREFIX.unpack(prefix)
     if length + 4 <= limit:
         return f"a frame of {length + 4} bytes says that its header has {mark & 0xFFFFFF}"
@@ -141,9 +142,9 @@ def _refusal(prefix: bytes, limit: int) -> str:
 
 
 def _join_frame(pieces: list[bytes | bytearray]) -> Frame:
-    """Make one frame of the pieces that hold exactly its bytes; the body is copied once."""
+    """Return the frame that *pieces* contain exactly. The body is copied once."""
     first = pieces[0]
-    mark = PREFIX.unpack_from(first)[1]  # the first piece holds the prefix: only then is a frame's length known
+    mark = PREFIX.unpack_from(first)[1]  # the first piece has the whole prefix, else the length would be unknown
     body_at = 8 + (mark & 0xFFFFFF)
     if len(first) < body_at:
         first, pieces = b"".join(pieces), []

@@ -1,11 +1,11 @@
-"""What comes before the frames of one connection: what the peer speaks, in whose name a proxy speaks, TLS.
+"""Start of a connection before its first frame: protocol detection, PROXY header and TLS.
 
     accepted     first bytes --> `sniff` --+--> frames
-                     ^                     +--> other protocols: told so, and closed
+                     ^                     +--> other protocols: error response, closed
                      +---------------------+--> TLS, or a PROXY header
-    connecting   TLS where it is asked for, then frames
+    connecting   TLS if configured, then frames
 
-`Admission` decides who gets in; here that is carried out.
+`Admission` decides which connections are accepted; this module applies the decision.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ log = logging.getLogger("gantrymq.remoting")
 
 
 class Handshake:
-    """Belongs to one connection.
+    """Handshake of one connection.
 
     Attributes:
-        over: what comes are frames.
+        over: all following bytes are frames.
     """
 
     def __init__(
@@ -48,23 +48,23 @@ class Handshake:
         sniffing: bool,
         admission: Admission | None,
     ) -> None:
-        """*admission* decides on what *sniffing* finds; without it frames are expected from the first byte."""
+        """With *sniffing* the protocol is detected and *admission* applied; without it only frames are expected."""
         self.over = not sniffing
         self._connection = connection
         self._writes = writes
         self._clock = clock
         self._handshake_timeout_s = handshake_timeout_s
         self._admission = admission or Admission()
-        self._first = b""  # bytes before it is clear what the peer speaks
-        self._greeted = False  # in HTTP/2
-        self._proxied = False  # the peer is what a PROXY header says
+        self._first = b""  # bytes received before the protocol is known
+        self._greeted = False  # HTTP/2 settings were sent
+        self._proxied = False  # a PROXY header was read
         self._secured: asyncio.Future[None] | None = None
 
     def receive(self, data: bytes) -> bytes:
-        """Find out what the peer speaks; returns the bytes that are frames, empty while that is open.
+        """Detect the protocol and return the bytes of frames; empty until it is known.
 
         Raises:
-            RemoteProtocolError: the peer is not let in.
+            RemoteProtocolError: the connection is refused.
         """
         self._first += data
         inside_tls = isinstance(self._writes.transport, TlsTransport)
@@ -82,7 +82,7 @@ class Handshake:
         if answer is None:
             return b""
         self._first = b""
-        if preamble.protocol is ProtocolKind.TLS:  # what is inside is looked at as well
+        if preamble.protocol is ProtocolKind.TLS:  # the decrypted bytes are checked again
             self._begin_tls(self._admission.tls_context(), preamble.rest, server_side=True)
             return b""
         self.over = True
@@ -92,21 +92,21 @@ class Handshake:
         return preamble.rest
 
     def connect_tls(self, context: ssl.SSLContext) -> None:
-        """Begin as a client of TLS."""
+        """Start TLS as the client."""
         self._secured = asyncio.get_running_loop().create_future()
         self._begin_tls(context, b"", server_side=False)
 
     async def secured(self) -> None:
-        """Wait for the handshake that `connect_tls` began; else return at once.
+        """Wait for the handshake started by `connect_tls`. Return at once without one.
 
         Raises:
-            ConnectFailed: it did not come about; the connection is closed.
+            ConnectFailed: the handshake failed; the connection is closed.
         """
         if self._secured is not None:
             await self._secured
 
     def _begin_tls(self, context: ssl.SSLContext, first: bytes, *, server_side: bool) -> None:
-        """Put TLS between the socket and the connection, from now on."""
+        """Insert TLS between socket and connection."""
         assert self._writes.transport is not None
         self._writes.transport = transport = TlsTransport(
             self._writes.transport,
@@ -130,7 +130,7 @@ class Handshake:
             else:
                 self._writes.closed = True
                 self._secured.set_exception(ConnectFailed(f"{self._connection.address}: {problem}"))
-                self._secured.exception()  # whoever awaits it has it; where nobody does, nobody needs a warning
+                self._secured.exception()  # avoids asyncio's warning if no caller awaits it
 
     def _tls_failed(self, problem: str) -> None:
         self._writes.closed = True

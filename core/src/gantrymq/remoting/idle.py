@@ -1,4 +1,4 @@
-"""Closing a connection on which nothing is read or written for long."""
+"""Idle timeout of connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["IdleTimer"]
 
 
 class IdleTimer:
-    """Belongs to one connection; runs from its `start` to its `stop`."""
+    """Idle timer of one connection."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class IdleTimer:
         writes: WriteBuffer,
         idle: Callable[[], object],
     ) -> None:
-        """*last_heard*: monotonic seconds of the last read. *idle* is called once nothing happened for *timeout_s*."""
+        """*last_heard* returns the monotonic time of the last read; *idle* is called after *timeout_s* idle seconds."""
         self._clock = clock
         self._timeout_s = timeout_s
         self._last_heard = last_heard
@@ -31,17 +31,17 @@ class IdleTimer:
         self._timer: Timer | None = None
 
     def start(self) -> None:
-        """Begin; a timeout of 0 never ends."""
+        """Start the timer; a timeout of 0 disables it."""
         if self._timeout_s > 0:
             self._timer = self._clock.call_later(self._timeout_s, self._check)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _check(self) -> None:
-        """A peer that has read some of what waits since the last look is alive."""
+        """Check the idle time. A peer that has read buffered data since the last check is alive."""
         transport = self._writes.transport
         if transport is None:
             return
@@ -51,7 +51,7 @@ class IdleTimer:
         self._unwritten_seen = unwritten
         idle = self._clock.monotonic() - max(self._last_heard(), self._writes.last_wrote)
         left = self._timeout_s - idle
-        if left > 1e-6:  # less is rounding, which would bring no clock forward
+        if left > 1e-6:  # less is a rounding error; such a timer would not advance a simulated clock
             self._timer = self._clock.call_later(left, self._check)
         else:
             self._idle()

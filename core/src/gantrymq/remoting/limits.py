@@ -1,7 +1,7 @@
-"""What a server or client lets its peers cost, and what all connections hold: unfinished frames and unwritten bytes.
+"""Resource limits of servers and clients, and the memory of all connections: unfinished frames and unwritten bytes.
 
-Everything here has a bound, so that a slow reader, a flood of connections or a crowd of half-sent frames takes a known
-amount of memory and nobody else waits for it.
+With these limits slow readers, many connections and many incomplete frames use a bounded amount of memory and do not
+delay other peers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gantrymq.remoting.frame import MAX_FRAME_BYTES
 __all__ = ["Limits", "UnfinishedFrames", "UnwrittenBytes", "connections_within"]
 
 MIB: Final = 1024 * 1024
-TIGHT_FRACTION: Final = 4  # so many times what is unwritten is more than the limit
+TIGHT_FRACTION: Final = 4  # memory is tight above a quarter of the limit
 RECOUNT_INTERVAL_S: Final = 1.0
 
 
@@ -25,48 +25,48 @@ class Limits:
     """Bounds of a `RemotingServer` or `RemotingClient`; sizes in bytes, times in seconds."""
 
     max_frame_bytes: int = MAX_FRAME_BYTES  # length prefix included; a longer frame closes its connection
-    max_connections: int = 10_000  # further ones are closed as they come
-    pause_reading_bytes: int = MIB  # unwritten: above it nothing more is read from the peer, until a quarter is left
+    max_connections: int = 10_000  # further connections are closed
+    pause_reading_bytes: int = MIB  # unwritten: above it reading from the peer pauses until a quarter is left
     max_unwritten_bytes: int = 64 * MIB  # unwritten: above it the connection is closed
     max_unwritten_total_bytes: int = 512 * MIB  # over all connections: above it see `UnwrittenBytes`
     max_unfinished_bytes: int = 256 * MIB  # over all connections: above it see `UnfinishedFrames`
     idle_timeout_s: float = 120.0  # without a read or write the connection is closed; 0 never
-    connect_timeout_s: float = 3.0  # client only, the handshake of TLS included
-    busy_poll_s: float = 0.0  # server only, see `BusyPoll`; 0 sleeps as soon as there is nothing to do
+    connect_timeout_s: float = 3.0  # client only, TLS handshake included
+    busy_poll_s: float = 0.0  # server only, see `BusyPoll`; 0 disables polling
     handshake_timeout_s: float = 10.0  # of TLS, from the first byte; Netty's default
 
 
 def connections_within(descriptors: int, share: float, wanted: int) -> int:
-    """How many connections a server may have that gets *share* of this process's *descriptors*, at most *wanted*.
+    """Return the connection limit for *share* of this process's *descriptors*, at most *wanted*.
 
-    What is left is for files. A process without a descriptor left can neither read a queue nor save an offset, so
-    connections that come are turned away before it comes to that.
+    The other descriptors are for files. A process without free descriptors can neither read a queue nor save an offset,
+    so connections are refused before that.
     """
     return min(wanted, max(1, int(descriptors * share)))
 
 
 class FrameReceiver(Protocol):
-    """What holds unfinished frames: a connection."""
+    """A connection that holds bytes of an unfinished frame."""
 
     def drop_unfinished(self, held: int, limit: int) -> None:
-        """Close, because *held* bytes over all connections are over *limit*."""
+        """Close, because all connections hold *held* bytes, more than *limit*."""
 
 
 class UnfinishedFrames:
-    """Bytes of frames that are not whole yet, over all connections.
+    """Bytes of incomplete frames over all connections.
 
-    Above the limit connections are closed, beginning with those whose frame began first; one that holds less than half
-    the average is passed over, as closing it would help little. So honest senders, whose frames come to an end, outlive
-    those that only ever begin one.
+    Above the limit connections are closed, those with the oldest incomplete frame first. A connection that holds less
+    than half the average is skipped, as closing it would free little. Senders that complete their frames thus survive
+    those that do not.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._held: dict[FrameReceiver, int] = {}  # in the order in which the frames began
+        self._held: dict[FrameReceiver, int] = {}  # in the order of the first bytes of the frames
         self.total = 0
 
     def update(self, receiver: FrameReceiver, held: int, *, fresh: bool) -> None:
-        """Note that *receiver* now holds *held* bytes, of a new frame if *fresh*; may close connections."""
+        """Record that *receiver* now holds *held* bytes, of a new frame if *fresh*. May close connections."""
         before = self._held.get(receiver, 0)
         if held == 0:
             if before:
@@ -88,23 +88,23 @@ class UnfinishedFrames:
 
 
 class FrameWriter(Protocol):
-    """What has bytes that its peer has not taken: a connection."""
+    """A connection with bytes that its peer has not read."""
 
     @property
     def unwritten_bytes(self) -> int:
-        """How many there are now."""
+        """Number of these bytes now."""
 
     def drop_unwritten(self, total: int, limit: int) -> None:
-        """Close, because *total* bytes over all connections are over *limit*."""
+        """Close, because all connections hold *total* bytes, more than *limit*."""
 
 
 class UnwrittenBytes:
-    """Bytes that wait to be written, over all connections.
+    """Unwritten bytes over all connections.
 
-    Above a quarter of the limit it is *tight*: each connection may have less unwritten before its requests wait. Above
-    the limit the connection that holds most is closed, until the rest is within it. What a connection noted may have
-    been written since, without its telling; so before one is closed, and from time to time while it is tight, all are
-    asked anew.
+    Above a quarter of the limit memory is *tight*: each connection may have fewer unwritten bytes before its requests
+    wait. Above the limit the connection with the most bytes is closed, until the rest is within the limit. Bytes may be
+    written without a call of `update`, so all connections are counted again before one is closed, and periodically
+    while memory is tight.
     """
 
     def __init__(self, limit: int, monotonic: Callable[[], float]) -> None:
@@ -116,7 +116,7 @@ class UnwrittenBytes:
 
     @property
     def tight(self) -> bool:
-        """Whether the connections should hold less."""
+        """Whether the connections should hold fewer bytes."""
         if self.total * TIGHT_FRACTION <= self._limit:
             return False
         now = self._monotonic()
@@ -126,7 +126,7 @@ class UnwrittenBytes:
         return self.total * TIGHT_FRACTION > self._limit
 
     def update(self, writer: FrameWriter, held: int) -> None:
-        """Note that *writer* now holds *held* bytes; may close connections, *writer* among them."""
+        """Record that *writer* now holds *held* bytes. May close connections, *writer* included."""
         self.total += held - self._held.get(writer, 0)
         if held:
             self._held[writer] = held
@@ -144,7 +144,7 @@ class UnwrittenBytes:
             greediest.drop_unwritten(total, self._limit)
 
     def _recount(self) -> None:
-        """Count anew."""
+        """Count the bytes of all connections again."""
         asked = {writer: writer.unwritten_bytes for writer in self._held}
         self._held = {writer: held for writer, held in asked.items() if held}
         self.total = sum(self._held.values())

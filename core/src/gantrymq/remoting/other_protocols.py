@@ -1,12 +1,12 @@
-"""What peers of another protocol are told in their own words. Bytes only, no I/O.
+"""Responses to peers that speak HTTP or HTTP/2. No I/O.
 
-HTTP gets a whole answer 400. HTTP/2 gets the server's part of its preface at once, and a GOAWAY when it asks for
-something: clients of gRPC that are sent away before connect again and again and tell their users nothing, while one
-whose stream is named in the GOAWAY shows its text.
+HTTP gets a complete response 400. HTTP/2 gets the server's part of the preface at once and a GOAWAY after its first
+request: a gRPC client whose connection is closed before that reconnects forever without an error, while a GOAWAY that
+names its stream makes it report the text.
 
-    | length u24 | type u8 | flags u8 | stream u32 |   every frame, the length without these 9 bytes
-    SETTINGS (4)   empty; with the flag 1 it acknowledges
-    HEADERS (1)    what begins a stream
+    | length u24 | type u8 | flags u8 | stream u32 |   every frame; the length excludes these 9 bytes
+    SETTINGS (4)   empty; flag 1 acknowledges
+    HEADERS (1)    begins a stream
     GOAWAY (7)     | last stream u32 | error u32 | text |
 
 Source: RFC 9113 sections 3.4, 4.1, 6.2, 6.5 and 6.8; RFC 9112 section 4.
@@ -26,27 +26,27 @@ _HEADERS_TYPE: Final = 1
 _SETTINGS_TYPE: Final = 4
 _GOAWAY_TYPE: Final = 7
 _ACK: Final = 1  # a flag of SETTINGS
-_PROTOCOL_ERROR: Final = 1  # not 0, after which clients try again without a word
-_READ_BYTES: Final = 4096  # clients have asked and acknowledged by then
+_PROTOCOL_ERROR: Final = 1  # after error 0 clients retry without reporting the text
+_READ_BYTES: Final = 4096  # clients have sent their request and acknowledgement within this
 
 HTTP2_SETTINGS: Final = _FRAME.pack(0, 0, _SETTINGS_TYPE, 0, 0)
 
 
 def http_response(text: str) -> bytes:
-    """The whole answer to a request of HTTP."""
+    """Return a complete HTTP response."""
     body = text.encode()
     head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body
 
 
 def requested_stream(data: bytes) -> int | None:
-    """The number of the stream that a client of HTTP/2 asks on; None while it has not, 0 if these are no frames of it.
+    """Return the stream of the first HTTP/2 request, None before it is complete, 0 if *data* is not HTTP/2.
 
-    It has to acknowledge the greeting as well: bytes that arrive at a closed connection reset it, and what the client
-    had not read by then is lost.
+    The client must also have acknowledged the settings: bytes that arrive at a closed connection reset it, and the
+    client would lose the GOAWAY that it has not read yet.
 
     Args:
-        data: everything received, the preface included.
+        data: all received bytes, including the preface.
     """
     if not data.startswith(_PREFACE[: len(data)]):
         return 0
@@ -63,6 +63,6 @@ def requested_stream(data: bytes) -> int | None:
 
 
 def http2_goaway(stream: int, text: str) -> bytes:
-    """The end of a connection of HTTP/2, and why; *stream* is the one that asked."""
+    """Return a GOAWAY frame with *text*; *stream* is the stream of the request."""
     payload = _GOAWAY.pack(stream, _PROTOCOL_ERROR) + text.encode()
     return _FRAME.pack(len(payload) >> 8, len(payload) & 0xFF, _GOAWAY_TYPE, 0, 0) + payload

@@ -1,10 +1,10 @@
-"""The requests of one connection that wait for their answers, each under its opaque.
+"""Requests of one connection that wait for their responses, by opaque.
 
-Both sides of a connection number their own requests; an answer carries the number of what it answers.
+Each side of a connection numbers its own requests; a response carries the number of its request.
 
-A deadline begins when the request is handed to the socket, not while it is gathered. When it is over, two things give a
-call more time: its bytes are still in our memory although others left since it began (the peer reads, slowly), or this
-process was late itself, so that the answer may lie in the socket unread.
+A deadline starts when the request is handed to the socket, not while it is buffered. At the deadline a call gets more
+time in two cases: its bytes are still in memory although others were written since (the peer reads slowly), or this
+process was late, so that the response may be in the socket unread.
 
 Source: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java (responseTable, scanResponseTable).
 """
@@ -23,12 +23,12 @@ from gantrymq.world import Clock, Timer
 __all__ = ["PendingCalls"]
 
 _MOST: Final = 0x7FFFFFFF
-LATE_S: Final = 0.05  # a timer that runs so much later than it was due says that the event loop was busy,
-GRACE_S: Final = 0.05  # and then answers get this long to be read
+LATE_S: Final = 0.05  # a timer later than this shows that the event loop was busy;
+GRACE_S: Final = 0.05  # responses then get this time to be read
 
 
 class _Call:
-    """One request that waits."""
+    """One pending request."""
 
     __slots__ = ("code", "future", "group")
 
@@ -41,7 +41,7 @@ class _Call:
 class _Group:
     """Requests that were handed over together and have one deadline.
 
-    They share a timer, which is cancelled when none of them waits any more.
+    They share a timer, which is cancelled when all of them are finished.
     """
 
     __slots__ = ("calls", "due", "end", "late", "timeout_s", "timer", "written")
@@ -49,31 +49,31 @@ class _Group:
     def __init__(self, timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self.calls: dict[int, _Call] = {}  # by opaque
-        self.timer: Timer | None = None  # from when they are handed over
+        self.timer: Timer | None = None  # set when they are handed over
         self.due = 0.0  # monotonic seconds
-        self.end = 0  # position of their last byte in all that was handed over
-        self.written = 0  # what had left our memory when the deadline began
-        self.late = False  # whether the event loop's lateness was made up for
+        self.end = 0  # position of their last byte in the byte stream
+        self.written = 0  # bytes written when the deadline started
+        self.late = False  # whether time was added for a late event loop
 
 
 class PendingCalls:
-    """Futures by opaque. Belongs to the event loop."""
+    """Futures of responses by opaque. Not thread-safe."""
 
     def __init__(self, clock: Clock, peer: Callable[[], str], written: Callable[[], int]) -> None:
-        """*peer* names the other side, for sentences; *written* says how many bytes have left our memory."""
+        """*peer* returns the name of the peer for messages, *written* the number of bytes written so far."""
         self._clock = clock
         self._peer = peer
         self._written = written
         self._waiting: dict[int, _Call] = {}
-        self._gathered: dict[float, _Group] = {}  # those whose deadline has not begun, by timeout
+        self._gathered: dict[float, _Group] = {}  # not yet handed over, by timeout
         self._next = 0
-        self._loop: asyncio.AbstractEventLoop | None = None  # from the first request on
+        self._loop: asyncio.AbstractEventLoop | None = None  # set by the first request
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def number(self) -> int:
-        """The next opaque that no waiting request has."""
+        """Return the next opaque that no pending request uses."""
         opaque = self._next
         while opaque in self._waiting:
             opaque = (opaque + 1) & _MOST
@@ -81,9 +81,9 @@ class PendingCalls:
         return opaque
 
     def wait(self, opaque: int, code: int, timeout_s: float) -> asyncio.Future[Command]:
-        """A future of the answer to request *code*; *timeout_s* seconds after `begin` it fails with CallTimeout.
+        """Return a future of the response to request *code*. It fails with CallTimeout *timeout_s* s after `begin`.
 
-        Whoever cancels it calls `forget`.
+        A caller that cancels it must call `forget`.
         """
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
@@ -95,14 +95,14 @@ class PendingCalls:
         return future
 
     def forget(self, opaque: int, future: asyncio.Future[Command]) -> None:
-        """Nobody waits for *future* any more; harmless where it has its answer."""
+        """Remove the call of *future*. Does nothing if it already has its response."""
         call = self._waiting.get(opaque)
         if call is not None and call.future is future:
             del self._waiting[opaque]
             self._done(opaque, call.group)
 
     def begin(self, end: int) -> None:
-        """All requests made since the last time were handed to the socket; *end* counts all bytes ever handed over."""
+        """Start the deadlines of all new requests: they were handed to the socket, *end* bytes in total."""
         if not self._gathered:
             return
         gathered, self._gathered = self._gathered, {}
@@ -113,7 +113,7 @@ class PendingCalls:
                 self._arm(group, now, group.timeout_s)
 
     def answer(self, command: Command) -> bool:
-        """Hand an answer to whoever waits for it; False when nobody does."""
+        """Set the result of the call that *command* responds to. Return False if there is none."""
         call = self._waiting.pop(command.opaque, None)
         if call is None:
             return False
@@ -123,7 +123,7 @@ class PendingCalls:
         return True
 
     def lost(self) -> None:
-        """Fail every request that waits: the connection is gone."""
+        """Fail all pending requests with ConnectionLost."""
         waiting, self._waiting = self._waiting, {}
         self._gathered = {}
         for opaque, call in waiting.items():
@@ -136,7 +136,7 @@ class PendingCalls:
         group.timer = self._clock.call_later(delay_s, self._expire, group)
 
     def _done(self, opaque: int, group: _Group) -> None:
-        """One of a group has its answer, or needs none."""
+        """Remove a finished call from its group."""
         group.calls.pop(opaque, None)
         if not group.calls and group.timer is not None:
             group.timer.cancel()

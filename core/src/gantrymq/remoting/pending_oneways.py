@@ -1,7 +1,7 @@
-"""Oneway requests that are still in our memory: nobody answers them, so the connection says what became of them.
+"""Oneway requests that are still in memory. They have no response, so the connection reports whether they were written.
 
-Each has its place in all the bytes that are handed to the socket. What lies before the bytes known to have left is
-written, and forgotten here; what lies behind when the connection is lost is dropped, and whoever sent it is told.
+Each request ends at a position in the connection's byte stream. Requests before the position known to be written are
+removed. If the connection is lost, the callbacks of the others are called.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["PendingOneways"]
 
 
 class PendingOneways:
-    """Those of one connection, in the order in which they were sent."""
+    """Unwritten oneway requests of one connection, in order."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Callable[[], object] | None]] = deque()
@@ -22,17 +22,17 @@ class PendingOneways:
         return len(self._waiting)
 
     def add(self, end: int, dropped: Callable[[], object] | None) -> None:
-        """Note a request whose last byte is number *end* of all bytes; *dropped* is called if it is not written."""
+        """Add a request that ends at position *end*; *dropped* is called if it is lost."""
         self._waiting.append((end, dropped))
 
     def written(self, position: int) -> None:
-        """*position* bytes have left our memory."""
+        """Remove the requests within the first *position* bytes, which were written."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= position:
             waiting.popleft()
 
     def lost(self) -> int:
-        """Nothing more will be written: tell whoever sent what is left, and return how many that are."""
+        """Call the callbacks of the remaining requests, which are lost, and return their number."""
         waiting, self._waiting = self._waiting, deque()
         for _, dropped in waiting:
             if dropped is not None:

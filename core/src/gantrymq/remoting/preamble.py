@@ -1,6 +1,6 @@
-"""What a connection begins with: a PROXY protocol header, TLS, HTTP, or frames at once. No I/O.
+"""Detection of a connection's protocol from its first bytes: PROXY header, TLS, HTTP or frames. No I/O.
 
-A frame begins with the top byte of a length below 16 MiB, which is zero; every other protocol is told apart here.
+A frame starts with the top byte of a length below 16 MiB, which is zero. The other protocols start with other bytes.
 
 Sources: apache/rocketmq remoting/.../netty/NettyRemotingServer.java (HandshakeHandler, ProxyProtocol);
 haproxy doc/proxy-protocol.txt sections 2.1 and 2.2.
@@ -19,15 +19,15 @@ __all__ = ["Preamble", "ProtocolKind", "sniff"]
 
 _V1: Final = b"PROXY "
 _V2: Final = b"\r\n\r\n\x00\r\nQUIT\n"
-_V1_MAX: Final = 107  # bytes of the longest first-version line, its end included
+_V1_MAX: Final = 107  # bytes of the longest first-version line, line end included
 _V2_HEAD: Final = struct.Struct(">12sBBH")
-_V2_MAX: Final = 4096  # bytes of addresses and extras that we take; 36 is usual
+_V2_MAX: Final = 4096  # bytes of addresses and extensions accepted; 36 is usual
 _HTTP: Final = (b"GET ", b"PUT ", b"POST ", b"HEAD ", b"PATCH ", b"TRACE ", b"DELETE ", b"OPTIONS ", b"CONNECT ")
 _HTTP2: Final = b"PRI * HTTP/2.0"
 
 
 class ProtocolKind(enum.Enum):
-    """What follows the PROXY header, if there is one."""
+    """Protocol of a connection, after the PROXY header if there is one."""
 
     FRAMES = "frames"
     TLS = "TLS"
@@ -37,21 +37,21 @@ class ProtocolKind(enum.Enum):
 
 
 class Preamble(NamedTuple):
-    """How a connection begins."""
+    """Start of a connection."""
 
     protocol: ProtocolKind
     peer: tuple[str, int] | None  # the client's address as the PROXY header gives it
-    rest: bytes  # what comes after the PROXY header
+    rest: bytes  # bytes after the PROXY header
 
 
 def sniff(data: bytes, *, inside_tls: bool = False) -> Preamble | None:
-    """Look at the first bytes of a connection; None while they are too few to tell.
+    """Detect the protocol of a connection. Return None if more bytes are needed.
 
     Args:
         data: everything received so far.
-        inside_tls: they were decrypted; a PROXY header and a hello come before that, so neither is looked for.
+        inside_tls: the bytes were decrypted; a PROXY header or TLS hello is not expected there.
     Raises:
-        RemoteProtocolError: a PROXY header that is malformed or too long.
+        RemoteProtocolError: a PROXY header is malformed or too long.
     """
     if inside_tls:
         return _classify(data, None, inside_tls=True) if data else None
@@ -87,7 +87,7 @@ def _classify(data: bytes, peer: tuple[str, int] | None, *, inside_tls: bool = F
 
 
 def _read_v1(data: bytes) -> tuple[tuple[str, int] | None, bytes] | None:
-    """``PROXY TCP4 source destination source-port destination-port`` and a line end."""
+    """Parse ``PROXY TCP4 source destination source-port destination-port`` and a line end."""
     line, end, rest = data.partition(b"\r\n")
     if len(line) + 2 > _V1_MAX:
         raise RemoteProtocolError("PROXY header: the line is too long")
@@ -120,7 +120,7 @@ def _read_v2(data: bytes) -> tuple[tuple[str, int] | None, bytes] | None:
     if len(data) < end:
         return None
     address, rest = data[_V2_HEAD.size : end], data[end:]
-    if command == 0x20:  # LOCAL: the proxy speaks for itself
+    if command == 0x20:  # LOCAL: a connection of the proxy itself
         return None, rest
     size = {0x11: 4, 0x21: 16}.get(family, 0)  # TCP over IPv4, over IPv6
     if size == 0:

@@ -1,7 +1,7 @@
-"""Whose word counts for the address of somebody else: the senders of PROXY protocol headers.
+"""Proxies that may send PROXY protocol headers.
 
-Whoever may send such a header may be anybody in the logs and in the records, which hold the address a message came
-from. So a header is believed of the proxies that the setting names, and of this machine's own programs.
+The sender of such a header chooses the client address that appears in logs and stored messages. Headers are therefore
+accepted only from the proxies in the setting and from loopback addresses.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ PROXY_SETTING = Setting(
 
 
 class TrustedProxies:
-    """Addresses and networks of proxies, *networks*; loopback addresses are among them without being named."""
+    """Trusted networks of proxies. Loopback addresses are always trusted."""
 
     def __init__(self, networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()) -> None:
         self._networks = networks
 
     def check(self, host: str) -> None:
-        """Believe a header that comes from *host*.
+        """Check that *host* may send a PROXY header.
 
         Raises:
-            RemoteProtocolError: it is no proxy.
+            RemoteProtocolError: it is not a trusted proxy.
         """
         if not self._known(host):
             raise RemoteProtocolError(
@@ -43,7 +43,7 @@ class TrustedProxies:
     def _known(self, host: str) -> bool:
         try:
             address = ipaddress.ip_address(host.partition("%")[0])
-        except ValueError:  # not a socket of the internet
+        except ValueError:  # not an IP address
             return False
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
@@ -51,10 +51,10 @@ class TrustedProxies:
 
 
 def trusted_proxies(settings: Settings) -> TrustedProxies:
-    """Those that ``proxyProtocolAddresses`` names.
+    """Return the proxies in ``proxyProtocolAddresses``.
 
     Raises:
-        ConfigError: something in it is no address and no network.
+        ConfigError: an entry is neither an address nor a network.
     """
     words = [word.strip() for word in settings.text(PROXY_SETTING.key).split(",")]
     try:

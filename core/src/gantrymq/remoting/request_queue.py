@@ -1,7 +1,7 @@
-"""Requests that came in on one connection, served some a turn of the event loop.
+"""Queue of the requests of one connection, served in batches, one batch per iteration of the event loop.
 
-So the first answers leave while the others are worked on, and other connections get their turn. Requests behind answers
-that the peer does not read wait until it does; while many wait, nothing more is read.
+The responses of one batch are written before the next one is served, and other connections are served in between.
+Requests wait while the peer does not read responses; while many wait, no more are read.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ __all__ = ["MAX_BATCH", "MAX_WAITING", "RequestHandler", "RequestQueue"]
 
 log = logging.getLogger("gantrymq.remoting")
 
-MAX_BATCH: Final = 32  # requests served, at most, before their answers are written and others get their turn
-MIN_BATCH: Final = 4  # the same where requests take long
-MAX_BATCH_S: Final = 0.001  # that the requests of one turn should not take together
-MAX_WAITING: Final = 8 * MAX_BATCH  # requests that wait for their turn while more are read
+MAX_BATCH: Final = 32  # largest batch
+MIN_BATCH: Final = 4  # smallest batch, for slow requests
+MAX_BATCH_S: Final = 0.001  # longest time that a batch should take
+MAX_WAITING: Final = 8 * MAX_BATCH  # waiting requests above which no more are read
 
 
 class RequestHandler(Protocol):
-    """Takes the requests that come in on connections."""
+    """Handler of the requests of all connections."""
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """Handle all requests of one read, in order; answer now or later with ``connection.reply``.
+        """Handle a batch of requests in order; respond now or later with ``connection.reply``.
 
-        Oneway requests are among them and are not answered. Must not block; what it raises is logged as a bug. Before
-        each but the first it looks whether the connection is ``full``, and then puts that one and the rest back
-        (``connection.put_back``).
+        Oneway requests are included and get no response. The method must not block; an exception is logged as a bug.
+        Before each request but the first it checks whether the connection is ``full``; if so, it returns that request
+        and the rest with ``connection.put_back``.
         """
 
 
 class RequestQueue:
-    """Belongs to one connection."""
+    """Request queue of one connection."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class RequestQueue:
         resume: Callable[[], object],
         busy_poll: BusyPoll | None,
     ) -> None:
-        """*writes* takes the answers; while it is full nothing is served.
+        """*writes* receives the responses; while it is full no request is served.
 
-        *pause* and *resume* say whether more is to be read. Without a *handler* every request is refused.
+        *pause* and *resume* stop and restart reading. Without a *handler* every request is refused.
         """
         self._connection = connection
         self._handler = handler
@@ -68,11 +68,11 @@ class RequestQueue:
         self._resume = resume
         self._busy_poll = busy_poll
         self._waiting: list[Command] = []
-        self._batch_size = MAX_BATCH  # requests of one turn, by how long those before took
-        self._scheduled = False  # whether those that wait are to be served in a turn to come
+        self._batch_size = MAX_BATCH  # current batch size, adapted to the time that batches take
+        self._scheduled = False  # whether a call of `serve_next` is scheduled
 
     def take(self, commands: list[Command]) -> None:
-        """Serve requests of one read, at least one: now, or after those that wait."""
+        """Serve the requests of one read, at least one, now or after the waiting ones."""
         if self._waiting:
             self._waiting += commands
         elif len(commands) <= self._batch_size and not (self._writes.backlog and self._writes.full):
@@ -80,19 +80,19 @@ class RequestQueue:
         else:
             self._waiting = commands
             self.serve_next()
-        if len(self._waiting) > MAX_WAITING:  # until they are served
+        if len(self._waiting) > MAX_WAITING:  # resumed when they are served
             self._pause()
 
     def serve_next(self) -> None:
-        """Serve the next of the requests that wait, if the answers before them are written by now."""
+        """Serve the next batch of waiting requests, if the buffer has room for responses."""
         self._scheduled = False
         waiting = self._waiting
         if not waiting or self._writes.closed:
             return
-        tight = self._writes.tight  # asked before `full`, as an answer may be another a moment later
+        tight = self._writes.tight  # read before `full`, whose result may change it
         if self._writes.full:
             self._pause()
-            if tight or self._writes.tight:  # then nothing tells that there is room
+            if tight or self._writes.tight:  # then no event reports free space
                 self._scheduled = True
                 self._clock.call_later(CHECK_INTERVAL_S, self.serve_next)
             return
@@ -105,18 +105,18 @@ class RequestQueue:
             self._resume()
 
     def serve_soon(self) -> None:
-        """Go on in the next turn of the loop, if any wait."""
+        """Serve waiting requests in the next iteration of the loop."""
         if self._waiting and not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self.serve_next)
 
     def put_back(self, commands: Sequence[Command]) -> None:
-        """Serve *commands* before those that wait, once there is room for answers."""
+        """Queue *commands* before the waiting requests."""
         self._waiting[:0] = commands
         self.serve_soon()
 
     def clear(self) -> None:
-        """Forget those that wait."""
+        """Discard the waiting requests."""
         self._waiting = []
 
     def _serve(self, commands: list[Command]) -> None:
@@ -126,7 +126,7 @@ class RequestQueue:
                 connection.reply(command, Command(3, remark=f" request type {command.code} not supported"))
             return
         began = self._clock.monotonic()
-        scheduled, writes.flushing = writes.flushing, True  # what is answered at once leaves at once, below
+        scheduled, writes.flushing = writes.flushing, True  # immediate responses are flushed below
         try:
             self._handler.requests(connection, commands)
         except Exception:

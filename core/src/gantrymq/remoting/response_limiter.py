@@ -1,9 +1,8 @@
-"""Turns to make long answers for one peer, so that no more of them are in memory than it reads.
+"""Limit on long responses of one connection, which bounds their memory if the peer does not read.
 
-A peer may ask for hundreds of answers of a megabyte each and read none. Requests that may have long answers (pulls,
-pops, look-ups) therefore wait for a turn before anything is read for them: while too much is unwritten
-(`WriteBuffer.full`), and while the answers that are being made would fill the buffer. Turns are given in the order in
-which they were asked for.
+A peer may request hundreds of responses of a megabyte each and read none. Requests with long responses (pulls, pops,
+queries) therefore wait before any data is read for them, while too much is unwritten (`WriteBuffer.full`) or while
+the responses in preparation would fill the buffer. Waiting requests proceed in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ __all__ = ["CHECK_INTERVAL_S", "MAX_WAITING", "ResponseLimiter"]
 
 T = TypeVar("T")
 
-MAX_WAITING: Final = 256  # requests that wait for a turn while more are read
-MAX_CONCURRENT: Final = 64  # answers that are made at the same time, if they are short
-CHECK_INTERVAL_S: Final = 0.05  # between looks where no event tells that there is room
+MAX_WAITING: Final = 256  # waiting requests above which no more are read
+MAX_CONCURRENT: Final = 64  # short responses prepared at the same time
+CHECK_INTERVAL_S: Final = 0.05  # between checks if no event reports free space
 
 
 class ResponseLimiter:
-    """Belongs to one connection."""
+    """Limiter of one connection."""
 
     def __init__(
         self,
@@ -36,27 +35,27 @@ class ResponseLimiter:
         pause: Callable[[], object],
         resume: Callable[[], object],
     ) -> None:
-        """*writes* takes the answers; *pause* and *resume* say whether more requests are to be read."""
+        """*writes* receives the responses; *pause* and *resume* stop and restart the reading of requests."""
         self._clock = clock
         self._writes = writes
         self._peer = peer
         self._pause = pause
         self._resume = resume
         self._running = 0
-        self._waiting: dict[asyncio.Future[None], None] = {}  # a deque would take 760 bytes of each connection
-        self._release_scheduled = False  # whether `release_waiting` will be called in a turn to come
+        self._waiting: dict[asyncio.Future[None], None] = {}  # a deque would take 760 bytes per connection
+        self._release_scheduled = False  # whether a call of `release_waiting` is scheduled
         self._timer: Timer | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether work has to wait for its turn."""
+        """Whether new work has to wait."""
         return bool(self._waiting) or not self._has_room()
 
     async def run(self, work: Awaitable[T]) -> T:
-        """Wait for a turn, then for *work*, which makes one answer; write that before the next await.
+        """Wait for a slot, then await *work*, which prepares one response. Write that before the next await.
 
         Raises:
-            ConnectionLost: the connection closed before the turn came; *work* was not begun if it is a coroutine.
+            ConnectionLost: the connection closed first; *work* was not started if it is a coroutine.
         """
         try:
             await self._acquire()
@@ -87,15 +86,15 @@ class ResponseLimiter:
             raise
 
     def release_waiting(self) -> None:
-        """Give turns while there is room."""
+        """Release waiting work while there is free space."""
         self._release_scheduled = False
         waiting = self._waiting
         if not waiting:
             return
-        tight = self._writes.tight  # asked before `_has_room`, as an answer may be another a moment later
+        tight = self._writes.tight  # read before `_has_room`, whose result may change it
         while waiting and ((turn := next(iter(waiting))).done() or self._has_room()):
             del waiting[turn]
-            if not turn.done():  # it is not cancelled
+            if not turn.done():  # not cancelled
                 self._running += 1
                 turn.set_result(None)
         if len(waiting) <= MAX_WAITING // 2:
@@ -104,13 +103,13 @@ class ResponseLimiter:
             self._timer = self._clock.call_later(CHECK_INTERVAL_S, self._check)
 
     def release_soon(self) -> None:
-        """Go on in the next turn of the loop: then what was just handed over has been tried to be written."""
+        """Call `release_waiting` in the next iteration of the loop, after the latest data was written to the socket."""
         if self._waiting and not self._release_scheduled:
             self._release_scheduled = True
             asyncio.get_running_loop().call_soon(self.release_waiting)
 
     def connection_lost(self) -> None:
-        """The connection is gone: nobody who waits gets a turn."""
+        """Fail all waiting work."""
         if self._timer is not None:
             self._timer.cancel()
         waiting, self._waiting = self._waiting, {}
@@ -126,7 +125,7 @@ class ResponseLimiter:
 
     def _release(self) -> None:
         self._running -= 1
-        self.release_soon()  # then the answer is counted
+        self.release_soon()  # after the response is counted
 
     def _check(self) -> None:
         self._timer = None

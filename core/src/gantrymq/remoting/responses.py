@@ -1,7 +1,7 @@
-"""The answers that are sent most, written from templates: a stored message, a pull, a look-up by key.
+"""Templates for the most frequent responses: stored messages, pulls and queries by key.
 
-Other answers go through `command.encode`. All give the same bytes as that one would, the order of ext fields aside,
-which nobody depends on.
+Other responses are encoded by `command.encode`. The templates give the same bytes, except for the order of ext fields,
+on which no client depends.
 
 Source of the fields: apache/rocketmq broker/.../processor/SendMessageProcessor.java, PullMessageProcessor.java,
 QueryMessageProcessor.java.
@@ -25,17 +25,17 @@ __all__ = ["SendResponses", "encode_pull_head", "encode_query_head"]
 
 _QUERY_NAMES: Final = ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset")
 
-Stored = tuple[Any, int, int, int, int, str]  # a `PutResult`, which this floor does not know
+Stored = tuple[Any, int, int, int, int, str]  # a `PutResult`, which this layer cannot import
 
 
 class SendResponses:
-    """Answers to messages that one broker has stored."""
+    """Encoder of the responses to stored sends of one broker."""
 
     def __init__(self, packed_host: bytes, region: str, trace_on: bool) -> None:
-        """Prepare the text that all answers share.
+        """Prepare the template of all responses.
 
         Args:
-            packed_host: of the broker, the first part of every msgId (`model.hosts`).
+            packed_host: address of the broker, the first part of each msgId (`model.hosts`).
             region: value of MSG_REGION.
             trace_on: value of TRACE_ON.
         """
@@ -49,9 +49,11 @@ class SendResponses:
         }
         frame = encode(Command(0, opaque=-999, flag=FLAG_RESPONSE, ext=marks))
         text = frame[8:].decode().replace("%", "%%").replace('"opaque":-999', '"opaque":%d')
-        text = text.replace("<id>", packed_host.hex().upper() + "%016X", 1)  # the region, which comes last, may be like
-        text = text.replace("<d>", "%d", 2).replace("<s>", "%b", 1)  # any of these
-        self._template = text.encode()  # with places for log offset, queue id, queue offset, unique id and opaque
+        text = text.replace(
+            "<id>", packed_host.hex().upper() + "%016X", 1
+        )  # only the first: the region, which comes later,
+        text = text.replace("<d>", "%d", 2).replace("<s>", "%b", 1)  # may contain the same text
+        self._template = text.encode()  # log offset, queue id, queue offset, unique id, opaque
         self._prefixes: dict[int, bytes] = {}  # by length of the header
         self.frames: Callable[[Sequence[SendCommand], Sequence[Stored]], bytes] = self._frames
         if speedups.compiled is not None:
@@ -59,11 +61,11 @@ class SendResponses:
             self.frames = speedups.compiled.AnswerWriter(SendCommand, texts, FLAG_ONEWAY)
 
     def _frames(self, sends: Sequence[SendCommand], results: Sequence[Stored]) -> bytes:
-        """Return whole frames, their headers in JSON, for those that want an answer.
+        """Return the frames, with JSON headers, of the responses to all sends that are not oneway.
 
         Args:
             sends: the requests.
-            results: of each: status, queue offset, log offset and what an answer does not tell.
+            results: for each request: status, queue offset, log offset and fields that the response does not contain.
         """
         template, prefixes = self._template, self._prefixes
         found: list[bytes] = []
@@ -93,11 +95,11 @@ def encode_pull_head(
     topic_sys_flag: int = 0,
     group_sys_flag: int = 0,
 ) -> bytes:
-    """Return length prefix and header of the answer to a pull; *body_length* bytes of records follow.
+    """Return length prefix and header of a pull response; *body_length* bytes of records follow.
 
     Args:
         code: 0, 19, 20 or 21; all of them carry the offsets.
-        remark: name of the store's verdict (FOUND, OFFSET_OVERFLOW_ONE, ...).
+        remark: name of the store's status (FOUND, OFFSET_OVERFLOW_ONE, ...).
     Raises:
         LocalProtocolError: the frame would be over the limit.
     """
@@ -130,11 +132,11 @@ def encode_pull_head(
 def encode_query_head(
     serialize: int, opaque: int, index_timestamp: int, index_log_offset: int, body_length: int
 ) -> bytes:
-    """Return length prefix and header of the answer to a query by key that found *body_length* bytes of records.
+    """Return length prefix and header of the response to a query by key with *body_length* bytes of records.
 
     Args:
         index_timestamp: ms, store time of the newest message in the index.
-        index_log_offset: where that message is.
+        index_log_offset: log offset of that message.
     Raises:
         LocalProtocolError: the frame would be over the limit.
     """
@@ -146,7 +148,7 @@ def encode_query_head(
 
 
 def _prefix(header_bytes: int, body_bytes: int) -> bytes:
-    """What stands before a JSON header.
+    """Return the prefix of a frame with a JSON header.
 
     Raises:
         LocalProtocolError: the frame would be over the limit.
@@ -159,19 +161,19 @@ def _prefix(header_bytes: int, body_bytes: int) -> bytes:
 
 @lru_cache(maxsize=1)
 def _query_template() -> str:
-    """The header with places for the two numbers of its ext fields, in order, and opaque."""
+    """Return the header with placeholders for its two numbers, in order, and opaque."""
     return _numbers_template(0, None, _QUERY_NAMES)
 
 
 @lru_cache(maxsize=256)
 def _pull_template(code: int, remark: str) -> str:
-    """The header with places for the six numbers of its ext fields, in order, and opaque."""
+    """Return the header with placeholders for its six numbers, in order, and opaque."""
     names = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset", "topicSysFlag", "groupSysFlag")
     return _numbers_template(code, remark, names)
 
 
 def _numbers_template(code: int, remark: str | None, names: Sequence[str]) -> str:
-    """A JSON header whose ext fields are numbers, with places for them, in order, and for opaque."""
+    """Return a JSON header with placeholders for the numbers in its ext fields, in order, and for opaque."""
     ext = dict.fromkeys(names, "<d>")
     frame = encode(Command(code, opaque=-999, flag=FLAG_RESPONSE, remark=remark, ext=ext))
     text = frame[8:].decode().replace("%", "%%")

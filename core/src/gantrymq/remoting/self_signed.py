@@ -1,7 +1,7 @@
-"""A certificate for tests and first steps, made in memory: what tls.test.mode.enable stands for.
+"""Self-signed certificate for tests, used with tls.test.mode.enable.
 
-Nobody can verify it, so it keeps listeners out and nothing else. It needs the library ``cryptography``, which the extra
-``gantrymq[tls]`` installs; it is imported when the first client wants TLS.
+Clients cannot verify it, so it protects against eavesdropping only. It needs the library ``cryptography``, which the
+extra ``gantrymq[tls]`` installs and which is imported for the first TLS client.
 
 Source: apache/rocketmq remoting/.../netty/TlsHelper.java (SelfSignedCertificate of Netty in test mode).
 """
@@ -20,17 +20,17 @@ VALID = datetime.timedelta(days=365)
 
 
 def available() -> bool:
-    """Whether the library is installed."""
+    """Whether ``cryptography`` is installed."""
     return find_spec("cryptography") is not None
 
 
 def write_self_signed(now: datetime.datetime) -> tempfile.TemporaryDirectory[str]:
-    """Write ``cert.pem``, certificate and key in one file, into a new folder that only this user may read.
+    """Write certificate and key to ``cert.pem`` in a new temporary folder that only this user may read.
 
-    OpenSSL takes keys from files only; leave the folder's context and it is gone.
+    OpenSSL loads keys from files only. Leaving the context of the returned folder removes it.
 
     Args:
-        now: the certificate is valid from a day before it.
+        now: current time; the certificate is valid from one day before.
     """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization

@@ -28,9 +28,9 @@ from gantrymq.remoting.frame import Frame
 
 __all__ = ["MAX_HEADER_BYTES", "SEND_CODES", "SendCommand", "decode_all"]
 
-MAX_HEADER_BYTES: Final = 4096  # a longer one is no `SendCommand`: what is kept of them stays small
+MAX_HEADER_BYTES: Final = 4096  # a longer one is decoded as a plain `Command`, to limit the size of caches
 
-_NAMES: Final = {  # of queue id, born timestamp and properties
+_NAMES: Final = {  # field names of queue id, born timestamp and properties
     int(RequestCode.SEND_MESSAGE_V2): ("e", "g", "i"),
     int(RequestCode.SEND_MESSAGE): ("queueId", "bornTimestamp", "properties"),
 }
@@ -42,12 +42,12 @@ _BORN: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 class SendCommand(Command):
-    """A send; in everything a `Command`.
+    """A send request.
 
     ``queue_id`` is 0 to 1023, ``born_timestamp`` in ms and not negative, ``unique_id`` ASCII letters and digits.
-    ``alike`` stands for the rest of the header: two sends whose ``alike`` is equal differ in these, in opaque and in
-    body only. The other way round it need not be so: the same said in another order may be something else.
-    ``header`` is what came in.
+    ``alike`` represents the rest of the header: two requests with equal ``alike`` differ only in these values, opaque
+    and body. Equivalent headers may have different ``alike`` values, for instance with another order of the fields.
+    ``header`` is the header as received.
     """
 
     __slots__ = ("_ext", "alike", "born_timestamp", "header", "queue_id", "unique_id")
@@ -71,8 +71,8 @@ class SendCommand(Command):
         self.unique_id = unique_id
 
     @property
-    def ext(self) -> dict[str, str] | None:  # a plain attribute of other commands
-        """The extFields, as `decode` gives them."""
+    def ext(self) -> dict[str, str] | None:  # a plain attribute in the base class
+        """The extFields, as decoded by `decode`."""
         if self._ext is None:
             self._ext = decode(Frame(SERIALIZE_JSON, self.header, None)).ext
         return self._ext
@@ -83,7 +83,7 @@ class SendCommand(Command):
 
 
 def _read(frame: Frame) -> Command:
-    """The request in *frame*.
+    """Decode *frame*.
 
     Raises:
         RemoteProtocolError: the header cannot be read.
@@ -99,7 +99,7 @@ def _read(frame: Frame) -> Command:
     unique_id, _, after = rest.partition(_PAIR_END)
     if queue_id is None or _BORN.fullmatch(born) is None or not (unique_id.isalnum() and unique_id.isascii()):
         return command
-    others = {**ext, queue_name: "", born_name: before, properties_name: after}  # in the places of what is taken out
+    others = {**ext, queue_name: "", born_name: before, properties_name: after}  # blanked at the original positions
     try:
         alike = strict_json.dumps(
             [command.code, command.language, command.version, command.flag, command.remark, others]
@@ -119,14 +119,14 @@ _read_plain = (
         {language.name.encode(): language.value for language in LanguageCode},
         MAX_HEADER_BYTES,
     )
-)  # appends the commands of frames up to the first that is spelled in an unusual way
+)  # appends commands up to the first frame with unusual spelling
 
 
 def decode_all(frames: list[Frame], commands: list[Command]) -> None:
-    """Append the request or answer in each frame to *commands*, which are empty.
+    """Decode *frames* and append the commands to the empty list *commands*.
 
     Raises:
-        RemoteProtocolError: a header cannot be read; the commands before it are there.
+        RemoteProtocolError: a header cannot be read; the commands before it are in the list.
     """
     while len(commands) < len(frames):
         if _read_plain is not None:

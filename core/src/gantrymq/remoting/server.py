@@ -1,4 +1,4 @@
-"""A server of the remoting protocol, on one port or on several.
+"""Server of the remoting protocol, on one or several ports.
 
 Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java; wire reference 1.8, 1.9.
 """
@@ -21,7 +21,7 @@ log = logging.getLogger("gantrymq.remoting")
 
 
 class RemotingServer:
-    """Accepts connections and hands their requests to *handler*; its limits are for all ports together."""
+    """Accepts connections and passes their requests to *handler*. The limits apply to all ports together."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RemotingServer:
         name: str = "server",
         admission: Admission | None = None,
     ) -> None:
-        """*admission* decides who gets in by the first bytes; by default everybody who speaks frames, without TLS."""
+        """*admission* decides by the first bytes; the default accepts frames without TLS."""
         self.name = name
         self._admission = admission or Admission()
         self.limits = limits or Limits()
@@ -41,7 +41,7 @@ class RemotingServer:
         self._unfinished = UnfinishedFrames(self.limits.max_unfinished_bytes)
         self._busy_poll = BusyPoll(world, self.limits.busy_poll_s) if self.limits.busy_poll_s else None
         self._unwritten = UnwrittenBytes(self.limits.max_unwritten_total_bytes, world.clock.monotonic)
-        self._connections: dict[Connection, None] = {}  # in the order they came
+        self._connections: dict[Connection, None] = {}  # in the order of arrival
         self._listeners: list[Listener] = []
         self._held = False
         self._emptied: asyncio.Event | None = None
@@ -53,18 +53,18 @@ class RemotingServer:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes held for frames that are not whole yet, over all connections."""
+        """Bytes of incomplete frames over all connections."""
         return self._unfinished.total
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Host and port it listens on, the first where there are several; None before `start` and after `stop`."""
+        """Host and port of the first listener; None before `start` and after `stop`."""
         return self._listeners[0].address if self._listeners else None
 
     async def start(self, host: str, port: int, *, held: bool = False) -> tuple[str, int]:
-        """Listen, and return the address with the real port where 0 was asked. A second call is for a second port.
+        """Listen and return the address, with the actual port if *port* is 0. May be called for several ports.
 
-        With *held* clients can connect, and what they ask waits until `release`.
+        With *held* clients can connect, but their requests wait until `release`.
 
         Raises:
             OSError: the port is taken or the address is not of this host.
@@ -75,16 +75,16 @@ class RemotingServer:
         return listener.address
 
     def release(self) -> None:
-        """Serve those who have connected, and whoever comes."""
+        """Start serving after `start` with *held*."""
         self._held = False
         for connection in self.connections:
             connection.resume_reading()
 
     async def stop(self, grace_s: float = 1.0) -> None:
-        """Stop accepting, close every connection after what is gathered for it is written, and wait for them.
+        """Stop accepting, close all connections after writing buffered data, and wait until they are closed.
 
         Args:
-            grace_s: after so many seconds what is left is cut off.
+            grace_s: seconds after which the remaining connections are aborted.
         """
         while self._listeners:
             await self._listeners.pop().close()

@@ -1,4 +1,4 @@
-"""Which method serves which request code, said where the method stands."""
+"""Registration of request handlers by decorating methods with request codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def serves(*codes: int) -> Callable[[Method], Method]:
-    """Mark a method that answers requests with one of *codes*; `handlers_of` finds it."""
+    """Mark a method as the handler of requests with one of *codes*, for `handlers_of`."""
 
     def mark(method: Method) -> Method:
         setattr(method, _CODES, codes)
@@ -23,10 +23,10 @@ def serves(*codes: int) -> Callable[[Method], Method]:
 
 
 def handlers_of(family: object) -> dict[int, Any]:
-    """Request code to bound method, of every method of *family* that `serves` marked.
+    """Return the bound methods of *family* marked by `serves`, by request code.
 
     Raises:
-        ValueError: two methods serve one code.
+        ValueError: two methods serve the same code.
     """
     found: dict[int, Any] = {}
     for name in dir(type(family)):

@@ -1,10 +1,10 @@
-"""What both sides of TLS are made of: certificates, keys and whom they trust.
+"""TLS contexts of clients and servers: certificates, keys and trusted authorities.
 
-TLS 1.2 is the oldest version spoken. Host names are not compared, as in RocketMQ: brokers are known by addresses.
+The oldest supported version is TLS 1.2. Host names are not verified, as in RocketMQ: brokers are known by addresses.
 
-Source: apache/rocketmq remoting/.../netty/TlsHelper.java (buildSslContext). Different here: Java can ask for a client's
-certificate without looking at it; Python's ssl cannot, so that combination is refused (require) or asks for none
-(optional).
+Source: apache/rocketmq remoting/.../netty/TlsHelper.java (buildSslContext). Different here: Java can request a
+client's certificate without verifying it; Python's ssl cannot, so that combination is refused (require) or requests no
+certificate (optional).
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ ClientAuth = Literal["none", "optional", "require"]
 
 @attrs.frozen(kw_only=True)
 class TlsClient:
-    """How a client speaks TLS. The defaults are RocketMQ's: any certificate of a server is believed.
+    """TLS configuration of a client. The defaults are RocketMQ's: any server certificate is accepted.
 
-    That keeps listeners out, not a server that pretends to be another; *auth_server* does.
+    That protects against eavesdropping, not against an impersonated server. *auth_server* protects against both.
     """
 
-    cert_path: str = ""  # chain of our own certificate, PEM; empty shows none
+    cert_path: str = ""  # certificate chain of the client, PEM; empty sends none
     key_path: str = ""  # its private key, PEM; empty means it is in cert_path
     key_password: str = attrs.field(default="", repr=False)
     auth_server: bool = False  # verify the server's certificate
-    trust_cert_path: str = ""  # authorities, PEM; empty means those of this machine
+    trust_cert_path: str = ""  # trusted authorities, PEM; empty means the system's
 
     def context(self) -> ssl.SSLContext:
-        """Read the files.
+        """Read the files and return the context.
 
         Raises:
-            ConfigError: one of them cannot be used; names its setting.
+            ConfigError: a file cannot be used; the message names its setting.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
@@ -55,20 +55,20 @@ class TlsClient:
 
 
 def server_context(need: ClientAuth, auth_client: bool, trust_cert_path: str) -> ssl.SSLContext:
-    """A server's context without its certificate, which `load_chain` adds.
+    """Return the context of a server, without its certificate, which `load_chain` adds.
 
     Args:
-        need: whether clients are asked for certificates.
-        auth_client: whether those are verified.
-        trust_cert_path: the authorities that sign them; empty means those of this machine.
+        need: whether client certificates are requested.
+        auth_client: whether client certificates are verified.
+        trust_cert_path: authorities that sign client certificates; empty means the system's.
 
     Raises:
         ConfigError: the authorities cannot be read, or certificates are required and not verified.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
-    # Clients of gRPC hang up where h2 is not chosen; like this they hear why they are at the wrong port. Clients of
-    # RocketMQ's remoting ask for nothing here.
+    # gRPC clients disconnect if h2 is not selected; with h2 they receive the reason that this is the wrong port.
+    # Clients of RocketMQ's remoting do not use ALPN.
     context.set_alpn_protocols(["http/1.1", "h2"])
     if need == "require" and not auth_client:
         raise ConfigError(
@@ -82,14 +82,14 @@ def server_context(need: ClientAuth, auth_client: bool, trust_cert_path: str) ->
 
 
 def load_chain(context: ssl.SSLContext, cert_path: str, key_path: str, password: str, side: str) -> None:
-    """Give *context* a certificate and its key; *side* is the beginning of the settings' names.
+    """Load a certificate and its key into *context*; *side* is the prefix of the settings' names.
 
     Raises:
         ConfigError: a file cannot be read, or the key does not belong to the certificate.
     """
     files = f"{side}.certPath={cert_path}" + (f", {side}.keyPath={key_path}" if key_path else "")
     try:
-        # A password is always given: without one OpenSSL would ask for it at the terminal.
+        # Always pass a password: without one OpenSSL would prompt for it on the terminal.
         context.load_cert_chain(cert_path, key_path or None, password)
     except ssl.SSLError as error:
         raise ConfigError(f"{files}: no certificate with its key in PEM: {tls_error_text(error)}") from error

@@ -1,11 +1,11 @@
-"""The settings of TLS, under RocketMQ's names, for every server: what its port takes, and what it is as a client.
+"""TLS settings under RocketMQ's names, for a server's port and for its connections to other servers.
 
-A broker is a client of name servers, and a name server now and then one of brokers, so both have both halves.
+A broker is a client of name servers, and a name server sometimes a client of brokers, so both have both parts.
 
-    values      defaults  <  the file tls.config.file names  <  broker.conf  <  environment  <  --set
+    values      defaults  <  the file in tls.config.file  <  broker.conf  <  environment  <  --set
 
-Source: apache/rocketmq remoting/.../netty/TlsSystemConfig.java, TlsHelper.java. Different here: a certificate that is
-configured is used even in test mode, and keys may be given wherever settings are.
+Source: apache/rocketmq remoting/.../netty/TlsSystemConfig.java, TlsHelper.java. Different here: a configured
+certificate is used even in test mode, and the keys may be set in all sources of settings.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ TLS_SETTINGS: tuple[Setting, ...] = (
 
 
 def tls_file_layer(files: Files, given: Given | None) -> Layer:
-    """The ``tls.*`` settings of the file that *given* names, or of the default one.
+    """Return the ``tls.*`` settings of the file named by *given*, or of the default file.
 
     Raises:
-        ConfigError: a file that was named cannot be read, or has no setting of TLS.
+        ConfigError: a file named explicitly cannot be read or has no TLS setting.
     """
     path = Path(given.text.strip() if given is not None else DEFAULT_FILE)
     if given is None and files.stat(path) is None:
@@ -97,13 +97,13 @@ def tls_file_layer(files: Files, given: Given | None) -> Layer:
 
 
 def client_of(settings: Settings) -> TlsClient | None:
-    """How a server connects to other servers; None means without TLS."""
+    """Return the TLS configuration for connections to other servers, None without TLS."""
     wanted = settings.text("tls.enable") or str(settings.text("tls.server.mode") == "enforcing").lower()
     return tls_client(settings) if wanted == "true" else None
 
 
 def tls_client(settings: Settings) -> TlsClient:
-    """What the settings of TLS say of a client, whether it is to use TLS or not."""
+    """Return the TLS configuration of a client, whether TLS is enabled or not."""
     return TlsClient(
         cert_path=settings.text("tls.client.certPath"),
         key_path=settings.text("tls.client.keyPath"),

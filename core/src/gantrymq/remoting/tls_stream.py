@@ -1,13 +1,12 @@
-"""TLS without a socket: records in, plain bytes out, and the other way round. No I/O, clock or thread.
+"""TLS over byte buffers: decrypts received records, encrypts sent data. No I/O.
 
     handshake --both sides agree--> ready --close_notify--> ended
-    any state --a record or certificate that does not hold--> failed
+    any state --invalid record or certificate--> failed
 
-Everything that `receive`, `send` and `end` make for the peer waits in `take`, alerts of a failure included. At most
-one record that is not whole is kept (16 KiB and its frame), and a handshake message of up to 100 KiB.
+`take` returns the bytes for the peer that `receive`, `send` and `end` produce, alerts of a failure included. At most
+one incomplete record (16 KiB and its framing) is kept, and a handshake message of up to 100 KiB.
 
-Source: RFC 8446, RFC 5246; apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler) for its place
-in front of the frames.
+Source: RFC 8446, RFC 5246; apache/rocketmq remoting/.../netty/NettyRemotingServer.java (TlsModeHandler).
 """
 
 from __future__ import annotations
@@ -17,16 +16,16 @@ import ssl
 
 __all__ = ["TlsStream", "tls_error_text"]
 
-READ_BYTES = 64 * 1024  # one call of read never returns more than one record of 16 KiB
+READ_BYTES = 64 * 1024  # read returns at most one record of 16 KiB per call
 
 
 class TlsStream:
     """One side of one TLS connection.
 
     Attributes:
-        ready: the handshake is over and held; what is sent before raises.
-        ended: the peer has said that it sends nothing more.
-        failure: why it cannot go on, in a few words; None while it can.
+        ready: the handshake succeeded; sending before that raises.
+        ended: the peer has announced the end of its data.
+        failure: short reason of a failure, or None.
     """
 
     def __init__(self, context: ssl.SSLContext, *, server_side: bool) -> None:
@@ -38,13 +37,13 @@ class TlsStream:
         self._object = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
 
     def start(self) -> None:
-        """Begin the handshake; a client's hello waits in `take` after it."""
+        """Start the handshake; a client's hello is then available from `take`."""
         self._shake_hands()
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes from the peer and return what they say, which may be nothing.
+        """Add bytes from the peer and return the decrypted data, which may be empty.
 
-        What came whole before a damaged record is returned, and `failure` set.
+        If a record is invalid, the data before it is returned and `failure` is set.
         """
         if self.failure is not None or self.ended:
             return b""
@@ -56,7 +55,7 @@ class TlsStream:
         return self._read()
 
     def send(self, data: bytes | bytearray | memoryview) -> None:
-        """Encrypt *data*. `ready` must be true; after a failure it is dropped."""
+        """Encrypt *data*. `ready` must be true. After a failure the data is discarded."""
         if self.failure is not None:
             return
         assert self.ready, "nothing can be sent before the handshake is over"
@@ -68,14 +67,14 @@ class TlsStream:
             self.failure = tls_error_text(error)
 
     def end(self) -> None:
-        """Say that nothing more comes; nothing happens where there was no handshake."""
+        """Announce the end of the data. Does nothing before the handshake."""
         if not self.ready or self.failure is not None:
             return
-        with contextlib.suppress(ssl.SSLError):  # it wants the peer's answer, for which nobody waits
+        with contextlib.suppress(ssl.SSLError):  # raised as the peer's close_notify is not awaited
             self._object.unwrap()
 
     def take(self) -> bytes:
-        """Return what has to be written to the peer, and forget it."""
+        """Return and remove the bytes to be written to the peer."""
         return self._outgoing.read()
 
     def _shake_hands(self) -> None:
@@ -104,7 +103,7 @@ class TlsStream:
 
 
 def tls_error_text(error: ssl.SSLError) -> str:
-    """What went wrong, without OpenSSL's file names and numbers."""
+    """Return the reason without OpenSSL's file names and line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate does not hold: {error.verify_message}"
     if error.reason:

@@ -1,10 +1,10 @@
-"""TLS between a transport and its protocol: a transport to the connection above, a protocol to the socket below.
+"""TLS layer between socket and connection: a transport for the connection, a protocol for the socket.
 
     socket --records--> TlsTransport --plain bytes--> Connection
     socket <--records-- TlsTransport <--plain bytes-- Connection
 
-Sizes and limits of the write buffer are the socket's, so what waits is counted where it waits, as records. Reading is
-paused at the socket. It works over every transport that can change its protocol: asyncio's, uvloop's, the simulation's.
+Sizes and limits of the write buffer are the socket's and count encrypted records. Reading is paused at the socket. The
+layer works with every transport that can change its protocol: asyncio's, uvloop's and the simulated one.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Buffer = bytes | bytearray | memoryview
 
 
 class TlsTransport(asyncio.Transport, asyncio.Protocol):
-    """Made by `Handshake` when a connection is to speak TLS; takes the socket's events over from the connection.
+    """TLS transport, created by `Handshake`. It receives the socket's events in place of the connection.
 
     Args:
-        below: the socket; its protocol is changed to this.
-        above: gets the plain bytes and the other events of the socket.
-        timeout_s: seconds that the handshake may take.
-        settled: called once, with None when the handshake held or with a sentence when it did not; then the connection
-            is being closed.
-        failed: called with a sentence when TLS breaks after the handshake; the connection is being closed.
+        below: transport of the socket; its protocol is set to this object.
+        above: receives the decrypted bytes and the other events.
+        timeout_s: time limit of the handshake, seconds.
+        settled: called once, with None after a successful handshake or with the reason of a failure, after which the
+            connection is closed.
+        failed: called with the reason if TLS fails after the handshake; the connection is then closed.
     """
 
     def __init__(
@@ -57,17 +57,17 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._closing = False
 
     def start(self, first: bytes = b"") -> None:
-        """Begin the handshake. *first* are bytes of the peer's that have been read already."""
+        """Start the handshake. *first* are bytes already received."""
         self._below.set_protocol(self)
         self._stream.start()
         self._flush()
         if first:
             self.data_received(first)
 
-    # --- what the connection above calls ------------------------------------------------------------------------------
+    # --- called by the connection -----------------------------------------------------------------------------------
 
     def write(self, data: Buffer) -> None:
-        """Encrypt and write; dropped when closing."""
+        """Encrypt and write *data*. Ignored while closing."""
         if self._closing:
             return
         self._stream.send(data)
@@ -75,11 +75,11 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._check()
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
-        """Write several buffers as one, so that small ones share a record."""
+        """Write several buffers at once, so that small ones share a record."""
         self.write(b"".join(list_of_data))
 
     def close(self) -> None:
-        """Say the end, write what waits, then close. The peer's answer to the end is not waited for."""
+        """Announce the end, write buffered data, then close without waiting for the peer's close_notify."""
         if self._closing:
             return
         self._closing = True
@@ -88,38 +88,38 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
         self._below.close()
 
     def abort(self) -> None:
-        """Close at once; what waits is lost."""
+        """Close at once and discard buffered data."""
         self._closing = True
         self._below.abort()
 
     def is_closing(self) -> bool:
-        """Whether it is closed or about to be."""
+        """Whether the transport is closed or closing."""
         return self._closing or self._below.is_closing()
 
     def get_write_buffer_size(self) -> int:
-        """Bytes of records that wait to be written."""
+        """Return the size of the unwritten records in bytes."""
         return self._below.get_write_buffer_size()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set the socket's limits, bytes of records."""
+        """Set the limits of the socket's write buffer, in bytes of records."""
         self._below.set_write_buffer_limits(high, low)
 
     def pause_reading(self) -> None:
-        """Read nothing more from the socket."""
+        """Pause reading from the socket."""
         self._below.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read from the socket again."""
+        """Resume reading from the socket."""
         self._below.resume_reading()
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """What the socket knows."""
+        """Return information about the socket."""
         return self._below.get_extra_info(name, default)
 
-    # --- what the socket below calls ----------------------------------------------------------------------------------
+    # --- called by the socket ----------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        """Decrypt, and hand over what that gives."""
+        """Decrypt *data* and pass the result on."""
         if self._closing:
             return
         stream = self._stream
@@ -138,27 +138,27 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
             self.close()
 
     def eof_received(self) -> bool | None:
-        """The peer closed its side; an end that TLS did not announce is told apart by the frames."""
+        """Handle that the peer closed its side. The frame decoder detects an end inside a frame."""
         if self._settled is None and not self._closing:
             self._above.eof_received()
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Pass it on; an open handshake has failed by it."""
+        """Pass the event on. An unfinished handshake has failed."""
         self._settle("the peer closed the connection during the TLS handshake")
         self._closing = True
         self._timer.cancel()
         self._above.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Pass it on."""
+        """Pass the event on."""
         self._above.pause_writing()
 
     def resume_writing(self) -> None:
-        """Pass it on."""
+        """Pass the event on."""
         self._above.resume_writing()
 
-    # --- inside -------------------------------------------------------------------------------------------------------
+    # --- internal -----------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         records = self._stream.take()

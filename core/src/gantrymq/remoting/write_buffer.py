@@ -1,4 +1,4 @@
-"""What one connection writes: gathered during a turn of the event loop, then handed to the transport as one write.
+"""Output buffer of one connection: collects data and writes it once per iteration of the event loop.
 
 The buffer numbers all bytes handed to the transport and tracks which of them are still in memory. This is used
 to report lost oneway requests (`PendingOneways`), to start deadlines when a request is handed over (`PendingCalls`), to
@@ -23,22 +23,22 @@ log = logging.getLogger("gantrymq.remoting")
 
 Buffer = bytes | bytearray | memoryview
 
-_JOIN_BYTES: Final = 64 * 1024  # buffers that are no more together are copied into one, cheaper than a list of them,
-_SMALL_BYTES: Final = 4096  # unless they are larger on average
-TIGHT_SHARE: Final = 16  # of what one connection may have unwritten before it waits, while it is tight for all
+_JOIN_BYTES: Final = 64 * 1024  # buffers up to this total are joined, which is cheaper than a list of them,
+_SMALL_BYTES: Final = 4096  # unless their average is larger
+TIGHT_SHARE: Final = 16  # divides the limit of one connection while memory is tight for all
 
 
 class WriteBuffer:
-    """Belongs to one connection.
+    """Write buffer of one connection.
 
     Attributes:
-        transport: where the bytes go; None before the connection is made and after it is lost.
-        closed: nothing more is taken.
-        flushing: `flush` will be called in this turn of the loop; whoever sets it sees to that.
-        handed: bytes that the transport was ever given.
-        long_bytes: size of the longest of the latest answers that were handed over in several buffers.
-        backlog: what of it waited for the peer at the last write.
-        last_wrote: monotonic seconds of the last write.
+        transport: transport of the connection; None before it is made and after it is lost.
+        closed: no more data is accepted.
+        flushing: a call of `flush` is due in this iteration of the loop; the code that sets it must make the call.
+        handed: total number of bytes passed to the transport.
+        long_bytes: size of the longest recent response made of several buffers.
+        backlog: unwritten bytes in the transport at the last write.
+        last_wrote: monotonic time of the last write, seconds.
     """
 
     def __init__(
@@ -50,12 +50,12 @@ class WriteBuffer:
         abort: Callable[[], object],
         wrote: Callable[[], object],
     ) -> None:
-        """*peer* names the other side, for sentences; *abort* closes the connection; *wrote* is told of each write."""
+        """*peer* returns the peer's name for messages, *abort* closes the connection, *wrote* is called per write."""
         self.transport: asyncio.Transport | None = None
         self.closed = False
         self.flushing = False
         self.handed = 0
-        self.backlog = 0  # as the account of unwritten bytes was told
+        self.backlog = 0  # as last reported to `UnwrittenBytes`
         self.long_bytes = _JOIN_BYTES
         self.last_wrote = clock.monotonic()
         self._clock = clock
@@ -66,43 +66,43 @@ class WriteBuffer:
         self._wrote = wrote
         self._out: list[Buffer] = []
         self._out_bytes = 0
-        self._written = 0  # of the bytes handed over, those that were seen to have left our memory
+        self._written = 0  # bytes known to have left the transport
         self._oneways = PendingOneways()
-        self._queue: WriteQueue | None = None  # made when the first one has to wait
+        self._queue: WriteQueue | None = None  # created for the first waiting writer
 
     @property
     def unwritten_bytes(self) -> int:
-        """Bytes that were added and are still in memory."""
+        """Added bytes that are still in memory."""
         transport = self.transport
         return self._out_bytes + (0 if transport is None or self.closed else transport.get_write_buffer_size())
 
     @property
     def end(self) -> int:
-        """The number of the last byte that was added, as `position` counts."""
+        """Position of the last added byte in the byte stream."""
         return self.handed + self._out_bytes
 
     @property
     def tight(self) -> bool:
-        """Whether all connections together have so much unwritten that each may have less."""
+        """Whether memory is tight over all connections, which lowers the limit of each."""
         return self._unwritten.tight
 
     @property
     def full(self) -> bool:
-        """Whether no more answers should be made before the peer has read some."""
+        """Whether no more responses should be prepared before the peer has read some."""
         return not self.has_room_for(0)
 
     def has_room_for(self, size: int) -> bool:
-        """Whether answers of *size* bytes may be added, by what is unwritten here and in all."""
+        """Whether responses of *size* bytes may be added within the limits."""
         most = self._limits.pause_reading_bytes
         return self.unwritten_bytes + size <= (most // TIGHT_SHARE if self.tight else most)
 
     def use(self, transport: asyncio.Transport) -> None:
-        """Write to *transport*, and have it say when too much is unwritten and when there is room again."""
+        """Set the transport and its water marks."""
         self.transport = transport
         self._set_water_marks(transport)
 
     def add(self, data: Buffer, size: int) -> None:
-        """Gather *data*, *size* bytes; one write per turn of the loop carries everything."""
+        """Buffer *data* of *size* bytes until the end of the loop iteration."""
         self._out.append(data)
         self._out_bytes += size
         if not self.flushing:
@@ -110,7 +110,7 @@ class WriteBuffer:
             asyncio.get_running_loop().call_soon(self._flush_turn)
 
     def add_parts(self, parts: Sequence[Buffer]) -> None:
-        """As `add`, for several buffers that belong together, at least one."""
+        """Buffer the parts of one response, at least one."""
         size = sum(map(len, parts))
         self.long_bytes = max(size, self.long_bytes * 7 // 8)
         self._out.extend(parts[:-1])
@@ -119,12 +119,12 @@ class WriteBuffer:
         self.add(parts[-1], last)
 
     def add_oneway(self, data: Buffer, dropped: Callable[[], object] | None) -> None:
-        """As `add`, for a request without an answer; *dropped* is called if it is lost unwritten."""
+        """Buffer a oneway request; *dropped* is called if it is lost unwritten."""
         self.add(data, len(data))
         self._oneways.add(self.end, dropped)
 
     async def writable(self, timeout_s: float) -> None:
-        """Wait until at most ``limits.pause_reading_bytes`` are unwritten, or it is closed; see `WriteQueue.room`."""
+        """Wait until at most ``limits.pause_reading_bytes`` are unwritten, or closed; see `WriteQueue.room`."""
         most = self._limits.pause_reading_bytes
         if self.unwritten_bytes > most or (self._queue is not None and len(self._queue)):
             if self._queue is None:
@@ -132,7 +132,7 @@ class WriteBuffer:
             await self._queue.room(timeout_s)
 
     def flush(self) -> None:
-        """Hand over what is gathered now, instead of at the end of the loop's turn."""
+        """Write buffered data now instead of at the end of the loop iteration."""
         if self._out:
             self._flush_turn()
 
@@ -162,7 +162,7 @@ class WriteBuffer:
         else:
             transport.writelines(out)
             if transport.get_write_buffer_size() > self._limits.pause_reading_bytes:
-                self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not look after writelines
+                self._set_water_marks(transport)  # asyncio of Python 3.12.0 and .1 does not check them in writelines
         backlog = transport.get_write_buffer_size()
         if backlog or self.backlog:
             self._note_backlog(backlog)
@@ -173,7 +173,7 @@ class WriteBuffer:
             self._queue.look(moved=False)
 
     def drained(self) -> None:
-        """The peer has read most of what was waiting."""
+        """Update the state after the peer has read most of the data."""
         if self.transport is not None:
             self._note_backlog(self.transport.get_write_buffer_size())
             self._oneways.written(self.position())
@@ -181,25 +181,25 @@ class WriteBuffer:
             self._queue.look(moved=True)
 
     def position(self) -> int:
-        """How many bytes have left our memory so far, as far as can be seen."""
+        """Return how many bytes are known to have left the transport."""
         transport = self.transport
         if transport is not None and not transport.is_closing():
             self._written = max(self._written, self.handed - transport.get_write_buffer_size())
         return self._written
 
     def close(self) -> None:
-        """Hand over what is gathered and take no more."""
+        """Write buffered data and accept no more."""
         self.flush()
         self.closed = True
 
     def drop(self) -> None:
-        """Forget what is gathered and take no more."""
+        """Discard buffered data and accept no more."""
         self.position()
         self.closed = True
         self._out, self._out_bytes = [], 0
 
     def lost(self, *, in_order: bool) -> None:
-        """The connection is gone; *in_order*: its transport had written everything before it ended."""
+        """Handle the loss of the connection. *in_order*: the transport had written everything before."""
         if in_order:
             self._written = self.handed
         self.closed = True
@@ -213,7 +213,7 @@ class WriteBuffer:
             self._queue.look(moved=True)
 
     def drop_unwritten(self, total: int, limit: int) -> None:
-        """Close in favour of others (see `UnwrittenBytes`)."""
+        """Close this connection to free memory (see `UnwrittenBytes`)."""
         log.warning(
             "%s: closed: %d bytes of all connections wait to be written, limit %d, and this one's %d are the most",
             self._peer(),
@@ -229,5 +229,5 @@ class WriteBuffer:
             self._unwritten.update(self, size)
 
     def _set_water_marks(self, transport: asyncio.Transport) -> None:
-        """Say when `pause_writing` and `resume_writing` are due; the transport looks at once whether one is."""
+        """Set the limits for `pause_writing` and `resume_writing`, which the transport checks at once."""
         transport.set_write_buffer_limits(self._limits.pause_reading_bytes, self._limits.pause_reading_bytes // 4)

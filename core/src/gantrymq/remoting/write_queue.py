@@ -1,8 +1,7 @@
-"""A queue of those who want to write on one connection while too much is unwritten.
+"""Queue of the writers that wait while too much is unwritten on one connection.
 
-The first of the line waits for the peer, the others for the first: they write in the order in which they came. Whoever
-meets a peer that takes nothing for as long as he would wait gives up, and so do those behind him, each for his own time
-at most: what was tried in vain is not tried again before something has moved.
+The first writer waits for the peer, the others for the first, so they write in order of arrival. If the peer reads
+nothing within a writer's timeout, that writer fails; the next ones then fail at once, until the peer reads again.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ __all__ = ["WriteQueue"]
 
 
 class WriteQueue:
-    """Belongs to one connection."""
+    """Write queue of one connection."""
 
     def __init__(self, clock: Clock, peer: Callable[[], str], unwritten: Callable[[], int], most: int) -> None:
-        """*unwritten* says how many bytes wait, 0 once the connection is closed; above *most* the line stands."""
+        """*unwritten* returns the unwritten bytes, 0 on a closed connection; above *most* writers wait."""
         self._clock = clock
         self._peer = peer
         self._unwritten = unwritten
@@ -28,18 +27,18 @@ class WriteQueue:
         self._turn = asyncio.Lock()
         self._length = 0
         self._woken: asyncio.Event = asyncio.Event()
-        self._stuck: int | None = None  # unwritten bytes when somebody gave up
+        self._stuck: int | None = None  # unwritten bytes at the last timeout
 
     def __len__(self) -> int:
         return self._length
 
     async def room(self, timeout_s: float) -> None:
-        """Wait until at most *most* bytes are unwritten and those before have had their turn.
+        """Wait until at most *most* bytes are unwritten and all earlier writers have proceeded.
 
-        Write without another await, or somebody else does.
+        Write before the next await, else another writer may come first.
 
         Raises:
-            CallTimeout: the peer takes nothing for *timeout_s* seconds.
+            CallTimeout: the peer reads nothing for *timeout_s* seconds.
         """
         self._length += 1
         try:
@@ -50,13 +49,13 @@ class WriteQueue:
             self._length -= 1
 
     def look(self, *, moved: bool) -> None:
-        """Bytes were handed to the socket; *moved*: most of them were taken, or the connection is gone."""
+        """Wake the first writer. *moved*: the peer has read most of the data, or the connection is closed."""
         if moved:
             self._stuck = None
         self._woken.set()
 
     async def _wait(self, before: int, timeout_s: float) -> None:
-        """Until somebody calls `look`; raises CallTimeout when *before* bytes did not become less for too long."""
+        """Wait for a call of `look`. Raises CallTimeout if the *before* bytes did not decrease in time."""
         if self._stuck is None or before < self._stuck:
             self._stuck = None
             self._woken.clear()

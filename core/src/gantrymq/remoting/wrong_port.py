@@ -1,8 +1,8 @@
-"""What to tell a client that asks a broker for a name server's service.
+"""Error message for name server requests sent to a broker.
 
-Such an answer has code 3, as RocketMQ's has; the sentence says what the port is and where the right one is found.
+The response has code 3, as in RocketMQ. The message names the kind of this port and the usual port of name servers.
 
-Source of who serves what: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (processRequest),
+Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (processRequest),
 broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
 """
 
@@ -37,7 +37,7 @@ NAME_SERVER_CODES: Final = frozenset(
 
 
 def broker_port_message(code: int) -> str | None:
-    """The sentence for a request that a broker got and a name server serves; None for any other."""
+    """Return the message for a name server request received by a broker; None for other requests."""
     if code not in NAME_SERVER_CODES:
         return None
     name = f"request {code} {RequestCode(code).name}"

@@ -1,15 +1,15 @@
-"""Typed headers of requests and answers; callers import from the module.
+"""Typed headers of requests and responses, imported from the modules.
 
-| module | what |
+| module | content |
 |---|---|
-| `base` | how a header maps to extFields, and what every header builds on |
-| `send`, `pull` | sending; pulling and looking messages up |
-| `offsets` | queue offsets and consumer progress |
-| `clients` | heartbeats, leaving, members, what a broker asks of a client |
-| `topics`, `groups` | what tools ask about topics, and about groups and consumption |
-| `transactions` | how a transaction ends |
+| `base` | mapping of headers to extFields, base classes |
+| `send`, `pull` | sending; pulling and querying messages |
+| `offsets` | queue offsets and consumer offsets |
+| `clients` | heartbeats, unregistration, group members, requests from broker to client |
+| `topics`, `groups` | administration of topics, of groups and of their consumption |
+| `transactions` | end of transactions |
 | `nameserver` | requests to and from the name server |
 | `admin` | counters and maintenance of a broker |
 
-A class is here when something reads or writes it; requests that nothing answers have none.
+Only headers that are read or written have a class; unsupported requests have none.
 """

@@ -1,4 +1,4 @@
-"""Headers of a broker's counters and maintenance.
+"""Headers of broker statistics and maintenance.
 
 Source: apache/rocketmq remoting/.../protocol/header/ViewBrokerStatsDataRequestHeader.java,
 ResetMasterFlushOffsetHeader.java.
@@ -18,14 +18,14 @@ __all__ = [
 
 @header_of()
 class CleanRequest(RequestHeader):
-    """Clean up: 306, 316, 329. RocketMQ's requests have no fields; this one is GantryMQ's own."""
+    """Clean up (306, 316, 329). The field is an extension; RocketMQ's requests have none."""
 
-    report: bool | None = None  # the answer's remark says what was done; without it there is none, as in RocketMQ
+    report: bool | None = None  # return a summary as remark; without it there is none, as in RocketMQ
 
 
 @header_of(RequestCode.VIEW_BROKER_STATS_DATA)
 class ViewBrokerStatsDataRequest(RequestHeader):
-    """One counter."""
+    """Get one statistics counter."""
 
     stats_name: str
     stats_key: str
@@ -33,6 +33,6 @@ class ViewBrokerStatsDataRequest(RequestHeader):
 
 @header_of(RequestCode.RESET_MASTER_FLUSH_OFFSET)
 class ResetMasterFlushOffsetRequest(RequestHeader):
-    """How far the master has flushed."""
+    """Set the flush offset of the master."""
 
     master_flush_offset: Int64

@@ -1,18 +1,18 @@
-"""How a typed header maps to the texts of extFields, and the classes every header builds on.
+"""Mapping of typed headers to the strings of extFields, and base classes of headers.
 
-A header class lists its fields in snake_case; on the wire they are camelCase unless the field names its word:
+A header class lists its fields in snake_case; on the wire they are camelCase unless the field gives another name:
 
     @header_of(RequestCode.GET_MAX_OFFSET)
     class GetMaxOffsetRequest(RequestHeader):
-        topic: str                      # mandatory text
+        topic: str                      # mandatory string
         queue_id: Int32                 # mandatory, "queueId"
-        committed: bool = True          # the default stands in when the field is missing
+        committed: bool = True          # default of a missing field
         max_msg_bytes: Int32 | None = None
 
-One loop over the fields reads any header, one writes it. Rules, as in Java: true is the word ``true`` in any case and
-everything else is false; numbers may carry a sign; an optional number of no characters counts as missing;
-fields that are None are not sent; fields nobody knows are ignored. Unlike Java, which leaves a missing or unreadable
-field null and fails later, we refuse with a sentence.
+One loop over the fields reads every header, another writes it. As in Java, true is the word ``true`` in any case and
+everything else is false, numbers may have a sign, an empty optional number counts as missing, fields that are None are
+not sent, and unknown fields are ignored. Java leaves a missing or malformed mandatory field null and fails later; here
+the request is refused with a message.
 
 Source: apache/rocketmq remoting/.../protocol/RemotingCommand.java (decodeCommandCustomHeader, makeCustomHeaderToNet),
 rpc/RpcRequestHeader.java, TopicRequestHeader.java.
@@ -44,9 +44,9 @@ __all__ = [
     "write_fields",
 ]
 
-MAX_TEXT_CHARS: Final = 65_535  # of a field, but for those of messages that are sent
+MAX_TEXT_CHARS: Final = 65_535  # of one field, except in send requests
 
-Int32 = int  # the name in an annotation decides what texts are taken
+Int32 = int  # the name in the annotation selects the conversion
 Int64 = int
 
 HeaderType = TypeVar("HeaderType", bound="Header")
@@ -61,19 +61,19 @@ class Header:
 
     __slots__ = ()
 
-    codes: ClassVar[tuple[int, ...]] = ()  # of the requests, or for a response of what it answers
+    codes: ClassVar[tuple[int, ...]] = ()  # of the requests, or of the requests that a response belongs to
     _fields: ClassVar[tuple[Field, ...] | None] = None
 
     @classmethod
     def from_ext(cls, ext: Mapping[str, str] | None, code: int | None = None) -> Self:
-        """Return the header that *ext* spells.
+        """Return the header decoded from *ext*.
 
         Args:
             ext: extFields; None counts as empty.
-            code: the request's code, for the sentence of a refusal; the class's first when left out.
+            code: the request's code, for the error message; by default the first code of the class.
         Raises:
-            RequestRefused: code 1, a mandatory field is missing or a number cannot be read; the text names request,
-                field, what was seen and what was expected.
+            RequestRefused: code 1, a mandatory field is missing or a number is malformed; the message names request,
+                field, value and expected type.
         """
         if type(ext) is LongFields:
             for each in fields_of(cls):
@@ -83,7 +83,7 @@ class Header:
         return read_fields(cls, fields_of(cls), ext, code)
 
     def to_ext(self) -> dict[str, str]:
-        """Return the fields as extFields, those that are None left out."""
+        """Return the fields as extFields, omitting those that are None."""
         return write_fields(self, fields_of(type(self)))
 
     def __eq__(self, other: object) -> bool:
@@ -100,7 +100,7 @@ class Header:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(attrs.field,))
 def header_of(*codes: RequestCode) -> _Decorator:
-    """Make the decorated class the header of requests with these *codes*, or of the answers to them."""
+    """Make the decorated class the header of requests with these *codes*, or of the responses to them."""
 
     def make(cls: type[HeaderType]) -> type[HeaderType]:
         made = attrs.define(cls, slots=True, kw_only=True, eq=False, repr=False)
@@ -112,13 +112,13 @@ def header_of(*codes: RequestCode) -> _Decorator:
 
 
 def named(wire_name: str) -> dict[str, str]:
-    """Metadata for a field whose name on the wire is not its own in camelCase; for ``attrs.field(metadata=...)``."""
+    """Return metadata for ``attrs.field`` that sets the name of a field on the wire."""
     return {"wire": wire_name}
 
 
 @header_of()
 class RequestHeader(Header):
-    """Fields that nearly every request may carry; servers need none of them."""
+    """Optional fields common to nearly all requests."""
 
     ns: str | None = None  # namespace of the second kind
     nsd: bool | None = None  # resource names already carry the namespace
@@ -131,18 +131,18 @@ class RequestHeader(Header):
 
 
 class Field(NamedTuple):
-    """How one attribute of a header is spelled."""
+    """Mapping of one attribute of a header."""
 
     attribute: str
     wire: str  # its name in extFields
     kind: str  # string, int32, int64, boolean
-    read: Callable[[str], Any] | None  # raises ValueError; None for a text, which is taken as it is
+    read: Callable[[str], Any] | None  # raises ValueError; None for strings
     required: bool
-    default: Any  # of an optional one that is missing
+    default: Any  # value of a missing optional field
 
 
 def fields_of(cls: type[Header]) -> tuple[Field, ...]:
-    """The fields of a header class, in the order in which they are declared, written and complained of."""
+    """Return the fields of a header class, in the order of their declaration."""
     found = cls._fields
     if found is None:
         members: tuple[attrs.Attribute[Any], ...] = attrs.fields(cls)  # type: ignore[arg-type]  # all are attrs classes
@@ -153,7 +153,7 @@ def fields_of(cls: type[Header]) -> tuple[Field, ...]:
 def read_fields(
     cls: type[HeaderType], fields: Sequence[Field], ext: Mapping[str, str] | None, code: int | None
 ) -> HeaderType:
-    """As `Header.from_ext`, with *fields* to say under which names the values stand."""
+    """Decode a header like `Header.from_ext`, with the wire names in *fields*."""
     if _fill_header is not None and type(ext) is dict:
         header = cls.__new__(cls)
         if _fill_header(header, fields, ext):
@@ -161,7 +161,7 @@ def read_fields(
     return _read_fields(cls, fields, ext, code)
 
 
-_fill_header = None if speedups.compiled is None else speedups.compiled.fill_header  # false where a text is not plain
+_fill_header = None if speedups.compiled is None else speedups.compiled.fill_header  # returns false for unusual values
 
 
 def _read_fields(
@@ -187,7 +187,7 @@ def _read_fields(
 
 
 def write_fields(header: Header, fields: Sequence[Field]) -> dict[str, str]:
-    """As `Header.to_ext`, with *fields* to say under which names the values stand."""
+    """Encode a header like `Header.to_ext`, with the wire names in *fields*."""
     ext = {}
     for attribute, wire, kind, _, _, _ in fields:
         value = getattr(header, attribute)
@@ -197,7 +197,7 @@ def write_fields(header: Header, fields: Sequence[Field]) -> dict[str, str]:
 
 
 def _field(member: attrs.Attribute[Any]) -> Field:
-    # Annotations are text in every header module, and nothing but these names occurs in them.
+    # Annotations of header modules are strings and contain only the names in `_KINDS`.
     kind, read = _KINDS[str(member.type).removesuffix(" | None")]
     wire = member.metadata.get("wire") or re.sub("_(.)", lambda m: m.group(1).upper(), member.name)
     required = member.default is attrs.NOTHING
@@ -215,14 +215,14 @@ _DIGITS = re.compile(r"[+-]?\d+")
 
 
 def _to_int32(text: str) -> int:
-    """Return *text* as Java's Integer.parseInt would. Raises ValueError."""
+    """Parse *text* like Java's Integer.parseInt. Raises ValueError."""
     if len(text) < 10 and text.isdecimal():  # short decimal digits, the usual case
         return int(text)
     return _to_int(text, 0x7FFFFFFF)
 
 
 def _to_int64(text: str) -> int:
-    """Return *text* as Java's Long.parseLong would. Raises ValueError."""
+    """Parse *text* like Java's Long.parseLong. Raises ValueError."""
     if len(text) < 19 and text.isdecimal():
         return int(text)
     return _to_int(text, 0x7FFFFFFFFFFFFFFF)
@@ -238,7 +238,7 @@ def _to_int(text: str, limit: int) -> int:
 
 
 def _to_bool(text: str) -> bool:
-    """Return whether *text* is the word true, in any case."""
+    """Whether *text* is the word true, in any case."""
     return text == "true" or text.lower() == "true"
 
 

@@ -1,4 +1,4 @@
-"""Headers of connected clients: heartbeats, leaving, member lists, and what a broker asks of a client.
+"""Headers of connected clients: heartbeats, unregistration, group members, requests from broker to client.
 
 Source: apache/rocketmq remoting/.../protocol/header/UnregisterClientRequestHeader.java, GetConsumerListByGroup*.java,
 NotifyConsumerIdsChangedRequestHeader.java, ResetOffsetRequestHeader.java, GetConsumerStatusRequestHeader.java,
@@ -29,12 +29,12 @@ __all__ = [
 
 @header_of(RequestCode.HEART_BEAT)
 class HeartBeatRequest(RequestHeader):
-    """Nothing but the common fields; the body says who is there."""
+    """Heartbeat of a client; its groups are in the body."""
 
 
 @header_of(RequestCode.UNREGISTER_CLIENT)
 class UnregisterClientRequest(RequestHeader):
-    """A client leaves its groups."""
+    """Remove a client from its groups."""
 
     client_id: str = attrs.field(metadata=named("clientID"))
     producer_group: str | None = None
@@ -43,25 +43,25 @@ class UnregisterClientRequest(RequestHeader):
 
 @header_of(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
 class GetConsumerListByGroupRequest(RequestHeader):
-    """Who is in the group?"""
+    """Get the client ids of the members of a group."""
 
     consumer_group: str
 
 
 @header_of(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
 class NotifyConsumerIdsChangedRequest(RequestHeader):
-    """Broker to consumer, oneway: the members changed, rebalance."""
+    """Notify a consumer that the members of its group changed (oneway, from the broker)."""
 
     consumer_group: str
 
 
 @header_of(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
 class ResetOffsetRequest(RequestHeader):
-    """Set a group's offsets by time; 220 from broker to consumer, 222 from a tool to the broker."""
+    """Reset the offsets of a group by time: 220 from broker to consumer, 222 from a tool to the broker."""
 
     topic: str
     group: str
-    timestamp: Int64  # ms, -1 the end
+    timestamp: Int64  # ms, -1 for the end
     is_force: bool = False
     queue_id: Int32 = -1
     offset: Int64 | None = None
@@ -69,7 +69,7 @@ class ResetOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS)
 class GetConsumerStatusRequest(RequestHeader):
-    """The offsets a client has in memory."""
+    """Get the offsets that a client has in memory."""
 
     topic: str
     group: str
@@ -78,7 +78,7 @@ class GetConsumerStatusRequest(RequestHeader):
 
 @header_of(RequestCode.GET_CONSUMER_RUNNING_INFO)
 class GetConsumerRunningInfoRequest(RequestHeader):
-    """What is that client doing?"""
+    """Get the running state of a client."""
 
     consumer_group: str
     client_id: str
@@ -87,7 +87,7 @@ class GetConsumerRunningInfoRequest(RequestHeader):
 
 @header_of(RequestCode.CONSUME_MESSAGE_DIRECTLY)
 class ConsumeMessageDirectlyRequest(RequestHeader):
-    """Let that client consume this message now."""
+    """Have one client consume a message now."""
 
     consumer_group: str
     client_id: str | None = None
@@ -100,13 +100,13 @@ class ConsumeMessageDirectlyRequest(RequestHeader):
 
 @header_of(RequestCode.GET_CONSUMER_CONNECTION_LIST)
 class GetConsumerConnectionListRequest(RequestHeader):
-    """Connections of a consumer group."""
+    """Get the connections of a consumer group."""
 
     consumer_group: str
 
 
 @header_of(RequestCode.GET_PRODUCER_CONNECTION_LIST)
 class GetProducerConnectionListRequest(RequestHeader):
-    """Connections of a producer group."""
+    """Get the connections of a producer group."""
 
     producer_group: str

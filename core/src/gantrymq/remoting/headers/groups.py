@@ -1,4 +1,4 @@
-"""Headers of subscription groups and of what tools ask about consumption.
+"""Headers of subscription groups and consumption statistics.
 
 Source: apache/rocketmq remoting/.../protocol/header/GetAllSubscriptionGroupRequestHeader.java,
 GetSubscriptionGroupConfigRequestHeader.java, DeleteSubscriptionGroupRequestHeader.java,
@@ -28,7 +28,7 @@ __all__ = [
 
 @header_of(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 class GetAllSubscriptionGroupConfigRequest(RequestHeader):
-    """All groups; with none of the three fields, everything at once."""
+    """Get all groups; in one response if the three fields are missing."""
 
     group_seq: Int32 | None = None
     data_version: str | None = None  # JSON
@@ -37,14 +37,14 @@ class GetAllSubscriptionGroupConfigRequest(RequestHeader):
 
 @header_of(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
 class GetSubscriptionGroupConfigRequest(RequestHeader):
-    """One group."""
+    """Get one group."""
 
     group: str
 
 
 @header_of(RequestCode.DELETE_SUBSCRIPTIONGROUP)
 class DeleteSubscriptionGroupRequest(RequestHeader):
-    """Delete a group, with its offsets when asked."""
+    """Delete a group, optionally with its offsets."""
 
     group_name: str
     clean_offset: bool = False
@@ -52,7 +52,7 @@ class DeleteSubscriptionGroupRequest(RequestHeader):
 
 @header_of(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN)
 class UpdateGroupForbiddenRequest(RequestHeader):
-    """May the group read the topic?"""
+    """Allow or forbid a group to read a topic."""
 
     group: str
     topic: str
@@ -61,7 +61,7 @@ class UpdateGroupForbiddenRequest(RequestHeader):
 
 @header_of(RequestCode.GET_CONSUME_STATS)
 class GetConsumeStatsRequest(RequestHeader):
-    """A group's progress."""
+    """Get the consumption status of a group."""
 
     consumer_group: str
     topic: str | None = None
@@ -70,14 +70,14 @@ class GetConsumeStatsRequest(RequestHeader):
 
 @header_of(RequestCode.GET_BROKER_CONSUME_STATS)
 class GetBrokerConsumeStatsRequest(RequestHeader):
-    """The progress of every group."""
+    """Get the consumption status of all groups."""
 
     is_order: bool = False
 
 
 @header_of(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER)
 class QuerySubscriptionByConsumerRequest(RequestHeader):
-    """A group's subscription to a topic."""
+    """Get the subscription of a group to a topic."""
 
     group: str
     topic: str | None = None
@@ -85,7 +85,7 @@ class QuerySubscriptionByConsumerRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_CONSUME_TIME_SPAN)
 class QueryConsumeTimeSpanRequest(RequestHeader):
-    """Store times that a group's offsets stand at."""
+    """Get the store times at the offsets of a group."""
 
     topic: str
     group: str
@@ -93,7 +93,7 @@ class QueryConsumeTimeSpanRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_CORRECTION_OFFSET)
 class QueryCorrectionOffsetRequest(RequestHeader):
-    """Offsets by which groups differ from one."""
+    """Get offsets of groups that differ from those of one group."""
 
     filter_groups: str | None = None
     compare_group: str
@@ -102,7 +102,7 @@ class QueryCorrectionOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.CLONE_GROUP_OFFSET)
 class CloneGroupOffsetRequest(RequestHeader):
-    """Copy one group's offsets to another."""
+    """Copy the offsets of one group to another."""
 
     src_group: str
     dest_group: str
@@ -112,7 +112,7 @@ class CloneGroupOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_CONSUME_QUEUE)
 class QueryConsumeQueueRequest(RequestHeader):
-    """Entries of a queue, raw."""
+    """Get raw entries of a queue."""
 
     topic: str | None = None
     queue_id: Int32 = 0

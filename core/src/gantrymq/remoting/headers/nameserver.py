@@ -1,4 +1,4 @@
-"""Headers of what brokers and clients ask a name server.
+"""Headers of requests from brokers and clients to a name server.
 
 Source: apache/rocketmq remoting/.../protocol/header/namesrv/*.java.
 """
@@ -21,7 +21,7 @@ __all__ = [
 
 @header_of(RequestCode.REGISTER_BROKER)
 class RegisterBrokerRequest(RequestHeader):
-    """A broker and its topics (in the body)."""
+    """Register a broker and its topics (in the body)."""
 
     broker_name: str
     broker_addr: str
@@ -31,13 +31,13 @@ class RegisterBrokerRequest(RequestHeader):
     heartbeat_timeout_millis: Int64 | None = None
     enable_acting_master: bool | None = None  # 4.9.7 does not send it
     compressed: bool = False
-    body_crc32: Int32 = 0  # 0 switches the check off
+    body_crc32: Int32 = 0  # 0 disables the check
     zone_name: str | None = attrs.field(default=None, metadata=named("__ZONE_NAME"))
 
 
 @header_of(RequestCode.UNREGISTER_BROKER)
 class UnregisterBrokerRequest(RequestHeader):
-    """A broker leaves."""
+    """Unregister a broker."""
 
     broker_name: str
     broker_addr: str
@@ -47,7 +47,7 @@ class UnregisterBrokerRequest(RequestHeader):
 
 @header_of(RequestCode.GET_ROUTEINFO_BY_TOPIC)
 class GetRouteinfoByTopicRequest(RequestHeader):
-    """Where is this topic?"""
+    """Get the route of a topic."""
 
     topic: str
     accept_standard_json_only: bool | None = None
@@ -55,7 +55,7 @@ class GetRouteinfoByTopicRequest(RequestHeader):
 
 @header_of(RequestCode.DELETE_TOPIC_IN_NAMESRV)
 class DeleteTopicInNamesrvRequest(RequestHeader):
-    """Forget a topic, or its queues in one cluster."""
+    """Delete a topic, or its queues in one cluster."""
 
     topic: str
     cluster_name: str | None = None
@@ -63,6 +63,6 @@ class DeleteTopicInNamesrvRequest(RequestHeader):
 
 @header_of(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
 class RegisterTopicInNamesrvRequest(RequestHeader):
-    """Make a topic's queues known. ali-ons sends this code with its old meaning and no topic."""
+    """Register the queues of a topic. The client ali-ons sends this code with its old meaning and no topic."""
 
     topic: str

@@ -1,4 +1,4 @@
-"""Headers of queue offsets and consumer progress.
+"""Headers of queue offsets and consumer offsets.
 
 Source: apache/rocketmq remoting/.../protocol/header/{Query,Update}ConsumerOffset*.java, Get{Max,Min}Offset*.java,
 SearchOffset*.java, GetEarliestMsgStoretimeRequestHeader.java.
@@ -22,7 +22,7 @@ __all__ = [
 
 @header_of(RequestCode.QUERY_CONSUMER_OFFSET)
 class QueryConsumerOffsetRequest(RequestHeader):
-    """How far is the group in this queue?"""
+    """Get the consumer offset of a group in a queue."""
 
     consumer_group: str
     topic: str
@@ -32,7 +32,7 @@ class QueryConsumerOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.UPDATE_CONSUMER_OFFSET)
 class UpdateConsumerOffsetRequest(RequestHeader):
-    """The group has consumed up to here."""
+    """Set the consumer offset of a group in a queue."""
 
     consumer_group: str
     topic: str
@@ -42,7 +42,7 @@ class UpdateConsumerOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
 class SearchOffsetByTimestampRequest(RequestHeader):
-    """The offset that belongs to a store time."""
+    """Find the queue offset for a store time."""
 
     topic: str
     queue_id: Int32
@@ -52,7 +52,7 @@ class SearchOffsetByTimestampRequest(RequestHeader):
 
 @header_of(RequestCode.GET_MAX_OFFSET)
 class GetMaxOffsetRequest(RequestHeader):
-    """The offset that the next message of the queue will get."""
+    """Get the offset of the next message of a queue."""
 
     topic: str
     queue_id: Int32
@@ -61,7 +61,7 @@ class GetMaxOffsetRequest(RequestHeader):
 
 @header_of(RequestCode.GET_MIN_OFFSET)
 class GetMinOffsetRequest(RequestHeader):
-    """The first offset that the queue still has."""
+    """Get the first offset of a queue."""
 
     topic: str
     queue_id: Int32
@@ -81,7 +81,7 @@ class OffsetResponse(Header):
 
 @header_of(RequestCode.GET_EARLIEST_MSG_STORETIME)
 class GetEarliestMsgStoretimeRequest(RequestHeader):
-    """When was the oldest message of the queue stored?"""
+    """Get the store time of the oldest message of a queue."""
 
     topic: str
     queue_id: Int32

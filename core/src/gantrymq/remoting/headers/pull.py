@@ -1,4 +1,4 @@
-"""Headers of pulling and of looking messages up.
+"""Headers of pulls and message queries.
 
 Source: apache/rocketmq remoting/.../protocol/header/PullMessageRequestHeader.java, PullMessageResponseHeader.java,
 QueryMessageRequestHeader.java, QueryMessageResponseHeader.java, ViewMessageRequestHeader.java.
@@ -22,7 +22,7 @@ __all__ = [
 
 @header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 class PullMessageRequest(Header):
-    """Give me messages of one queue from an offset on."""
+    """Pull messages of one queue from an offset."""
 
     consumer_group: str
     topic: str
@@ -46,7 +46,7 @@ class PullMessageRequest(Header):
 
 @header_of(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 class PullMessageResponse(Header):
-    """Where to go on. `replies.encode_pull_head` writes it faster."""
+    """Offsets in a pull response. `responses.encode_pull_head` encodes it faster."""
 
     suggest_which_broker_id: Int64 = 0
     next_begin_offset: Int64
@@ -60,7 +60,7 @@ class PullMessageResponse(Header):
 
 @header_of(RequestCode.QUERY_MESSAGE)
 class QueryMessageRequest(RequestHeader):
-    """Messages of a topic by key and store time."""
+    """Query messages of a topic by key and store time."""
 
     topic: str
     key: str
@@ -72,7 +72,7 @@ class QueryMessageRequest(RequestHeader):
 
 @header_of(RequestCode.QUERY_MESSAGE)
 class QueryMessageResponse(Header):
-    """How far the index reaches."""
+    """Newest message in the index."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
@@ -80,7 +80,7 @@ class QueryMessageResponse(Header):
 
 @header_of(RequestCode.VIEW_MESSAGE_BY_ID)
 class ViewMessageByIdRequest(RequestHeader):
-    """One record by its log offset."""
+    """Get one record by its log offset."""
 
     topic: str | None = None
     offset: Int64

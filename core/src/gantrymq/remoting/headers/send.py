@@ -1,6 +1,7 @@
-"""Headers of sending messages and replies.
+"""Headers of send requests and replies.
 
-A send header has two spellings, names (codes 10, 324) and letters (310, 320, 325); `SendMessageRequest` is both.
+The fields of a send header are spelled as names (codes 10, 324) or letters (310, 320, 325); `SendMessageRequest` is for
+both.
 
 Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java,
 ConsumerSendMsgBackRequestHeader.java.
@@ -44,17 +45,17 @@ _SPELLED_IN_LETTERS: Final = (
 
 @header_of(RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE, *_SPELLED_IN_LETTERS)
 class SendMessageRequest(Header):
-    """What to store and where; the body of the command is the message's (or the batch's)."""
+    """Store a message; the body of the command is the body of the message (or the batch)."""
 
     producer_group: str
     topic: str
-    default_topic: str  # whose settings an unknown topic is made from, usually TBW102
+    default_topic: str  # template of a topic that does not exist yet, usually TBW102
     default_topic_queue_nums: Int32
-    queue_id: Int32  # negative: the broker picks one
+    queue_id: Int32  # negative: chosen by the broker
     sys_flag: Int32
     born_timestamp: Int64  # ms
-    flag: Int32  # the user's
-    properties: str | None = None  # property string, `formats` knows its layout
+    flag: Int32  # set by the application
+    properties: str | None = None  # property string, see `model.properties`
     reconsume_times: Int32 = 0
     unit_mode: bool = False
     max_reconsume_times: Int32 | None = None
@@ -62,17 +63,17 @@ class SendMessageRequest(Header):
     bname: str | None = None
 
     def to_ext_v2(self) -> dict[str, str]:
-        """Return the fields under their letters, in the order a Java client writes them."""
+        """Return the fields with letters as names, in the order of a Java client."""
         return write_fields(self, _LETTERS)
 
 
 @header_of(RequestCode.CONSUMER_SEND_MSG_BACK)
 class ConsumerSendMsgBackRequest(RequestHeader):
-    """A consumer failed a message: store it again for later, or among the group's dead letters."""
+    """Return a failed message to the broker for redelivery or to the dead letter queue of the group."""
 
     offset: Int64  # of its record in the log, bytes
     group: str
-    delay_level: Int32  # 0: the broker decides; below 0: a dead letter
+    delay_level: Int32  # 0: decided by the broker; negative: dead letter
     origin_msg_id: str | None = None
     origin_topic: str | None = None
     unit_mode: bool = False
@@ -85,12 +86,12 @@ _LETTERS: Final = tuple(
 
 
 def send_fields(code: int) -> tuple[Field, ...]:
-    """The fields of a send, under the names that belong to the code of the request."""
+    """Return the fields of a send request, spelled as its code requires."""
     return _LETTERS if code in _SPELLED_IN_LETTERS else fields_of(SendMessageRequest)
 
 
 def read_send_header(command: Command) -> SendMessageRequest:
-    """Return the header of a send request of any code, read by the spelling that belongs to the code.
+    """Decode the header of a send request, spelled as its code requires.
 
     Raises:
         RequestRefused: as `Header.from_ext`.
@@ -106,12 +107,12 @@ def read_send_header(command: Command) -> SendMessageRequest:
     RequestCode.SEND_REPLY_MESSAGE_V2,
 )
 class SendMessageResponse(Header):
-    """Where the message is. `replies.SendResponses` writes the usual answer faster."""
+    """Position of the stored message. `responses.SendResponses` encodes the usual response faster."""
 
     msg_id: str  # offset id; several joined with commas for a batch
     queue_id: Int32
     queue_offset: Int64  # of the first message of a batch
-    transaction_id: str | None = None  # the UNIQ_KEY; 4.9.7 leaves it out
+    transaction_id: str | None = None  # the UNIQ_KEY; 4.9.7 omits it
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
     msg_region: str | None = attrs.field(default=None, metadata=named("MSG_REGION"))

@@ -45,36 +45,36 @@ class DeleteTopicInBrokerRequest(RequestHeader):
 
 @header_of(RequestCode.GET_ALL_TOPIC_CONFIG)
 class GetAllTopicConfigRequest(RequestHeader):
-    """All topics; with none of the three fields, everything at once."""
+    """Get all topics; in one response if the three fields are missing."""
 
-    topic_seq: Int32 | None = None  # the entry to go on from, 0 first
+    topic_seq: Int32 | None = None  # first entry of this part, from 0
     data_version: str | None = None  # JSON
     max_topic_num: Int32 | None = None
 
 
 @header_of(RequestCode.GET_TOPIC_CONFIG)
 class GetTopicConfigRequest(RequestHeader):
-    """One topic; ``lo`` asks for its mapping too."""
+    """Get one topic; with ``lo`` also its queue mapping."""
 
     topic: str
 
 
 @header_of(RequestCode.GET_TOPIC_STATS_INFO)
 class GetTopicStatsInfoRequest(RequestHeader):
-    """Offsets of a topic's queues."""
+    """Get the offsets of the queues of a topic."""
 
     topic: str
 
 
 @header_of(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
 class QueryTopicConsumeByWhoRequest(RequestHeader):
-    """Groups that consume a topic."""
+    """Get the groups that consume a topic."""
 
     topic: str
 
 
 @header_of(RequestCode.QUERY_TOPICS_BY_CONSUMER)
 class QueryTopicsByConsumerRequest(RequestHeader):
-    """Topics that a group consumes."""
+    """Get the topics that a group consumes."""
 
     group: str

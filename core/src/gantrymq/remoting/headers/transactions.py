@@ -1,4 +1,4 @@
-"""How a transaction ends.
+"""Header of the end of a transaction.
 
 Source: apache/rocketmq remoting/.../protocol/header/EndTransactionRequestHeader.java.
 """
@@ -19,7 +19,7 @@ class EndTransactionRequest(RequestHeader):
     producer_group: str
     tran_state_table_offset: Int64  # queue offset of the half message
     commit_log_offset: Int64  # log offset of the half message
-    commit_or_rollback: Int32  # 8 commit, 12 roll back, 0 not known
+    commit_or_rollback: Int32  # 8 commit, 12 rollback, 0 unknown
     from_transaction_check: bool = False
     msg_id: str
     transaction_id: str | None = None
