@@ -1,1 +1,1 @@
-"""What bytes on disk mean: pure functions over buffers, each layout written down once."""
+"""Binary and JSON formats of a store: pure functions over buffers, with one definition of each layout."""

@@ -2,7 +2,7 @@
 
     | total size i32 | magic i32 | body crc i32 | flag i32 | body length i32, body | length i16, properties |
 
-Clients leave magic and crc 0; a broker checks neither. Every entry becomes a record of its own.
+Clients leave magic and crc 0; a broker checks neither. Every entry becomes one record.
 
 Source: apache/rocketmq common/.../message/MessageDecoder.java (encodeMessage, encodeMessages, decodeMessage).
 """
@@ -27,14 +27,15 @@ class BatchEntry(NamedTuple):
 
     flag: int
     body: bytes | memoryview  # a slice of the request after `decode_batch`
-    properties: bytes  # property text, perhaps without the mark that closes its last pair
+    properties: bytes  # property text, possibly without the final separator
 
 
 def decode_batch(body: bytes | bytearray | memoryview, most: int | None = None) -> list[BatchEntry]:
-    """Read the entries of a batch in order, at most *most* of them.
+    """Decode the entries of a batch in order, at most *most* of them.
 
     Raises:
-        FormatError: cut short, lengths that do not add up, or too many; says which entry and where.
+        FormatError: the body is cut short, lengths are inconsistent, or there are too many entries; the message gives
+            number and position of the entry.
     """
     view = memoryview(body)
     entries: list[BatchEntry] = []
@@ -63,10 +64,10 @@ def decode_batch(body: bytes | bytearray | memoryview, most: int | None = None) 
 
 
 def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
-    """Write entries as a client does, magic and crc 0.
+    """Encode entries as a client does, with magic and crc 0.
 
     Raises:
-        FormatError: properties longer than 32,767 bytes.
+        FormatError: properties are longer than 32,767 bytes.
     """
     parts: list[bytes | memoryview] = []
     for flag, body, properties in entries:

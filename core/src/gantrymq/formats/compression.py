@@ -1,8 +1,8 @@
-"""Body compression: bits of sysFlag and the three formats RocketMQ knows.
+"""Body compression: sysFlag bits and the three formats of RocketMQ.
 
-    | bits 0x700 | 0x000 or 0x300 zlib stream | 0x100 LZ4 frame | 0x200 Zstandard frame |   0x001 says "compressed"
+    | bits 0x700 | 0x000 or 0x300 zlib stream | 0x100 LZ4 frame | 0x200 Zstandard frame |   0x001 means compressed
 
-Every RocketMQ client reads zlib, those from 5.0 on the others too. LZ4 and Zstandard need their packages.
+All RocketMQ clients read zlib, clients since 5.0 also the others. LZ4 and Zstandard need additional packages.
 
 Sources: apache/rocketmq common/.../compression/CompressionType.java, common/.../message/MessageDecoder.java,
 client/.../impl/producer/DefaultMQProducerImpl.java (tryToCompressMessage).
@@ -25,15 +25,15 @@ from gantrymq.model.sys_flag import (
 
 __all__ = ["MAX_BODY_BYTES", "decompress", "package", "readable"]
 
-MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body: a few KB must not grow into all of the memory
+MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body, as a few KB could otherwise fill the memory
 
 
 def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
-    """The body as the sender had it; a copy of *body* where sysFlag says that it is not compressed.
+    """Return the decompressed body; a copy of *body* if sysFlag marks it as not compressed.
 
     Raises:
-        FormatError: the bytes are not of the kind sysFlag names, or grow beyond `MAX_BODY_BYTES`.
-        ClientError: the package that reads the kind is not installed; the sentence names it.
+        FormatError: the bytes do not have the format in sysFlag, or exceed `MAX_BODY_BYTES` when decompressed.
+        ClientError: the required package is not installed; the message names it.
     """
     if not sys_flag & COMPRESSED:
         return bytes(body)
@@ -48,7 +48,7 @@ def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
 
 
 def readable(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
-    """`decompress` for those who go on: the body and an empty text, or the stored bytes and what is wrong with them."""
+    """Return the decompressed body and an empty string, or the stored bytes and the error message."""
     try:
         plain = decompress(body, sys_flag)
     except GantryError as problem:
@@ -78,7 +78,7 @@ def _unpack_lz4(body: bytes) -> bytes:
 def _unpack_zstd(body: bytes) -> bytes:
     zstandard = package("zstandard", "zstandard", "Zstandard")
     try:
-        promised = int(zstandard.get_frame_parameters(body).content_size)  # huge where the frame does not say
+        promised = int(zstandard.get_frame_parameters(body).content_size)  # may be unknown
         plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
     except zstandard.ZstdError as problem:
         raise FormatError(f"compressed body of {len(body)} bytes is no Zstandard frame: {problem}") from None
@@ -95,7 +95,7 @@ def _whole(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
 
 
 def package(module: str, distribution: str, kind: str) -> Any:
-    """The module that reads and writes *kind*. Raises ClientError: *distribution* is not installed."""
+    """Return the module for *kind*. Raises ClientError if *distribution* is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:

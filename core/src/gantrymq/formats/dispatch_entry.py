@@ -1,4 +1,4 @@
-"""What a stored record says to those who follow the log: queues, index, dispatchers."""
+"""Dispatch entries: the data of a stored record for queues, index and dispatchers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LISTED = props.INNER_MULTI_QUEUE_OFFSET.encode()
 
 
 class DispatchEntry(NamedTuple):
-    """One stored record, as those who follow the log see it."""
+    """One stored record, as passed to dispatchers."""
 
     topic: str
     queue_id: int
     queue_offset: int  # entries
     log_offset: int  # bytes
     size: int  # bytes of the record
-    tags_code: int  # hash of the tag, or the time a delayed message is due
+    tags_code: int  # hash of the tag, or due time of a delayed message
     store_timestamp: int  # ms
     sys_flag: int
     prepared_offset: int
@@ -29,7 +29,7 @@ class DispatchEntry(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many queue offsets the record takes: INNER_NUM of an inner batch, else 1."""
+        """Number of queue offsets of the record: INNER_NUM for an inner batch, else 1."""
         if not self.sys_flag & INNER_BATCH:
             return 1
         text = props.decode(self.properties).get(props.INNER_NUM, "")
@@ -37,5 +37,5 @@ class DispatchEntry(NamedTuple):
 
     @property
     def light_queue_offsets(self) -> list[tuple[str, int]]:
-        """Light queues that list the record besides its own queue, and its queue offset in each."""
+        """Light queues that also list the record, each with its queue offset there."""
         return light_queue_offsets(self.topic, props.decode(self.properties)) if _LISTED in self.properties else []

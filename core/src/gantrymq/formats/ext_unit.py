@@ -1,4 +1,4 @@
-"""What a store may keep of a message besides its 20-byte queue entry; filters are shown it."""
+"""Extension units: additional data of a queue entry, passed to filters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MIN_UNIT_BYTES: Final = 20
 
 
 class ExtUnit(NamedTuple):
-    """What an ext file adds to a queue entry."""
+    """Extension of one queue entry, stored in consumequeue_ext."""
 
     tags_code: int
     store_timestamp: int  # ms
@@ -18,5 +18,5 @@ class ExtUnit(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the packed unit."""
+        """Size of the packed unit in bytes."""
         return MIN_UNIT_BYTES + len(self.bits)

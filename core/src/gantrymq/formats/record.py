@@ -1,14 +1,14 @@
-"""Records: one stored message, as the commit log holds it and as pull replies carry it. Big-endian.
+"""Records: the format of a message in the commit log and in pull responses. Big-endian.
 
     | total size i32 | magic u32 | body crc i32 | queue id i32 | flag i32 | queue offset i64 | log offset i64 |
     | sys flag i32 | born time i64 | born host 8 or 20 | store time i64 | store host 8 or 20 | reconsume times i32 |
     | prepared offset i64 | body length i32, body | topic length u8 (v1) or i16 (v2), topic | length i16, properties |
 
-- total size counts the whole record, its own four bytes included.
-- A host is 4 or 16 address bytes and the port as int32; sys flag bit 0x10 says that the born host is IPv6, 0x20 the
-  store host. With two IPv4 hosts the store time stands at 56 and the body at 88.
-- body crc is the CRC-32 of the stored (perhaps compressed) body without its top bit; 0 without a body.
-- Version 2 only widens the topic length: it is used for topics longer than 127 bytes.
+- total size includes its own four bytes.
+- A host is 4 or 16 address bytes and the port as int32; sys flag bit 0x10 marks an IPv6 born host, 0x20 an IPv6 store
+  host. With two IPv4 hosts the store time is at position 56 and the body at 88.
+- body crc is the CRC-32 of the stored (possibly compressed) body without its top bit; 0 without a body.
+- Version 2 differs in the topic length only; it is used for topics longer than 127 bytes.
 
 Source: apache/rocketmq common/.../message/MessageDecoder.java (decode), MessageVersion.java;
 store/.../MessageExtEncoder.java (calMsgLength, encode).
@@ -52,9 +52,9 @@ MAGIC_V2 = 0xDAA320AB
 MAX_V1_TOPIC_BYTES = 127
 MAX_TOPIC_BYTES = 32767
 MAX_PROPERTIES_BYTES = property_text.MAX_BYTES
-MIN_RECORD_BYTES = 91  # version 1, two IPv4 hosts, nothing in it
+MIN_RECORD_BYTES = 91  # version 1, two IPv4 hosts, no body, topic or properties
 
-HEAD_FIELDS = (  # everything before the body, with struct's letters
+HEAD_FIELDS = (  # all fields before the body, with struct's format letters
     ("total_size", "i"),
     ("magic", "I"),
     ("body_crc", "i"),
@@ -90,9 +90,9 @@ _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 
 
 class RecordView:
-    """One record over the memory it was read from; nothing is copied, numbers and topic are decoded once.
+    """View of one record in the memory it was read from. Numbers and topic are decoded, the rest is not copied.
 
-    Slices (`raw`, `body`, `properties_bytes`) keep the memory alive and stay valid as long as that memory does.
+    Slices (`raw`, `body`, `properties_bytes`) keep the memory alive and are valid as long as it is.
     """
 
     __slots__ = (
@@ -118,7 +118,7 @@ class RecordView:
         "total_size",
     )
 
-    total_size: int  # bytes, the length prefix included
+    total_size: int  # bytes, including the length prefix
     magic: int  # MAGIC_V1 or MAGIC_V2
     body_crc: int
     queue_id: int
@@ -156,7 +156,7 @@ class RecordView:
 
     @property
     def properties(self) -> dict[str, str]:
-        """The properties, decoded at the first look and kept."""
+        """The properties, decoded on first access and cached."""
         if self._properties is None:
             self._properties = property_text.decode(self.raw[self._properties_at :])
         return self._properties
@@ -169,17 +169,17 @@ class RecordView:
 
 
 def read_record(buf: Buffer, position: int = 0) -> RecordView:
-    """Read the record that starts at *position*.
+    """Decode the record that starts at *position*.
 
-    Every length is checked against the record and the buffer; CRC and the sense of the values are not
+    All lengths are checked against the record and the buffer. The CRC and the plausibility of values are not checked
     (gantrymq-store-files does that).
 
     Args:
-        buf: bytes that hold the whole record; a memoryview is sliced, anything else is wrapped in one.
+        buf: bytes that contain the whole record.
         position: bytes from the start of *buf*.
 
     Raises:
-        FormatError: cut short, no record magic, lengths that do not add up, a topic that is not UTF-8.
+        FormatError: the record is cut short, has no record magic, inconsistent lengths, or a topic that is not UTF-8.
     """
     source = buf if type(buf) is memoryview else memoryview(buf)
     left = len(source) - position
@@ -249,10 +249,10 @@ def read_record(buf: Buffer, position: int = 0) -> RecordView:
 
 
 def iter_records(buf: Buffer) -> Iterator[RecordView]:
-    """Yield the records that lie back to back in *buf*, such as a pull reply's body.
+    """Yield the consecutive records in *buf*, such as the body of a pull response.
 
     Raises:
-        FormatError: as `read_record`, at the first record that is not whole.
+        FormatError: as in `read_record`, for the first invalid record.
     """
     source = memoryview(buf)
     position, end = 0, len(source)
@@ -263,21 +263,21 @@ def iter_records(buf: Buffer) -> Iterator[RecordView]:
 
 
 def body_crc(body: Buffer) -> int:
-    """The check sum of a stored body: CRC-32 without its top bit, 0 for an empty body."""
+    """Return the checksum of a stored body: CRC-32 without its top bit, 0 for an empty body."""
     return crc32(body) & 0x7FFFFFFF
 
 
 def host_bits(born_host: bytes, store_host: bytes) -> int:
-    """The sys flag bits that say which hosts are IPv6."""
+    """Return the sys flag bits for IPv6 hosts."""
     return (BORN_HOST_V6 if len(born_host) == 20 else 0) | (STORE_HOST_V6 if len(store_host) == 20 else 0)
 
 
 @lru_cache(maxsize=1024)
 def topic_part(topic: str) -> tuple[int, bytes]:
-    """Magic of the record version that *topic* needs, and the topic with its length in front.
+    """Return the magic of the record version for *topic*, and the topic preceded by its length.
 
     Raises:
-        FormatError: longer than 32,767 bytes or not encodable.
+        FormatError: the topic is longer than 32,767 bytes or not encodable.
     """
     try:
         raw = topic.encode("utf-8")
@@ -307,10 +307,10 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_offset: int = 0,
 ) -> bytes:
-    """Write one record; version and IPv6 bits follow from topic and hosts.
+    """Encode one record. Version and IPv6 bits are derived from topic and hosts.
 
     Raises:
-        FormatError: topic or properties too long, or a number outside its field.
+        FormatError: topic or properties are too long, or a number does not fit its field.
     """
     if len(properties) > MAX_PROPERTIES_BYTES:
         raise FormatError(f"properties of {len(properties)} bytes; a record holds at most {MAX_PROPERTIES_BYTES}")

@@ -1,4 +1,4 @@
-"""Folders of a store, below its root, and how a topic's queues are laid out in three of them.
+"""Folders below the root of a store.
 
     commitlog/<20 digits>
     consumequeue/<topic>/<queue id>/<20 digits>         and the same below consumequeue_ext and batchconsumequeue
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 __all__ = ["BATCH_QUEUES", "COMMIT_LOG", "EXT_QUEUES", "INDEX", "QUEUES", "can_be_folder"]
 
-COMMIT_LOG = "commitlog"  # where storePathCommitLog names no other
+COMMIT_LOG = "commitlog"  # default of storePathCommitLog
 QUEUES = "consumequeue"
 EXT_QUEUES = "consumequeue_ext"
 BATCH_QUEUES = "batchconsumequeue"
@@ -19,5 +19,5 @@ INDEX = "index"
 
 
 def can_be_folder(topic: str) -> bool:
-    """Whether *topic* names one folder and leads nowhere else: a damaged or hostile record must not."""
+    """Whether *topic* is a valid name of one folder, without path traversal by a damaged or hostile record."""
     return not ("/" in topic or "\\" in topic or "\0" in topic or topic in (".", ".."))

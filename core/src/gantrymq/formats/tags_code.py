@@ -1,8 +1,8 @@
-"""Tags codes: the third field of a queue entry, by which a broker filters before it touches the log.
+"""Tags codes: the third field of a queue entry, used for filtering before the log is read.
 
-- Ordinarily Java's hash of the TAGS property, widened with its sign; 0 without a tag.
-- In SCHEDULE_TOPIC_XXXX the time in ms at which the message is due: its store time and its delay level's duration. A
-  level above the highest counts as the highest; one without a duration as 1000 ms.
+- Normally Java's hash of the TAGS property, sign-extended; 0 without a tag.
+- In SCHEDULE_TOPIC_XXXX the due time of the message in ms: its store time plus the duration of its delay level. A
+  level above the highest counts as the highest; a level without a duration as 1000 ms.
 
 Source: apache/rocketmq store/.../CommitLog.java (checkMessageAndReturnSize), MessageExtBrokerInner.java
 (tagsString2tagsCode), schedule/ScheduleMessageService.java (parseDelayLevel, computeDeliverTimestamp).
@@ -25,18 +25,18 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def tags_code(tags: str | None) -> int:
-    """The code of a TAGS value, -2^31 to 2^31 - 1; 0 for none."""
+    """Return the code of a TAGS value, -2^31 to 2^31 - 1; 0 without a value."""
     return string_hash(tags) if tags else 0
 
 
 def tags_code_of(
     topic: str, properties: Mapping[str, str], store_timestamp: int, delay_levels_ms: Sequence[int]
 ) -> int:
-    """What the queue entry of a stored record holds.
+    """Return the tags code in the queue entry of a stored record.
 
     Args:
-        topic: the topic it is stored under.
-        properties: its stored properties.
+        topic: topic of the stored record.
+        properties: properties of the stored record.
         store_timestamp: ms.
         delay_levels_ms: durations by level, the first is level 1 (see `parse_delay_levels`).
     """
@@ -52,22 +52,22 @@ def tags_code_of(
 
 
 def deliver_time(level: int, store_timestamp: int, delay_levels_ms: Sequence[int]) -> int:
-    """When a message of delay *level* (from 1) stored at *store_timestamp* is due, in ms."""
+    """Return the due time in ms of a message with delay *level* (from 1) stored at *store_timestamp*."""
     level = min(level, len(delay_levels_ms))
     return store_timestamp + (delay_levels_ms[level - 1] if level > 0 else 1000)
 
 
 def delay_levels_of(settings: Settings) -> tuple[int, ...]:
-    """The table in force, in ms; a store that keeps no queues on disk does not declare ``messageDelayLevel``."""
+    """Return the configured durations in ms; the defaults if the store does not declare ``messageDelayLevel``."""
     declared = "messageDelayLevel" in settings.schema
     return parse_delay_levels(settings.text("messageDelayLevel") if declared else DEFAULT_DELAY_LEVELS)
 
 
 def parse_delay_levels(text: str) -> tuple[int, ...]:
-    """Read ``messageDelayLevel``: numbers with a unit s, m, h or d, separated by blanks; the first is level 1.
+    """Parse ``messageDelayLevel``: numbers with a unit s, m, h or d, separated by spaces; the first is level 1.
 
     Raises:
-        ConfigError: an empty table, a piece without a known unit, or one that is not a whole number.
+        ConfigError: the table is empty, or an entry is not a whole number with a known unit.
     """
     levels = []
     for piece in text.split():

@@ -1,1 +1,1 @@
-"""The nouns of a RocketMQ cluster: messages, properties, names, topics, groups, subscriptions, ids."""
+"""Data model of a RocketMQ cluster: properties, names, topics, groups, subscriptions, queues, ids."""

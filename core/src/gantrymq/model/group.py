@@ -26,26 +26,26 @@ from gantrymq.model.json_members import (
 
 @attrs.define
 class GroupConfig:
-    """What a broker knows of one consumer group."""
+    """Configuration of one consumer group."""
 
     name: str
-    consume_enable: bool = True  # whether its pulls are served
-    consume_from_min_enable: bool = True  # carried for RocketMQ's tools
-    consume_broadcast_enable: bool = True  # whether broadcasting members are served
+    consume_enable: bool = True  # allow pulls
+    consume_from_min_enable: bool = True  # stored for RocketMQ's tools
+    consume_broadcast_enable: bool = True  # allow broadcasting members
     consume_message_orderly: bool = False
     retry_queues: int = 1  # of its retry topic
     retry_max_times: int = 16  # deliveries after the first one until a message is a dead letter
-    retry_policy: dict[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})  # carried for RocketMQ's proxy
-    broker_id: int = 0  # of the replica that serves its pulls
-    which_broker_when_slow: int = 1  # replica to turn to when it is far behind
-    notify_ids_changed: bool = True  # whether members are told when members change
+    retry_policy: dict[str, Any] = attrs.field(factory=lambda: {"type": "CUSTOMIZED"})  # stored for RocketMQ's proxy
+    broker_id: int = 0  # replica that serves its pulls
+    which_broker_when_slow: int = 1  # replica suggested if the group is far behind
+    notify_ids_changed: bool = True  # notify members of changes of membership
     sys_flag: int = 0
     consume_timeout_minute: int = 15  # carried for RocketMQ's tools
     subscriptions: list[dict[str, Any]] | None = None
     attributes: dict[str, str] = attrs.field(factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its (alphabetical) order; nulls are left out."""
+        """Return the members that RocketMQ writes, in its (alphabetical) order, without nulls."""
         members: dict[str, Any] = {
             "attributes": dict(self.attributes),
             "brokerId": self.broker_id,
@@ -68,11 +68,11 @@ class GroupConfig:
 
     @classmethod
     def from_json(cls, members: dict[str, Any], name: str | None = None) -> GroupConfig:
-        """Read what RocketMQ wrote; members left out keep the class defaults.
+        """Parse members written by RocketMQ; missing members get the defaults of the class.
 
         Raises:
-            FormatError: a member has the wrong type or is out of bounds. Negative numbers of retries, which RocketMQ
-                takes for none, are in bounds.
+            FormatError: a member has the wrong type or is out of bounds. Negative numbers of retries are allowed;
+                RocketMQ treats them as none.
         """
         attributes = object_in(members, "attributes") or {}
         return cls(
@@ -95,7 +95,7 @@ class GroupConfig:
 
 
 def _retry_policy(policy: dict[str, Any]) -> dict[str, Any]:
-    """Return groupRetryPolicy as it is, once its known members are checked. Source: GroupRetryPolicy.java."""
+    """Check the known members of groupRetryPolicy and return it unchanged. Source: GroupRetryPolicy.java."""
     if policy.get("type") not in ("CUSTOMIZED", "EXPONENTIAL", None):
         raise FormatError(f"groupRetryPolicy: type {quote_value(policy['type'])} is neither CUSTOMIZED nor EXPONENTIAL")
     exponential = object_in(policy, "exponentialRetryPolicy") or {}
@@ -106,7 +106,7 @@ def _retry_policy(policy: dict[str, Any]) -> dict[str, Any]:
 
 
 def _subscriptions(members: dict[str, Any]) -> list[dict[str, Any]] | None:
-    """Return subscriptionDataSet as it is, once it is checked. Source: SimpleSubscriptionData.java."""
+    """Check subscriptionDataSet and return it unchanged. Source: SimpleSubscriptionData.java."""
     found = objects_in(members, "subscriptionDataSet")
     for each in found:
         for name in ("topic", "expressionType", "expression"):

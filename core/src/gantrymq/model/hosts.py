@@ -1,4 +1,4 @@
-"""Hosts as records hold them: address bytes (4 or 16) and the port as a big-endian int32."""
+"""Hosts in the format of records: address bytes (4 or 16) and the port as a big-endian int32."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _PORT = struct.Struct(">i")
 
 
 def pack_host(host: str, port: int) -> bytes:
-    """8 bytes for IPv4, 20 for IPv6. An IPv6 zone is dropped; an IPv4-mapped address becomes IPv4.
+    """Return 8 bytes for IPv4, 20 for IPv6. An IPv6 zone is removed; an IPv4-mapped address becomes IPv4.
 
     Raises:
         ValueError: *host* is not an IP address.
@@ -21,13 +21,13 @@ def pack_host(host: str, port: int) -> bytes:
 
 
 def unpack_host(packed: bytes | memoryview) -> tuple[str, int]:
-    """Address text and port of 8 or 20 packed bytes."""
+    """Return address and port of 8 or 20 packed bytes."""
     raw = bytes(packed)
     return str(ipaddress.ip_address(raw[:-4])), _PORT.unpack(raw[-4:])[0]
 
 
 def host_text(packed: bytes | memoryview) -> str:
-    """``ip:port``, IPv6 in brackets."""
+    """Return ``ip:port``, IPv6 in brackets."""
     host, port = unpack_host(packed)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -36,7 +36,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Split ``host:port`` or ``[v6]:port``.
 
     Raises:
-        ValueError: no port, or one outside 0..65535; or no text.
+        ValueError: *text* is not a string, or the port is missing or outside 0..65535.
     """
     if not isinstance(text, str):
         raise ValueError(f"{text!r} is not host:port")
@@ -49,5 +49,5 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 def format_address(host: str, port: int) -> str:
-    """``host:port``, IPv6 in brackets."""
+    """Return ``host:port``, IPv6 in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

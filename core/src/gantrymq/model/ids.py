@@ -1,4 +1,4 @@
-"""Message ids: the client's unique id and the broker's offset id.
+"""Message ids: unique ids created by clients and offset ids created by brokers.
 
     unique id  | IP 4 (or 16) | pid 2 | loader 4 | ms in month 4 | counter 2 |   upper-case hex
     offset id  | store host IP 4 (or 16) | port int32 | log offset int64 |       upper-case hex
@@ -22,26 +22,26 @@ _TAIL = struct.Struct(">IH")
 
 
 def offset_id(packed_host: bytes, log_offset: int) -> str:
-    """The id that says where a message lies: 32 characters for IPv4, 56 for IPv6."""
+    """Return the offset id of the record at *log_offset*: 32 characters for IPv4, 56 for IPv6."""
     return (packed_host + _OFFSET.pack(log_offset)).hex().upper()
 
 
 class OffsetIds:
-    """Offset ids of one host."""
+    """Creates the offset ids of one host."""
 
     def __init__(self, packed_host: bytes) -> None:
         self._head = packed_host.hex().upper()
 
     def of(self, log_offset: int) -> str:
-        """The id of the message at *log_offset* (0 or more)."""
+        """Return the id of the message at *log_offset* (0 or more)."""
         return f"{self._head}{log_offset:016X}"
 
 
 def parse_offset_id(text: str) -> tuple[str, int, int]:
-    """Host, port and log offset of an offset id.
+    """Return host, port and log offset of an offset id.
 
     Raises:
-        ValueError: not 32 or 56 hexadecimal characters.
+        ValueError: *text* does not consist of 32 or 56 hexadecimal digits.
     """
     if not isinstance(text, str):
         raise ValueError(f"message id {text!r} is no text")
@@ -55,7 +55,7 @@ def parse_offset_id(text: str) -> tuple[str, int, int]:
 
 
 def is_offset_id(text: str) -> bool:
-    """Whether *text* can be an offset id. A unique id is as long, but no port is as large as what stands there."""
+    """Whether *text* can be an offset id. A unique id has the same length, but its port field is no valid port."""
     try:
         _, port, log_offset = parse_offset_id(text)
     except ValueError:
@@ -64,7 +64,7 @@ def is_offset_id(text: str) -> bool:
 
 
 class UniqueIds:
-    """Makes unique ids for one process."""
+    """Creates the unique ids of one process."""
 
     def __init__(self, address: bytes, process_id: int, loader: int, clock: Clock) -> None:
         """*address*: 4 or 16 bytes; *loader*: any 32-bit number of this process."""
@@ -74,7 +74,7 @@ class UniqueIds:
         self._counter = 0
 
     def next(self) -> str:
-        """The next id; the counter wraps after 65,536."""
+        """Return the next id. The counter wraps after 65,536."""
         now = self._clock.now_ms()
         if not self._month_start <= now < self._month_end:
             self._month_start, self._month_end = month_around(now, self._clock.utc_offset_ms(now))
@@ -83,7 +83,7 @@ class UniqueIds:
 
 
 def month_around(now_ms: int, utc_offset_ms: int) -> tuple[int, int]:
-    """Wall times at which the month of *now_ms* begins and the next one does, in a zone that far ahead of UTC."""
+    """Return the wall times of the start of the month of *now_ms* and of the next month, in local time."""
     local = datetime.fromtimestamp((now_ms + utc_offset_ms) / 1000, UTC)
     start = datetime(local.year, local.month, 1, tzinfo=UTC)
     end = datetime(local.year + local.month // 12, local.month % 12 + 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Java semantics that RocketMQ's formats and protocols rely on."""
+"""Java's string hash, used by RocketMQ's formats and protocols."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ def string_hash(text: str) -> int:
 
 
 def hash_units(units: Iterable[int], before: int = 0) -> int:
-    """The hash of *units*, as 32 bits without a sign.
+    """Return the hash of *units* as an unsigned 32-bit number.
 
     Args:
-        units: UTF-16 units; the bytes of a text in ASCII are its units.
-        before: the hash of what stands before them.
+        units: UTF-16 units; for ASCII text these are its bytes.
+        before: the hash of the preceding units.
     """
     found = before
     for unit in units:
@@ -32,7 +32,7 @@ def hash_units(units: Iterable[int], before: int = 0) -> int:
 
 
 def utf16_units(text: str) -> Iterable[int]:
-    """The UTF-16 units of *text*; halves of a pair by themselves are what they are."""
+    """Return the UTF-16 units of *text*, lone surrogates included."""
     if text.isascii():
         return text.encode("ascii")
     raw = text.encode("utf-16-be", "surrogatepass")

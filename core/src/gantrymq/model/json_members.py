@@ -1,8 +1,8 @@
-"""Members of JSON objects that peers send and state files hold, read with their types.
+"""Typed access to members of JSON objects from peers and config files.
 
-Each reader takes the object, the member's name and a default for a member that is missing or null; without a default
-the member is required. As with fastjson, a number may come as a text of digits, a text as a number, and a flag as the
-word ``true`` or ``false``.
+Each function takes the object, the name of the member and a default for a missing or null member; without a default the
+member is required. As in fastjson, a number may be given as a string of digits, a string as a number, and a flag as
+``"true"`` or ``"false"``.
 
 Source of the conversions: com.alibaba:fastjson 1.2.83 TypeUtils.java (castToInt, castToLong, castToBoolean).
 """
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 INT32: Final = (-(2**31), 2**31 - 1)
-MAX_ENTRIES: Final = 10_000  # of a list
+MAX_ENTRIES: Final = 10_000  # entries of a list
 INT64: Final = (-(2**63), 2**63 - 1)
 COUNT: Final = (0, INT32[1])
 COUNT64: Final = (0, INT64[1])
@@ -45,7 +45,7 @@ Default = TypeVar("Default")
 
 
 def text_in(members: dict[Any, Any], name: str, default: Default | str = _REQUIRED) -> Default | str:
-    """Return a text. Raises FormatError: it is missing, a list or an object."""
+    """Return a string. Raises FormatError if it is missing, a list or an object."""
     found = members.get(name)
     if type(found) is str:
         return found
@@ -59,7 +59,7 @@ def text_in(members: dict[Any, Any], name: str, default: Default | str = _REQUIR
 def number_in(
     members: dict[Any, Any], name: str, default: Default | int = _REQUIRED, bounds: tuple[int, int] = INT32
 ) -> Default | int:
-    """Return a whole number within *bounds*, both included. Raises FormatError: it is missing or something else."""
+    """Return a whole number within *bounds*, inclusive. Raises FormatError if it is missing or invalid."""
     found = members.get(name)
     if found in (None, "") and default is not _REQUIRED:
         return default
@@ -72,7 +72,7 @@ def number_in(
 
 
 def flag_in(members: dict[Any, Any], name: str, default: bool = _REQUIRED) -> bool:
-    """Return a flag. Raises FormatError: it is missing or something else."""
+    """Return a flag. Raises FormatError if it is missing or invalid."""
     found = members.get(name)
     if type(found) is bool:
         return found
@@ -85,7 +85,7 @@ def flag_in(members: dict[Any, Any], name: str, default: bool = _REQUIRED) -> bo
 
 
 def object_in(members: dict[Any, Any], name: str) -> dict[Any, Any] | None:
-    """Return an object, None if it is missing or null. Raises FormatError: it is something else."""
+    """Return an object, None if it is missing or null. Raises FormatError for other values."""
     found = members.get(name)
     if found is None or isinstance(found, dict):
         return found
@@ -93,7 +93,7 @@ def object_in(members: dict[Any, Any], name: str) -> dict[Any, Any] | None:
 
 
 def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
-    """Return a list of objects, empty if it is missing or null. Raises FormatError: it is something else."""
+    """Return a list of objects, empty if it is missing or null. Raises FormatError for other values."""
     found = members.get(name)
     if found is None:
         return []
@@ -107,7 +107,7 @@ def objects_in(members: dict[Any, Any], name: str) -> list[dict[Any, Any]]:
 
 
 def texts_in(members: dict[Any, Any], name: str) -> tuple[str, ...]:
-    """Return a list of texts, empty if it is missing or null. Raises FormatError: it is something else."""
+    """Return a list of strings, empty if it is missing or null. Raises FormatError for other values."""
     found = members.get(name) or []
     if not isinstance(found, list):
         raise _unexpected(name, found, "a list of texts")
@@ -119,7 +119,7 @@ def numbers_in(members: dict[Any, Any], name: str, bounds: tuple[int, int] = INT
     """Return a list of whole numbers within *bounds*, empty if it is missing or null.
 
     Raises:
-        FormatError: it is something else.
+        FormatError: it is another value.
     """
     found = members.get(name) or []
     if not isinstance(found, list):
@@ -129,11 +129,11 @@ def numbers_in(members: dict[Any, Any], name: str, bounds: tuple[int, int] = INT
 
 
 def whole_number(value: Any) -> int | None:
-    """Return a whole number, or a text of plain digits, as an int; None for anything else, also ``1_0`` and true."""
+    """Return a whole number, or a string of digits, as an int; None for other values, such as ``1_0`` or true."""
     if type(value) is int:
         return value
     if type(value) is float and value.is_integer():
-        return int(value)  # what orjson makes of an integer of more than 64 bits
+        return int(value)  # orjson returns integers over 64 bits as floats
     if type(value) is not str:
         return None
     plain = value.isascii() and value.isdecimal() and len(value) < 20
@@ -141,7 +141,7 @@ def whole_number(value: Any) -> int | None:
 
 
 def quote_value(value: Any) -> str:
-    """Return the beginning of a value that a sentence quotes."""
+    """Return the start of *value* for an error message."""
     if isinstance(value, dict | list) and len(value) > 10:
         return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)} members"
     return str(value)[:40]

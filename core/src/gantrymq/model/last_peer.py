@@ -1,4 +1,4 @@
-"""Who came last: whether somebody has a server to himself for the moment."""
+"""Detection of consecutive calls by the same peer."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["LastPeer"]
 
 
 class LastPeer:
-    """Remembers one peer, a connection for example, and does not keep it alive."""
+    """Weak reference to the last peer, such as a connection."""
 
     def __init__(self) -> None:
-        self._peer: Callable[[], object] = lambda: None  # while it is there
+        self._peer: Callable[[], object] = lambda: None  # returns None once the peer is gone
 
     def is_repeat(self, peer: object) -> bool:
-        """Whether *peer* came the last time too; it is the last one from now on."""
+        """Return whether *peer* is the peer of the previous call, and remember it."""
         if self._peer() is peer:
             return True
         self._peer = weakref.ref(peer)

@@ -1,10 +1,10 @@
-"""Light queues: one record that further queues list besides its own, the way MQTT fans a message out.
+"""Light queues (LMQ): additional queues that list the record of another topic, for MQTT-like fan-out.
 
-    INNER_MULTI_DISPATCH       %LMQ%a,%LMQ%b      what the sender asks for
-    INNER_MULTI_QUEUE_OFFSET   17,4               what the broker answers in the record: its queue offset in each
+    INNER_MULTI_DISPATCH       %LMQ%a,%LMQ%b      set by the sender: names of light queues
+    INNER_MULTI_QUEUE_OFFSET   17,4               set by the broker: queue offset of the record in each
 
-A light queue is a topic of its own with the one queue 0. It is made when a message first names it; nobody configures
-it. Messages of retry topics, of the broker's own topics and delayed ones that are not due yet are not fanned out.
+A light queue is a topic with queue 0 only. It is created by the first message that names it, without configuration.
+Messages of retry topics and system topics, and delayed messages that are not due, are not listed in light queues.
 
 Source: apache/rocketmq store/.../LmqDispatch.java, queue/MultiDispatchUtils.java, common/.../MixAll.java (LMQ).
 """
@@ -23,25 +23,25 @@ SEPARATOR = ","
 
 
 def is_light(name: str) -> bool:
-    """Whether *name*, of a topic or of a group, is a light queue's."""
+    """Whether the topic or group *name* belongs to light queues."""
     return name.startswith(LMQ_PREFIX)
 
 
 def fans_out(topic: str) -> bool:
-    """Whether messages of *topic* may name light queues."""
+    """Whether messages of *topic* may be listed in light queues."""
     return not topic.startswith((RETRY_PREFIX, SYSTEM_TOPIC_PREFIX)) and topic != SCHEDULE_TOPIC
 
 
 def light_queue_names(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """The names that a message's properties ask for, as they stand there; empty when they ask for none."""
+    """Return the light queue names in the properties of a message, unchecked; empty without names."""
     asked = properties.get(INNER_MULTI_DISPATCH, "")
     return tuple(asked.split(SEPARATOR)) if asked.strip() else ()
 
 
 def light_queue_offsets(topic: str, properties: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Light queue and queue offset, for each queue that lists the stored record; each queue once.
+    """Return name and queue offset of each light queue that lists the stored record, without duplicates.
 
-    A record whose two properties do not belong together is in no light queue.
+    The result is empty if the two properties are inconsistent.
     """
     offsets = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
     names = light_queue_names(properties)

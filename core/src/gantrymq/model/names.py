@@ -1,4 +1,4 @@
-"""Names: prefixes, reserved topics and groups, and what a legal name is.
+"""Names of topics and groups: prefixes, reserved names and validation.
 
 Source: apache/rocketmq common/.../topic/TopicValidator.java, MixAll.java, client Validators.java.
 """
@@ -15,7 +15,7 @@ LMQ_PREFIX = "%LMQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
-DEFAULT_TOPIC = "TBW102"  # topics are created after its likeness
+DEFAULT_TOPIC = "TBW102"  # template of automatically created topics
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -40,7 +40,7 @@ SYSTEM_TOPICS = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
-SYSTEM_GROUPS = (  # those that every broker has
+SYSTEM_GROUPS = (  # created by every broker
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
     "SELF_TEST_C_GROUP",
@@ -62,20 +62,20 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+\Z")
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether *topic* belongs to the broker itself."""
+    """Whether *topic* is a system topic."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def is_system_group(group: str) -> bool:
-    """Whether *group* belongs to the broker itself."""
+    """Whether *group* is a system group."""
     return group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def check_topic(topic: str) -> None:
-    """Refuse a topic name RocketMQ would refuse.
+    """Check a topic name with RocketMQ's rules.
 
     Raises:
-        InvalidParameter: no text, blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
+        InvalidParameter: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
     """
     _check_type(topic, "topic")
     limit = MAX_RETRY_TOPIC_CHARS if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_CHARS
@@ -83,27 +83,27 @@ def check_topic(topic: str) -> None:
 
 
 def check_group(group: str) -> None:
-    """Refuse a group name RocketMQ would refuse.
+    """Check a group name with RocketMQ's rules.
 
     Raises:
-        InvalidParameter: no text, blank, too long or with a character outside ``[%|a-zA-Z0-9_-]``.
+        InvalidParameter: the name is not a string, blank, too long or has a character outside ``[%|a-zA-Z0-9_-]``.
     """
     _check_type(group, "group")
     _check(group, "group", MAX_GROUP_CHARS)
 
 
 def retry_topic(group: str) -> str:
-    """The topic that a group's failed messages return through."""
+    """Return the retry topic of *group*."""
     return RETRY_PREFIX + group
 
 
 def pop_retry_topics(group: str, topic: str) -> tuple[str, str]:
-    """Where messages of *topic* that *group* popped and did not acknowledge return: the first form, and the second."""
+    """Return the retry topics of pop consumers of *topic* in *group*: old name (V1) and new name (V2)."""
     return f"{RETRY_PREFIX}{group}_{topic}", f"{RETRY_PREFIX}{group}+{topic}"
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic that keeps the messages a group failed too often."""
+    """Return the dead letter topic of *group*."""
     return DLQ_PREFIX + group
 
 

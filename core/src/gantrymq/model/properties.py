@@ -1,7 +1,8 @@
 """Message properties as text: ``name 0x01 value 0x02`` repeated.
 
-Rules of Java's reader, kept here: a piece shorter than three characters is dropped, the first 0x01 splits, empty names
-and values vanish, the last of two equal names wins. Writers end every pair with 0x02; old ones leave the last off.
+Rules of Java's reader, followed here: a pair shorter than three characters is ignored, the first 0x01 separates name
+and value, pairs with an empty name or value are ignored, the last of equal names wins. Writers end each pair with 0x02;
+old ones omit the last separator.
 
 Source: apache/rocketmq common/.../message/MessageDecoder.java (string2messageProperties, messageProperties2String),
 MessageConst.java (names).
@@ -39,20 +40,20 @@ REAL_QUEUE_ID = "REAL_QID"
 INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
 
-MAX_BYTES = 32767  # a signed 16-bit length stands before the text in a record
-LATER_BYTES = 2047  # of those, kept free when a message is accepted
-"""Room for what is added afterwards: by transaction checks, timers, retries, consumers' copies, pop, inner batches, and
-Java brokers that work on the same store. ``tests/core/model/test_properties_room.py`` adds up at most 1,513 bytes, and
-`LIGHT_QUEUE_BYTES` for each light queue. The others are for interceptors.
+MAX_BYTES = 32767  # a record has a signed 16-bit length field for the text
+LATER_BYTES = 2047  # of these, reserved when a message is accepted
+"""Reserved for properties added later by transaction checks, timers, retries, consumers' copies, pop, inner batches and
+Java brokers on the same store. According to ``tests/core/model/test_properties_room.py`` these are at most 1,513 bytes,
+plus `LIGHT_QUEUE_BYTES` for each light queue. The rest is for interceptors.
 """
-MAX_SENT_BYTES = MAX_BYTES - LATER_BYTES  # of a message that a client sends, with what the broker adds at once
+MAX_SENT_BYTES = MAX_BYTES - LATER_BYTES  # of a sent message, with what the broker adds at once
 LIGHT_QUEUE_BYTES = 20
 
 _PAIR = b"\x02"
 
 
 def _decode(text: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Read stored property bytes (UTF-8; bytes that are not become U+FFFD)."""
+    """Decode stored properties (UTF-8; invalid bytes become U+FFFD)."""
     return decode_text(bytes(text).decode("utf-8", "replace"))
 
 
@@ -60,7 +61,7 @@ decode = _decode if speedups.compiled is None else speedups.compiled.decode_prop
 
 
 def decode_text(text: str) -> dict[str, str]:
-    """Read a property string as it stands in a send header."""
+    """Decode the property string of a send header."""
     found: dict[str, str] = {}
     for piece in text.split("\x02"):
         if len(piece) >= 3:
@@ -71,10 +72,10 @@ def decode_text(text: str) -> dict[str, str]:
 
 
 def encode_text(properties: Mapping[str, str]) -> str:
-    """Write properties in their order, every pair closed."""
+    """Encode properties in their order, each pair with a final separator."""
     return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
 
 
 def encode(properties: Mapping[str, str]) -> bytes:
-    """Write properties as UTF-8 bytes. The caller checks the length against MAX_BYTES."""
+    """Encode properties as UTF-8. The caller checks the length against MAX_BYTES."""
     return encode_text(properties).encode("utf-8", "surrogatepass")

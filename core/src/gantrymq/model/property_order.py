@@ -1,14 +1,14 @@
-"""The order in which a Java broker writes properties back: the iteration order of its HashMap.
+"""Order in which a Java broker writes properties: the iteration order of its HashMap.
 
-Order is no part of the format, and a reader must not rely on it; it matters where a record of ours shall equal a
-record of Java's byte for byte. A broker reads the text of a send header into a HashMap made for 128 entries, puts its
-own names behind, and writes the map out:
+The order is not part of the format, and readers must not depend on it. It is needed for records that equal those of a
+Java broker byte for byte. A broker decodes the properties of a send header into a HashMap for 128 entries, adds its
+own names, and writes the map:
 
     bucket = (h ^ h >>> 16) & (buckets - 1),  h = String.hashCode
 
-Buckets go up; names in one bucket stand as they were first put, and putting a name again does not move it. The table
-doubles when it holds more than three quarters of its buckets, which keeps the order inside a bucket. Not followed: a
-bucket of more than eight names, which Java turns into a tree whose root goes to the front.
+Buckets are visited in ascending order; names in one bucket keep the order of their first insertion. The table doubles
+if the number of names exceeds three quarters of its buckets, which keeps the order within buckets. Not reproduced:
+buckets of more than eight names, which Java converts to trees.
 
 Source: java.util.HashMap (hash, resize, putVal); apache/rocketmq common/.../message/MessageDecoder.java
 (string2messageProperties, messageProperties2String).
@@ -22,14 +22,14 @@ from functools import lru_cache
 from gantrymq.model.java import string_hash
 
 BUCKETS = 128  # new HashMap<>(128) in string2messageProperties
-MOST_REMEMBERED = 64  # names of one map; the topics of a group may be thousands
+MOST_REMEMBERED = 64  # largest cached number of names; a group may have thousands of topics
 
 
 def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
-    """Return *names* as a Java HashMap iterates them.
+    """Return *names* in the iteration order of a Java HashMap.
 
     Args:
-        names: in the order they are put; of equal names the first counts.
+        names: in the order of insertion; repeated names are ignored.
         buckets: size of the empty map's table, a power of two.
     """
     given = tuple(names)
@@ -37,7 +37,7 @@ def java_map_order(names: Iterable[str], buckets: int = BUCKETS) -> list[str]:
 
 
 def ordered_text(properties: Mapping[str, str], buckets: int = BUCKETS) -> bytes:
-    """Properties as bytes, in the order a Java broker writes them; *buckets* as in `java_map_order`."""
+    """Encode properties in the order of a Java broker; *buckets* as in `java_map_order`."""
     text = "".join([f"{name}\x01{properties[name]}\x02" for name in java_map_order(properties, buckets)])
     return text.encode("utf-8", "surrogatepass")
 
@@ -56,4 +56,4 @@ def _order(names: tuple[str, ...], buckets: int) -> tuple[str, ...]:
 
 
 _lately = lru_cache(maxsize=512)(_order)
-"""One producer's messages mostly carry the same names."""
+"""Cached, as the messages of one producer mostly have the same names."""

@@ -1,4 +1,4 @@
-"""Queues: a broker's own view and a client's."""
+"""Queues of one broker and of a cluster."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ class Queue(NamedTuple):
     queue_id: int
 
     def __str__(self) -> str:
-        """As sentences name it."""
+        """Return the queue as shown in messages."""
         return f"{self.topic}/{self.queue_id}"
 
 
 class MessageQueue(NamedTuple):
-    """One queue of a cluster; sorts as RocketMQ sorts it (topic, broker, id)."""
+    """One queue of a cluster. The order is that of RocketMQ (topic, broker, id)."""
 
     topic: str
     broker_name: str
     queue_id: int
 
     def __str__(self) -> str:
-        """The text that consistent hashing hashes."""
+        """Return the text that consistent hashing uses."""
         return f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, queueId={self.queue_id}]"
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes."""
+        """Return the members that RocketMQ writes."""
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
     @classmethod
     def from_json(cls, members: Any) -> Self:
-        """Read the members RocketMQ writes.
+        """Parse the members that RocketMQ writes.
 
         Raises:
-            RequestRefused: code 1, members are missing or of another type.
+            RequestRefused: code 1, a member is missing or has the wrong type.
         """
         try:
             return cls(text_in(members, "topic"), text_in(members, "brokerName"), number_in(members, "queueId"))

@@ -1,4 +1,4 @@
-"""What a group wants of a topic.
+"""Subscriptions of groups to topics.
 
 Source: apache/rocketmq remoting/.../protocol/heartbeat/SubscriptionData.java, common/.../filter/FilterAPI.java.
 """
@@ -20,20 +20,20 @@ _NAMED: Final = re.compile(r"\s*([A-Za-z_][\w.-]*)::\s*(.*)", re.DOTALL | re.ASC
 
 @attrs.frozen
 class Subscription:
-    """One topic of one group; how the expression is read is its filter type's business."""
+    """Subscription of one group to one topic. The filter type interprets the expression."""
 
     topic: str
     expression: str = ALL
     type: str = TAG
-    version: int = 0  # ms at which the client made it
+    version: int = 0  # creation time at the client, ms
     group: str = ""
     class_filter: bool = False
-    tags: tuple[str, ...] = ()  # as the client sent them; a filter type may ignore them
+    tags: tuple[str, ...] = ()  # as sent by the client; filter types may ignore them
     codes: tuple[int, ...] = ()
 
     @classmethod
     def from_json(cls, members: dict[str, Any], group: str = "") -> Subscription:
-        """Read one member of a heartbeat's subscriptionDataSet. Raises FormatError: a member has the wrong type."""
+        """Parse one entry of a heartbeat's subscriptionDataSet. Raises FormatError if a member has the wrong type."""
         return cls(
             topic=text_in(members, "topic", ""),
             expression=text_in(members, "subString", "") or ALL,
@@ -46,15 +46,15 @@ class Subscription:
         )
 
     def resolved(self) -> Subscription:
-        """This, or what SQL92 with ``NAME:: text`` stands for: *text* for the filter type NAME.
+        """Return the subscription with filter type NAME for an SQL92 expression ``NAME:: text``, else self.
 
-        RocketMQ's clients send TAG and SQL92 alone, and no expression of SQL92 begins so.
+        RocketMQ's clients can send only TAG and SQL92, and no valid SQL92 expression begins like this.
         """
         found = _NAMED.fullmatch(self.expression) if self.type == SQL92 else None
         return attrs.evolve(self, type=found[1], expression=found[2]) if found else self
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its order."""
+        """Return the members that RocketMQ writes, in its order."""
         return {
             "classFilterMode": self.class_filter,
             "codeSet": list(self.codes),

@@ -1,4 +1,4 @@
-"""Bits of a message's sysFlag.
+"""Bits of the sysFlag of a message.
 
 Source: apache/rocketmq common/.../sysflag/MessageSysFlag.java, common/.../compression/CompressionType.java.
 """

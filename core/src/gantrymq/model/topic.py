@@ -24,34 +24,34 @@ BATCH_QUEUES = "BatchCQ"
 
 @attrs.define
 class TopicConfig:
-    """What a broker knows of one topic."""
+    """Configuration of one topic."""
 
     name: str
-    read_queues: int = 16  # of each broker, that consumers are shown
-    write_queues: int = 16  # of each broker, that producers are shown
+    read_queues: int = 16  # queues per broker for consumers
+    write_queues: int = 16  # queues per broker for producers
     perm: int = PERM_READ | PERM_WRITE  # 4 to read, 2 to write, 6 for both
-    filter_type: str = "SINGLE_TAG"  # the only one in use
-    sys_flag: int = 0  # 1 for a unit's topic, 2 for one that units subscribe to
-    order: bool = False  # whether it is meant for ordered messages
+    filter_type: str = "SINGLE_TAG"  # the only value in use
+    sys_flag: int = 0  # 1: topic of a unit, 2: topic with subscriptions of units
+    order: bool = False  # meant for ordered messages
     attributes: dict[str, str] = attrs.field(factory=dict)  # such as queue.type, message.type
 
     @property
     def readable(self) -> bool:
-        """Whether consumers may pull from it."""
+        """Whether consumers may read the topic."""
         return bool(self.perm & PERM_READ)
 
     @property
     def writable(self) -> bool:
-        """Whether routes offer it to producers."""
+        """Whether producers may write to the topic."""
         return bool(self.perm & PERM_WRITE)
 
     @property
     def has_batch_queues(self) -> bool:
-        """Whether its queues list batches (``queue.type=BatchCQ``)."""
+        """Whether the topic has batch queues (``queue.type=BatchCQ``)."""
         return self.attributes.get(QUEUE_TYPE) == BATCH_QUEUES
 
     def to_json(self) -> dict[str, Any]:
-        """The members RocketMQ writes, in its (alphabetical) order."""
+        """Return the members that RocketMQ writes, in its (alphabetical) order."""
         return {
             "attributes": dict(self.attributes),
             "order": self.order,
@@ -65,7 +65,7 @@ class TopicConfig:
 
     @classmethod
     def from_json(cls, members: dict[str, Any], name: str | None = None) -> TopicConfig:
-        """Read what RocketMQ wrote; members left out keep the class defaults.
+        """Parse members written by RocketMQ; missing members get the defaults of the class.
 
         Raises:
             FormatError: a member has the wrong type or is out of bounds.

@@ -1,10 +1,10 @@
-"""What touches the outside: clock, network, files and work off the event loop.
+"""Interfaces to the operating system: clock, network, files and worker threads.
 
-Everything above takes a `World` and never reaches around it, so that one seeded run in memory on a virtual clock
-repeats byte for byte, and a test can stop the process at every single call of `Files`.
+All other code uses them through a `World` only. A seeded simulation in memory on a virtual clock is therefore
+reproducible byte for byte, and a test can stop the process at every call of `Files`.
 
-`gantrymq.world.real` is the operating system. Tests have others: `gantrymq_testing.simulated` is memory and seeds, and
-`gantrymq_testing.recording` wraps either's files and remembers the order of calls.
+`gantrymq.world.real` implements them with the operating system, `gantrymq_testing.simulated` in memory;
+`gantrymq_testing.recording` wraps the files of either and records the calls.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def _one() -> float:
-    """Where nothing runs beside this thread."""
+    """Default: one processor."""
     return 1.0
 
 
@@ -52,12 +52,12 @@ def _many() -> int:
 
 
 def _nothing() -> None:
-    """Where nobody waits."""
+    """Default: nothing to yield to."""
 
 
 @attrs.frozen
 class World:
-    """Clock, network, files, worker threads and randomness, handed in at start."""
+    """Clock, network, files, worker threads and randomness, passed to all components at start."""
 
     clock: Clock
     network: Network
@@ -67,6 +67,6 @@ class World:
     process_id: int
     host_name: str
     environ: collections.abc.Mapping[str, str] = attrs.field(factory=dict)  # may change at any time
-    processors: Callable[[], float] = _one  # that this process may use at once; reads files
-    descriptors: Callable[[], int] = _many  # files and sockets that this process may have open at once
-    yield_processor: Callable[[], object] = _nothing  # to whoever waits for this thread's processor
+    processors: Callable[[], float] = _one  # usable at once by this process; reads files
+    descriptors: Callable[[], int] = _many  # limit of open files and sockets of this process
+    yield_processor: Callable[[], object] = _nothing  # let other threads use this processor

@@ -1,6 +1,6 @@
 """Time and timers.
 
-Wall time is in milliseconds since the epoch, as RocketMQ stores it; spans are measured on the monotonic clock.
+Wall time is in milliseconds since the epoch, as RocketMQ stores it; durations are measured with the monotonic clock.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from typing import Any, Protocol
 
 
 class Timer(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> None:
-        """Forget the call; harmless once it has run."""
+        """Cancel the call; does nothing after it has run."""
 
 
 class Clock(Protocol):
     """The only source of time."""
 
     def now_ms(self) -> int:
-        """Wall time, milliseconds since 1970-01-01 UTC."""
+        """Return the wall time, milliseconds since 1970-01-01 UTC."""
 
     def utc_offset_ms(self, at_ms: int) -> int:
-        """What the local time of this host is ahead of UTC at wall time *at_ms*, milliseconds."""
+        """Return the offset of local time from UTC at wall time *at_ms*, milliseconds."""
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back; the zero point means nothing."""
+        """Return the time of a clock that never goes backwards, seconds; its zero point is undefined."""
 
     def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> Timer:
-        """Call ``callback(*args)`` on the event loop once *delay_s* seconds have passed."""
+        """Call ``callback(*args)`` on the event loop after *delay_s* seconds."""
 
     async def sleep(self, seconds: float) -> None:
         """Suspend the caller for *seconds*."""
 
 
 def monotonic_ms(clock: Clock) -> int:
-    """`Clock.monotonic` in whole milliseconds: what ages are measured on, as wall time may step."""
+    """Return `Clock.monotonic` in whole milliseconds, for ages, as wall time may jump."""
     return int(clock.monotonic() * 1000)

@@ -1,9 +1,8 @@
 """Files, mappings, syncs, renames, locks.
 
-Paths are `pathlib.Path`. Every method below is one "call of Files": a test may record it, fail it or stop the world
-at it, writes into a mapping included. Methods are synchronous; those that can take long (``datasync``, ``allocate``,
-``remove`` of large files, ``pread`` of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) are run through
-`Workers` by whoever must not block the loop.
+Paths are `pathlib.Path`. A test may record each call of a method, let it fail or stop the process there, writes into a
+mapping included. Methods are synchronous. Slow ones (``datasync``, ``allocate``, ``remove`` of large files, ``pread``
+of cold data, ``prefetch``, ``Mapping.lock``, ``Volume.sync``) must be run in `Workers` to keep the loop responsive.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def is_disk_full(error: BaseException | None) -> bool:
-    """Whether *error* says that a disk has no room, which passes by itself."""
+    """Whether *error* means that the disk or quota is full, a temporary condition."""
     return isinstance(error, OSError) and error.errno in _FULL
 
 
 class FileStat(NamedTuple):
-    """What a look at a path tells."""
+    """Status of a path."""
 
     size: int  # bytes
     modified_ms: int
@@ -29,37 +28,37 @@ class FileStat(NamedTuple):
 
 
 class DiskUsage(NamedTuple):
-    """Space of the file system a path lies on, in bytes."""
+    """Space of the file system of a path, in bytes."""
 
     total: int
-    free: int  # free blocks, root's reserve included
-    usable: int  # what this process may take
+    free: int  # free blocks, including the reserve of root
+    usable: int  # available to this process
 
 
 class Lock(Protocol):
     """An exclusive lock held by this process."""
 
     def release(self) -> None:
-        """Give the lock up; the file stays. Harmless the second time."""
+        """Release the lock; the file stays. May be called repeatedly."""
 
 
 class Volume(Protocol):
-    """The file system that a folder lies on, watched from `Files.watch` on."""
+    """The file system of a folder, with error detection since `Files.watch`."""
 
     def sync(self) -> None:
-        """Make every file and every name of the file system durable. May take long.
+        """Make all files and names of the file system durable. May take long.
 
         Raises:
-            OSError: that failed, or some file could not be written since the last sync, or since the watch began: the
-                system tells such an error once and counts the pages as written, also those of files that are closed.
+            OSError: the sync failed, or some file could not be written since the last sync or the start of the watch.
+                The kernel reports such an error once and marks the pages as clean, also those of closed files.
         """
 
     def close(self) -> None:
-        """End the watch. Harmless the second time."""
+        """End the watch. May be called repeatedly."""
 
 
 class Mapping(Protocol):
-    """A file in memory, shared with the page cache."""
+    """A memory-mapped file, shared with the page cache."""
 
     @property
     def size(self) -> int:
@@ -79,138 +78,138 @@ class Mapping(Protocol):
         """
 
     def lock(self) -> None:
-        """Bring the whole file into memory and keep it there until the mapping is gone. May take long.
+        """Lock the whole file in memory until the mapping is closed. May take long.
 
         Raises:
-            OSError: ENOMEM or EPERM, more than this process may lock (``ulimit -l``); ENOSYS, the platform cannot.
+            OSError: ENOMEM or EPERM if the limit of locked memory is exceeded (``ulimit -l``); ENOSYS if unsupported.
             TypeError: the file was opened read-only.
             ValueError: the mapping is closed.
         """
 
     def close(self) -> None:
-        """Drop the mapping. Slices of the view that are still held keep the memory; nothing is synced."""
+        """Close the mapping without a sync. Existing slices of the view keep the memory alive."""
 
 
 class File(Protocol):
     """An open file.
 
-    Calls on a closed file raise OSError (EBADF). Whoever closes it sees to it that no worker is still inside a call.
+    Calls on a closed file raise OSError (EBADF). It must not be closed while a worker is inside a call.
     """
 
     @property
     def path(self) -> Path:
-        """Where it was opened."""
+        """Path under which it was opened."""
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
 
     def pread(self, length: int, position: int) -> bytes:
-        """Up to *length* bytes from *position*; shorter only at the end of the file."""
+        """Read *length* bytes from *position*; fewer only at the end of the file."""
 
     def pread_cached(self, length: int, position: int) -> bytes | None:
-        """As `pread`, if all of it is in memory; None where it would have to wait for the disk, or cannot tell."""
+        """Read like `pread` from the page cache; None if that would wait for the disk, or is not supported."""
 
     def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
         """Write all of *data* at *position*. Raises OSError (ENOSPC, EIO, EROFS)."""
 
     def prefetch(self, position: int, length: int) -> None:
-        """Have the system read a range into its cache, in the background; does nothing where it cannot."""
+        """Read a range into the page cache in the background, if the platform supports it."""
 
     def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts of ``[start, end)`` where something may have been written, in order; elsewhere are zeros.
+        """Return the parts of ``[start, end)`` that may have been written, in order; the rest is zeros.
 
-        All of it where the platform cannot tell. A read makes its range count as written, and what the system reads
-        ahead of it: ask before reading.
+        The whole range is returned if the platform does not support it. Reads and the kernel's read-ahead make ranges
+        count as written, so call this before reading.
         """
 
     def drop_cache(self, position: int, length: int) -> None:
-        """Let the system forget a range; whole pages that are clean and in no mapping go. Nothing is lost."""
+        """Drop a range from the page cache: whole clean pages that are not mapped. No data is lost."""
 
     def truncate(self, length: int) -> None:
-        """Set the length; new bytes read as zero and take no space. Not below the end of a mapping in use."""
+        """Set the length; new bytes are zero and take no space. Must not cut a mapping in use."""
 
     def allocate(self, length: int) -> None:
-        """Reserve blocks for ``[0, length)`` and set the length at least to it. Raises OSError when there is no room.
+        """Reserve blocks for ``[0, length)`` and extend the file to *length*. Raises OSError if the disk is full.
 
-        Content stays. Where the platform cannot reserve, zeros are written behind the present end instead.
+        The content is kept. If the platform cannot reserve, zeros are written after the current end.
         """
 
     def map(self) -> Mapping:
-        """Map the whole file, for writing too unless it was opened read-only. Raises ValueError when it is empty."""
+        """Map the whole file, writable unless it was opened read-only. Raises ValueError if it is empty."""
 
     def datasync(self) -> None:
         """Make everything written so far durable, mapped writes included."""
 
     def close(self) -> None:
-        """Close the descriptor; mappings live on. Harmless the second time."""
+        """Close the descriptor; mappings stay valid. May be called repeatedly."""
 
 
 class Files(Protocol):
-    """The only way to the disk."""
+    """Access to the file system."""
 
     def stat(self, path: Path) -> FileStat | None:
-        """What is there, or None where nothing is."""
+        """Return the status of *path*, or None if it does not exist."""
 
     def list(self, path: Path) -> list[str]:
-        """Names in a folder, sorted; empty where there is no folder."""
+        """Return the sorted names in a folder; empty if it does not exist."""
 
     def make_dirs(self, path: Path) -> None:
-        """Create the folder and its parents; fine if it exists."""
+        """Create the folder and its parents, if missing."""
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
-        """Open an existing file, or with *create* make it if absent.
+        """Open a file; with *create* it is created if missing.
 
         Raises:
-            FileNotFoundError: it is absent and *create* is not set, or its folder is absent.
+            FileNotFoundError: the file is missing and *create* is not set, or its folder is missing.
             IsADirectoryError: *path* is a folder.
-            OSError: EBUSY, this process holds *path* through ``lock``: a POSIX lock dies when any descriptor of its
-                file is closed.
+            OSError: EBUSY if this process holds *path* through ``lock``: a POSIX lock is lost when any descriptor of
+                its file is closed.
         """
 
     def read(self, path: Path) -> bytes:
-        """The whole content. Raises FileNotFoundError."""
+        """Return the whole content. Raises FileNotFoundError."""
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*, opened for this one read; None where there is no file.
+        """Open a file for one read of up to *length* bytes from *position*. Return None if it does not exist.
 
-        Zeros at their end that nobody wrote may be left off. A path may be text here: making a `Path` takes longer
-        than such a read.
+        Unwritten zeros at the end may be omitted. The path may be a string, as creating a `Path` takes longer than such
+        a read.
         """
 
     def replace(self, path: Path, data: bytes) -> None:
         """Write *data* under a temporary name, sync it, rename it over *path* and sync the folder.
 
-        The temporary name is *path* with ``.tmp`` added, RocketMQ's own; what an interrupted call left there is
-        overwritten by the next. On an error *path* is as it was. The folder must exist.
+        The temporary name is *path* with ``.tmp`` appended, as in RocketMQ; the next call overwrites a leftover of an
+        interrupted one. On an error *path* is unchanged. The folder must exist.
         """
 
     def rename(self, old: Path, new: Path) -> None:
-        """Move atomically within one file system, replacing *new*."""
+        """Rename atomically within one file system, replacing *new*."""
 
     def remove(self, path: Path) -> None:
-        """Unlink a file; fine if it is gone."""
+        """Remove a file, if it exists."""
 
     def remove_dir(self, path: Path) -> None:
-        """Remove an empty folder; fine if it is gone. Raises OSError (ENOTEMPTY)."""
+        """Remove an empty folder, if it exists. Raises OSError (ENOTEMPTY)."""
 
     def sync_dir(self, path: Path) -> None:
-        """Make names in the folder durable."""
+        """Make the names in the folder durable."""
 
     def lock(self, path: Path, content: bytes) -> Lock | None:
-        """Create *path* with *content* and lock its first byte; None when another process, or this one, holds it.
+        """Create *path* with *content* and lock its first byte. Return None if this or another process holds it.
 
-        The lock is the one Java's ``FileChannel.tryLock(0, 1, false)`` takes, so a Java broker sees it and ours sees a
-        Java broker's (apache/rocketmq store/.../DefaultMessageStore.java, start).
+        The lock is compatible with Java's ``FileChannel.tryLock(0, 1, false)``, so it excludes Java brokers and is
+        excluded by theirs (apache/rocketmq store/.../DefaultMessageStore.java, start).
         """
 
     def lock_folder(self, path: Path) -> Lock | None:
-        """Lock a folder against other processes that ask the same, and against this one; nothing is put into it.
+        """Lock a folder against other calls of this method in all processes, without creating a file.
 
-        None when it is held. Raises OSError where it is no folder, or the platform cannot (ENOTSUP).
+        Return None if it is held. Raises OSError if *path* is not a folder or locks are unsupported (ENOTSUP).
         """
 
     def watch(self, folder: Path) -> Volume | None:
-        """The file system of *folder*, whose failed writes are noticed from now on; None where the platform cannot."""
+        """Return the file system of *folder*, with failed writes detected from now on; None if unsupported."""
 
     def disk_use(self, path: Path) -> DiskUsage:
-        """Space on the file system of *path* (or of its nearest existing parent)."""
+        """Return the space of the file system of *path* (or of its nearest existing parent)."""

@@ -1,7 +1,7 @@
-"""Folders that are still there after a power cut.
+"""Durable creation of folders.
 
-`Files.make_dirs` makes names, and a name is durable once the folder it stands in was synced. A file that was synced in
-a folder whose own name is lost is lost with it.
+A new name is durable once its parent folder was synced. A synced file is lost if the name of its folder is lost in a
+power failure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["make_durable_dirs"]
 
 
 def make_durable_dirs(files: Files, path: Path) -> None:
-    """Create the folder and its parents, and make the names of those that were missing durable.
+    """Create the folder and its parents, and sync the names of the new ones.
 
     Raises:
-        OSError: they cannot be made; FileExistsError when *path* is a file.
+        OSError: a folder cannot be created; FileExistsError if *path* is a file.
     """
     found = files.stat(path)
     if found is not None and found.is_dir:

@@ -1,8 +1,8 @@
-"""Sockets, seen through asyncio's transport and protocol interface.
+"""Network connections as asyncio transports and protocols.
 
-Addresses are ``(host, port)``; port 0 asks for a free one. A connection is an asyncio transport, whether its bytes
-cross a socket or the memory of a simulation. After ``connection_lost`` a ``write`` is ignored by asyncio and the
-simulation, and raises RuntimeError on uvloop: ask ``is_closing`` first.
+Addresses are ``(host, port)``; port 0 selects a free port. A connection is an asyncio transport, over a socket or in
+the memory of a simulation. After ``connection_lost`` a ``write`` is ignored by asyncio and the simulation, but raises
+RuntimeError with uvloop, so check ``is_closing`` first.
 """
 
 from __future__ import annotations
@@ -11,42 +11,43 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    import asyncio  # annotations only: a command that opens no connection does not pay for it
+    import asyncio  # annotations only; saves the import in commands without connections
 
 ProtocolFactory: TypeAlias = "Callable[[], asyncio.BaseProtocol]"
 
 
 class Listener(Protocol):
-    """An open port."""
+    """A listening port."""
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it is bound to, the real port where 0 was asked."""
+        """Bound host and port, with the actual port if 0 was requested."""
 
     async def close(self) -> None:
-        """Stop accepting and free the port; connections that exist go on. Harmless the second time."""
+        """Stop accepting and free the port. Existing connections continue. May be called repeatedly."""
 
 
 class Network(Protocol):
-    """The only source of connections."""
+    """Creates listeners and connections."""
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> Listener:
-        """Accept connections, one protocol of *factory* each.
+        """Accept connections, with a protocol from *factory* for each.
 
-        A name with several addresses is bound on all of them, on one port. ``0.0.0.0`` and ``::`` mean every address.
+        A name with several addresses is bound on all of them with the same port. ``0.0.0.0`` and ``::``
+        mean all addresses.
 
         Raises:
-            OSError: the port is taken or the address is not of this host.
+            OSError: the port is in use or the address is not local.
         """
 
     async def connect(
         self, host: str, port: int, factory: ProtocolFactory
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Open a connection; the caller bounds the time it takes, by cancelling.
+        """Open a connection. The caller limits the time by cancelling the call.
 
         Raises:
-            OSError: nobody listens there (ConnectionRefusedError), or the name is unknown.
+            OSError: the connection is refused (ConnectionRefusedError), or the name is unknown.
         """
 
     def own_address(self) -> str:
-        """This host's IP address as others see it, the loopback address where it has no other."""
+        """Return the IP address of this host for other hosts; the loopback address if it has no other."""

@@ -1,4 +1,4 @@
-"""Work that may block (syncs, allocation, deletion, cold reads) leaves the event loop through here."""
+"""Execution of blocking calls (syncs, allocation, deletion, cold reads) outside the event loop."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Done: TypeAlias = Callable[[T | None, BaseException | None], None]  # one of the
 
 
 def resolve_future(answer: asyncio.Future[T]) -> Done[T]:
-    """Return a ``done`` that settles *answer*; whoever gave up waiting hears nothing."""
+    """Return a ``done`` callback that sets the outcome of *answer*, unless that is already done."""
 
     def done(result: T | None, error: BaseException | None) -> None:
         if answer.done():
             return
         if error is None:
-            answer.set_result(result)  # type: ignore[arg-type]  # None only where T allows it
+            answer.set_result(result)  # type: ignore[arg-type]  # None only if T allows it
         else:
             answer.set_exception(error)
 
@@ -27,19 +27,19 @@ def resolve_future(answer: asyncio.Future[T]) -> Done[T]:
 
 
 class Workers(Protocol):
-    """A small pool of threads in the real world, inline and deterministic in a simulation.
+    """Small thread pool; inline and deterministic in a simulation.
 
-    ``run`` and ``submit`` are called on the event loop's thread; after ``close`` they raise RuntimeError.
+    ``run`` and ``submit`` must be called in the event loop thread. After ``close`` they raise RuntimeError.
     """
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
-        """Run ``work(*args)`` off the loop and return (or raise) what it does."""
+        """Run ``work(*args)`` in a worker; return its result or raise its exception."""
 
     def submit(self, work: Callable[..., T], *args: Any, done: Done[T]) -> None:
-        """Run ``work(*args)`` off the loop, then call ``done(result, error)`` on the loop.
+        """Run ``work(*args)`` in a worker, then call ``done(result, error)`` on the loop.
 
-        The cheap form for hot paths: no task and no future per call.
+        For hot paths, as it creates no task and no future.
         """
 
     async def close(self) -> None:
-        """Wait for everything handed in, until each ``done`` was called, and release the threads."""
+        """Wait until all submitted work and its ``done`` callbacks have run, then end the threads."""

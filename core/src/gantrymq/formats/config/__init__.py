@@ -1,11 +1,11 @@
-"""The JSON files below ``config/`` of a store: their text, how they are kept, and what is in three of them.
+"""JSON files in ``config/`` of a store: text format, safe saving, and the content of three files.
 
-    stored = load(files, folder / TOPICS)                  # None where there is no file
+    stored = load(files, folder / TOPICS)                  # None without a file
     topics = TopicsFile.from_json(stored or {})
     ...
     save(files, folder / TOPICS, pretty(topics.to_json()))
 
-What a newer or older RocketMQ wrote and we do not understand is kept and written back.
+Unknown members written by other versions of RocketMQ are preserved.
 """
 
 from gantrymq.formats.config.consumer_offsets import CONSUMER_OFFSETS, LIGHT_CONSUMER_OFFSETS, ConsumerOffsetsFile

@@ -1,13 +1,13 @@
 """consumerOffset.json: ``offsetTable`` {"topic@group" -> {queue id -> next offset to consume}}.
 
-    4.9.7   offsetTable alone
+    4.9.7   offsetTable only
     5.3.3   + dataVersion, + groupTopicMap {group -> [topics]}, derived from the table and ignored when read
-    5.5.0   + pullOffsetTable, of the table's form; kept as it is
+    5.5.0   + pullOffsetTable with the same structure; kept unchanged
 
-With ``enableLmq`` a broker keeps lmqConsumerOffset.json instead. It has lmqOffsetTable {"topic@group" -> next offset}
-besides, for the groups of light queues (``%LMQ%``), whose topics have queue 0 and no other.
+With ``enableLmq`` a broker uses lmqConsumerOffset.json instead. It also has lmqOffsetTable {"topic@group" -> next
+offset} for the groups of light queues (``%LMQ%``), which have queue 0 only.
 
-A broadcasting group's smallest offset stands under "topic@group@broadcast".
+The smallest offset of a broadcasting group has the key "topic@group@broadcast".
 
 Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java, LmqConsumerOffsetManager.java,
 BroadcastOffsetManager.java.
@@ -43,19 +43,19 @@ _JAVA_BUCKETS = 16  # an empty HashMap, HashSet or ConcurrentHashMap
 
 @attrs.define
 class ConsumerOffsetsFile:
-    """What consumerOffset.json holds."""
+    """Content of consumerOffset.json."""
 
     offsets: dict[str, dict[int, int]] = attrs.field(factory=dict)  # "topic@group" -> queue id -> queue offset
     version: DataVersion = attrs.field(factory=DataVersion)
-    kept: dict[str, Any] = attrs.field(factory=dict)  # members of the file that we do not know
-    light: bool = False  # lmqConsumerOffset.json: the offsets of light groups stand in a table of their own
+    kept: dict[str, Any] = attrs.field(factory=dict)  # unknown members of the file
+    light: bool = False  # lmqConsumerOffset.json, with a separate table for light groups
 
     @classmethod
     def from_json(cls, members: Mapping[Any, Any], *, light: bool = False) -> ConsumerOffsetsFile:
-        """Read what `manager_file.load` returned; with *light* the file is lmqConsumerOffset.json.
+        """Parse the result of `manager_file.load`; with *light* the file is lmqConsumerOffset.json.
 
         Raises:
-            FormatError: a member has the wrong type; says which.
+            FormatError: a member has the wrong type; the message names it.
         """
         name = LIGHT_CONSUMER_OFFSETS if light else CONSUMER_OFFSETS
         known = _MEMBERS | {_LIGHT_MEMBER} if light else _MEMBERS
@@ -75,7 +75,7 @@ class ConsumerOffsetsFile:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The members 5.3.3 writes, and those that are kept."""
+        """Return the members that 5.3.3 writes, and unknown ones."""
         offsets = self.offsets
         known: dict[str, Any] = {"dataVersion": self.version.to_json()}
         if self.light:
@@ -89,12 +89,12 @@ class ConsumerOffsetsFile:
 
 
 def is_of_light_group(key: str, queues: Mapping[int, int]) -> bool:
-    """Whether "topic@group" with these offsets stands in the table of light groups."""
+    """Whether "topic@group" with these offsets belongs to the table of light groups."""
     return is_light(key.rpartition("@")[2]) and queues.keys() == {LIGHT_QUEUE_ID}
 
 
 def topics_by_group(keys: Iterable[str]) -> dict[str, list[str]]:
-    """Group to topics for keys of the form "topic@group", both in the order Java's tables have."""
+    """Return the topics of each group for keys "topic@group", both in the order of Java's hash tables."""
     found: dict[str, list[str]] = {}
     for key in keys:
         parts = key.split("@")

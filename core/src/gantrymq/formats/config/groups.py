@@ -1,6 +1,6 @@
 """subscriptionGroup.json: ``dataVersion``, ``forbiddenTable`` {group -> {topic -> bits}}, ``subscriptionGroupTable``.
 
-4.9.7 has no ``forbiddenTable`` and fewer members in a group; defaults stand in.
+4.9.7 has no ``forbiddenTable`` and fewer members in a group; missing members get their defaults.
 
 Source: apache/rocketmq broker/.../subscription/SubscriptionGroupManager.java;
 remoting/.../protocol/subscription/SubscriptionGroupConfig.java.
@@ -26,20 +26,20 @@ _GROUP_MEMBERS = frozenset(GroupConfig("", subscriptions=[]).to_json())
 
 @attrs.define
 class GroupsFile:
-    """What subscriptionGroup.json holds."""
+    """Content of subscriptionGroup.json."""
 
     groups: dict[str, GroupConfig] = attrs.field(factory=dict)  # in the order of the file
     forbidden: dict[str, dict[str, int]] = attrs.field(factory=dict)  # group -> topic -> bits
     version: DataVersion = attrs.field(factory=DataVersion)
-    kept: dict[str, Any] = attrs.field(factory=dict)  # members of the file that we do not know
-    kept_of_groups: dict[str, dict[str, Any]] = attrs.field(factory=dict)  # the same of single groups
+    kept: dict[str, Any] = attrs.field(factory=dict)  # unknown members of the file
+    kept_of_groups: dict[str, dict[str, Any]] = attrs.field(factory=dict)  # unknown members of groups
 
     @classmethod
     def from_json(cls, members: Mapping[Any, Any]) -> GroupsFile:
-        """Read what `manager_file.load` returned.
+        """Parse the result of `manager_file.load`.
 
         Raises:
-            FormatError: a member has the wrong type; says which.
+            FormatError: a member has the wrong type; the message names it.
         """
         found = cls(version=data_version(members, GROUPS), kept=unknown(members, _MEMBERS))
         for name, value in table(members, "subscriptionGroupTable", GROUPS).items():
@@ -59,7 +59,7 @@ class GroupsFile:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The members to write; unknown members of groups that are gone are left out."""
+        """Return the members to write. Unknown members of deleted groups are omitted."""
         groups = {
             name: in_order(group.to_json(), self.kept_of_groups.get(name, {})) for name, group in self.groups.items()
         }

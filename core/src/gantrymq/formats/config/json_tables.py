@@ -1,4 +1,4 @@
-"""Shared by the config files: tables, data versions, and members that are kept though we do not know them."""
+"""Tables, data versions and unknown members of config files."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _TEXTS: Final = {str}
 
 
 def table(members: Mapping[Any, Any], name: str, file: str) -> dict[str, Any]:
-    """The object *name* of a file, empty where it is missing or null.
+    """Return the object *name* of a file, empty if it is missing or null.
 
     Raises:
-        FormatError: it is something else.
+        FormatError: it is not an object.
     """
     return as_object(members.get(name), f"{file}: {name}")
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:
-    """*value* as an object with text keys, the same one where it has no others; empty for null.
+    """Return *value* as an object with string keys, the same object if all keys are strings; empty for null.
 
     Raises:
-        FormatError: it is something else; *what* says where.
+        FormatError: it is not an object; the message starts with *what*.
     """
     if value is None:
         return {}
@@ -37,10 +37,10 @@ def as_object(value: Any, what: str) -> dict[str, Any]:
 
 
 def as_number(value: Any, what: str) -> int:
-    """*value* as a whole number, quoted or not.
+    """Return *value*, quoted or not, as a whole number.
 
     Raises:
-        FormatError: it is something else; *what* says where.
+        FormatError: it is not a whole number; the message starts with *what*.
     """
     try:
         return int(value)
@@ -49,12 +49,12 @@ def as_number(value: Any, what: str) -> int:
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
-    """Whether all are whole numbers already, which is what tables of thousands hold."""
+    """Whether all values are ints, the usual case in large tables."""
     return set(map(type, values)) <= _NUMBERS
 
 
 def data_version(members: Mapping[Any, Any], file: str) -> DataVersion:
-    """The file's dataVersion; zeros where it has none.
+    """Return the dataVersion of a file; zeros if it has none.
 
     Raises:
         FormatError: a member is not a number.
@@ -65,13 +65,13 @@ def data_version(members: Mapping[Any, Any], file: str) -> DataVersion:
 
 
 def unknown(members: Mapping[Any, Any], known: Set[str]) -> dict[str, Any]:
-    """The members that are not *known*, to be written back as they are."""
+    """Return the members that are not in *known*, to be written back unchanged."""
     if members.keys() <= known:
         return {}
     return {str(name): value for name, value in members.items() if name not in known}
 
 
 def in_order(known: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Both together by name, as fastjson orders the fields of a class; a known member wins."""
+    """Merge both, sorted by name as fastjson sorts the fields of a class. A known member takes precedence."""
     merged = {**kept, **known}
     return {name: merged[name] for name in sorted(merged)}

@@ -1,11 +1,11 @@
-"""How one config file is kept: a text and the one before it, so that at every moment one of the two is whole.
+"""Saving and loading of one config file with a backup, so that one complete version exists at any time.
 
-    save    <file> -> <file>.bak, sync folder; write <file> whole, sync
-    load    <file>, or <file>.bak if <file> is missing, blank or not JSON; neither there: nothing was ever saved
+    save    <file> -> <file>.bak, sync folder; write <file>, sync
+    load    <file>, or <file>.bak if <file> is missing, blank or not JSON; without both: new store
 
-A Java broker removes a file that does not parse, lest the next save put it over the good ``.bak``; here it is renamed
-to ``<file>.broken`` for the same reason, and kept. A Java broker takes two blank files (empty, or all zeros, as a file
-system may leave them after a power cut) for a new store; here they are refused, as nothing saves a blank file.
+A Java broker removes a file that cannot be parsed, so that the next save does not replace the good ``.bak`` with it;
+here it is renamed to ``<file>.broken``. A Java broker takes two blank files (empty, or all zeros, which a file system
+may leave after a power failure) for a new store; here they are refused, as no broker saves a blank file.
 
 Source: apache/rocketmq common/.../ConfigManager.java (load, loadBak, persist), MixAll.java (string2FileNotSafe).
 """
@@ -21,27 +21,27 @@ from gantrymq.loose_json import loads
 from gantrymq.world.files import Files
 from gantrymq.world.folders import make_durable_dirs
 
-RESERVE: Final = "reserve"  # beside the files: room for them, which a broker keeps on the disk; no JSON
+RESERVE: Final = "reserve"  # file in the same folder that reserves disk space for saves; not JSON
 
 
 def backup_of(path: Path) -> Path:
-    """Where the text before the last save is kept."""
+    """Return the path of the backup, the text before the last save."""
     return path.with_name(path.name + ".bak")
 
 
 def broken_of(path: Path) -> Path:
-    """Where a text that could not be read is put aside."""
+    """Return the path to which an unreadable file is renamed."""
     return path.with_name(path.name + ".broken")
 
 
 def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: None) -> dict[Any, Any] | None:
-    """Return the object in *path* or else in its backup, None if neither file exists.
+    """Load the object in *path*, or in its backup if *path* is unusable. Return None if neither file exists.
 
     Args:
-        log: given one sentence if the backup had to be read, or holds more than *path*.
+        log: called with a message if the backup is used, or contains more than *path*.
     Raises:
-        FormatError: there are files, and none holds a JSON object; both stay as they are.
-        OSError: a file is there and cannot be read.
+        FormatError: files exist, but none contains a JSON object; both stay unchanged.
+        OSError: an existing file cannot be read.
     """
     members, problem = _read(files, path)
     if members:
@@ -67,10 +67,10 @@ def load(files: Files, path: Path, log: Callable[[str], Any] = lambda sentence: 
 
 
 def save(files: Files, path: Path, text: str) -> None:
-    """Write *text* to *path* durably; what was there becomes the backup. Makes the folder if need be.
+    """Write *text* to *path* durably, after renaming the old file to the backup. Creates the folder if missing.
 
     Raises:
-        OSError: nothing is lost then, the backup holds the last text.
+        OSError: the save failed; the backup contains the previous text.
     """
     make_durable_dirs(files, path.parent)
     there = files.stat(path)
@@ -81,7 +81,7 @@ def save(files: Files, path: Path, text: str) -> None:
 
 
 def _read(files: Files, path: Path) -> tuple[dict[Any, Any] | None, str | None]:
-    """The object in *path* and what is wrong with it; neither for a missing file."""
+    """Return the object in *path* and the reason of a failure; both None for a missing file."""
     try:
         data = files.read(path)
     except FileNotFoundError:

@@ -1,12 +1,11 @@
-"""The text of consumerOffset.json in pieces, so that a save lays out what changed and joins the rest.
+"""Cached text of consumerOffset.json, so that a save formats only the changed members.
 
-The text is ``pretty(ConsumerOffsetsFile(...).to_json())``, letter for letter, but that a member which moves to the
-other table goes to its end. A piece is a member of one of the tables, "topic@group", on the level where it stands;
-groupTopicMap is laid out again when a member came or went. Changes are told, because a broker changes its table in
-place.
+The text equals ``pretty(ConsumerOffsetsFile(...).to_json())``, except that a member that moves to the other table is
+appended to it. The cache holds one formatted text per member "topic@group" of the tables; groupTopicMap is formatted
+again when members were added or removed. A broker reports changes with `OffsetTextCache.change`, because it modifies
+its table in place.
 
-One text is used by one thread at a time: with tens of thousands of queues a save is the work of one that nobody waits
-for.
+Not thread-safe. With tens of thousands of queues a save is done by one worker thread in the background.
 """
 
 from __future__ import annotations
@@ -25,23 +24,23 @@ __all__ = ["OffsetTextCache"]
 
 
 class OffsetTextCache:
-    """The pieces of one file."""
+    """Cached member texts of one file."""
 
     def __init__(self, kept: Mapping[str, Any] | None = None, *, light: bool = False) -> None:
-        """No offsets yet.
+        """Create an empty cache.
 
         Args:
-            kept: members that we do not know.
-            light: the file is lmqConsumerOffset.json, with a table of its own for light groups.
+            kept: unknown members of the file.
+            light: the file is lmqConsumerOffset.json, with a separate table for light groups.
         """
         self._kept = dict(kept or {})
         self._light = light
-        self._texts: dict[str, str] = {}  # "topic@group" to its member of offsetTable
-        self._light_texts: dict[str, str] = {}  # and of lmqOffsetTable; a key stands in one of them
-        self._by_group: FormattedText | None = None  # groupTopicMap, None when it has to be made again
+        self._texts: dict[str, str] = {}  # members of offsetTable by "topic@group"
+        self._light_texts: dict[str, str] = {}  # members of lmqOffsetTable; each key is in one of the two
+        self._by_group: FormattedText | None = None  # groupTopicMap, None if outdated
 
     def change(self, gone: Iterable[str], changed: Mapping[str, Mapping[int, int]]) -> None:
-        """Take over changes: first what went, then offsets by queue id of what came or changed, in their order."""
+        """Apply changes: remove the keys *gone*, then set the offsets by queue id of the *changed* keys, in order."""
         for key in gone:
             self._remove(key)
         for key, queues in changed.items():
@@ -51,7 +50,7 @@ class OffsetTextCache:
                 self._put(key, _member(key, queues), self._texts, self._light_texts)
 
     def text(self, version: DataVersion) -> str:
-        """The whole file."""
+        """Return the text of the file."""
         if self._by_group is None:
             self._by_group = format_value(topics_by_group(self._texts), level=1)
         known: dict[str, Any] = {
@@ -80,7 +79,7 @@ def _name(key: str) -> str:
 
 
 def _member(key: str, queues: Mapping[int, int]) -> str:
-    """As `pretty` lays out an object with integer keys: all on one line, the brace on its own."""
+    """Format an object with integer keys like `pretty`: on one line, closing brace on the next."""
     if not queues:
         return _name(key) + "{}"
     inner = ",".join([f"{queue_id}:{queue_offset}" for queue_id, queue_offset in queues.items()])

@@ -1,17 +1,17 @@
-"""Config text as Java brokers lay it out: fastjson's "pretty" form.
+"""Config text formatted like that of Java brokers: fastjson's "pretty" format.
 
-    {                                  each member on a line of its own, one tab a level (shown as > here),
-    >"groupTopicMap":{                 no blank after the colon, no newline at the end
+    {                                  each member on a separate line, one tab per level (> here),
+    >"groupTopicMap":{                 no space after the colon, no newline at the end
     >>"CG":["TopicA","TopicB"]         a list stays on one line
     >},
     >"offsetTable":{
-    >>"TopicA@CG":{0:250,1:250         integer keys: without quotes, all on one line, the brace on its own
+    >>"TopicA@CG":{0:250,1:250         integer keys: unquoted, on one line, closing brace on the next
     >>}
     >},
     >"empty":{}
     }
 
-RocketMQ 5.5.0 (fastjson2) gives integer keys a line each, like string keys; every reader takes both forms.
+RocketMQ 5.5.0 (fastjson2) puts integer keys on separate lines, like string keys. Readers accept both formats.
 
 Source: com.alibaba:fastjson 1.2.83 MapSerializer.java, JavaBeanSerializer.java, CollectionCodec.java; apache/rocketmq
 remoting/.../protocol/RemotingSerializable.java (toJson with prettyFormat).
@@ -27,19 +27,19 @@ from gantrymq.loose_json import dumps
 
 
 class FormattedText(str):
-    """Text of a value that is laid out already, for the level it will stand on; written as it is."""
+    """Formatted text of a value at its indentation level, written unchanged."""
 
     __slots__ = ()
 
 
 def pretty(value: Any, *, integer_lines: bool = False) -> str:
-    """Return *value* as config text; members come in the order they have, those that are None are left out.
+    """Return *value* as config text. Members keep their order; those that are None are omitted.
 
     Args:
         value: as for `loose_json.dumps`.
-        integer_lines: give entries with integer keys a line each, as 5.5.0 does.
+        integer_lines: put entries with integer keys on separate lines, as 5.5.0 does.
     Raises:
-        TypeError: a type or key that has no JSON form.
+        TypeError: a value or key has a type without a JSON form.
     """
     out: list[str] = []
     _write(value, "\n", integer_lines, out)
@@ -47,7 +47,7 @@ def pretty(value: Any, *, integer_lines: bool = False) -> str:
 
 
 def pretty_member(name: str, value: Any, *, level: int) -> str:
-    """One member of an object as `pretty` writes it, the line break before it included.
+    """Format one member of an object like `pretty`, including the preceding line break.
 
     Args:
         level: tabs before the name.
@@ -56,14 +56,14 @@ def pretty_member(name: str, value: Any, *, level: int) -> str:
 
 
 def format_value(value: Any, *, level: int) -> FormattedText:
-    """A member's value as `pretty` writes it, for one whose name stands behind *level* tabs."""
+    """Format the value of a member like `pretty`; the member's name is indented by *level* tabs."""
     out: list[str] = []
     _write(value, "\n" + "\t" * level, False, out)
     return FormattedText("".join(out))
 
 
 def _write(value: Any, line: str, integer_lines: bool, out: list[str]) -> None:
-    """Append *value*; *line* is the line break with the indentation of the level it stands on."""
+    """Append *value*; *line* is the line break with the indentation of the current level."""
     if isinstance(value, FormattedText):
         out.append(value)
     elif isinstance(value, str):
@@ -105,5 +105,5 @@ def _write_members(members: Mapping[Any, Any], line: str, integer_lines: bool, o
 
 @lru_cache(maxsize=1024)
 def _quoted(text: str) -> str:
-    """Cached: the members of ten thousand topics have the same few names."""
+    """Return *text* quoted. Cached, as the topics share the same few member names."""
     return dumps(text).decode()

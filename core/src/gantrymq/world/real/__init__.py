@@ -1,4 +1,4 @@
-"""The operating system as a `World`: sockets, files, threads and the time of day."""
+"""`World` of the operating system: sockets, files, threads and clocks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gantrymq.world.real.workers import RealWorkers
 
 __all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
 
-WORKER_THREADS = 6  # one for the group commit's sync, the others for cold reads, allocation, deletion and small files
+WORKER_THREADS = 6  # one for syncs of group commits, the others for cold reads, allocation, deletion and small files
 
 
 def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
-    """Build the world of this process. No thread starts and nothing is opened until it is used.
+    """Return the world of this process. Threads are started and files opened on first use only.
 
     Args:
-        worker_threads: blocking calls that may run at once, at least 1.
+        worker_threads: number of blocking calls that may run in parallel, at least 1.
     """
     return World(
         clock=RealClock(),

@@ -1,6 +1,6 @@
-"""The operating system's clock and the running event loop's timers.
+"""Clock of the operating system and timers of the running event loop.
 
-The only file of the real world that asks what time it is.
+Other modules must not read the clock directly.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any
 
 
 class RealClock:
-    """Wall time, monotonic time and timers. Timers need a running event loop, the rest does not."""
+    """Wall time, monotonic time and timers. Only timers need a running event loop."""
 
     def now_ms(self) -> int:
-        """Wall time, milliseconds since 1970-01-01 UTC."""
+        """Return the wall time, milliseconds since 1970-01-01 UTC."""
         return time.time_ns() // 1_000_000
 
     def utc_offset_ms(self, at_ms: int) -> int:
-        """What the local time zone is ahead of UTC at *at_ms*."""
+        """Return the offset of local time from UTC at *at_ms*, milliseconds."""
         return time.localtime(at_ms / 1000).tm_gmtoff * 1000
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return the monotonic time, seconds."""
         return time.monotonic()
 
     def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
-        """Call ``callback(*args)`` on the running loop in *delay_s* seconds (0 and below: on its next turn)."""
+        """Call ``callback(*args)`` on the running loop in *delay_s* s (0 or less: in the next iteration)."""
         return asyncio.get_running_loop().call_later(delay_s, callback, *args)
 
     async def sleep(self, seconds: float) -> None:

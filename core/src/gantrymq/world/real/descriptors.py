@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open at once: the soft limit of ``RLIMIT_NOFILE``."""
+"""Limit of open files and sockets of this process: the soft limit of ``RLIMIT_NOFILE``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_LIMIT = 1_048_576
 
 
 def usable_descriptors() -> int:
-    """The limit as it is now; `NO_LIMIT` where there is none, or no such thing."""
+    """Return the current limit; `NO_LIMIT` if there is none, and on Windows."""
     if sys.platform == "win32":
         return NO_LIMIT
     import resource

@@ -1,11 +1,11 @@
-"""One open file and its mapping: positional reads and writes, reservation, sync.
+"""Open files and mappings: positional reads and writes, reservation, sync.
 
-What the platforms lack is filled in here: positional I/O on Windows (a seek under a lock), ``posix_fallocate`` on
-macOS, Windows and file systems that refuse it (zeros are written), ``fdatasync`` on macOS and Windows (``fsync``; on
-macOS with F_FULLFSYNC, since fsync alone leaves the bytes in the drive's cache).
+Replacements for missing functions: on Windows positional I/O is a seek under a lock; on macOS, Windows and file systems
+without ``posix_fallocate`` zeros are written; ``fdatasync`` is ``fsync`` on macOS and Windows (on macOS with
+F_FULLFSYNC, as fsync alone leaves data in the drive's cache).
 
-``mmap.flush`` is never called: it holds the interpreter's lock while the disk works. On Linux ``fdatasync`` writes the
-dirty pages of shared mappings as well.
+``mmap.flush`` is never called, as it holds the GIL during the disk access. On Linux ``fdatasync`` also writes the dirty
+pages of shared mappings.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from pathlib import Path
 if sys.platform == "darwin":
     import fcntl
 
-PREFETCH_BYTES = 128 * 1024  # Linux reads no more for one call than the device's own read-ahead, of this size mostly
+PREFETCH_BYTES = 128 * 1024  # Linux limits one call to the read-ahead of the device, usually this size
 ZEROS_BYTES = 1024 * 1024  # one write of the fallback for posix_fallocate
-NO_RESERVATION = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})  # "this file system cannot"
+NO_RESERVATION = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})  # not supported by the file system
 
-_CLOSED = mmap.mmap(-1, 1)  # stands in for a mapping that was dropped: every use raises ValueError
+_CLOSED = mmap.mmap(-1, 1)  # replaces a closed mapping: every use raises ValueError
 _CLOSED.close()
 _RELEASED = memoryview(b"")
 _RELEASED.release()
 
 
 class RealMapping:
-    """A shared mapping of a whole file. ``size`` is in bytes, ``view`` is read-only and gone after ``close``."""
+    """Shared mapping of a whole file. ``size`` is in bytes, ``view`` is read-only and released by ``close``."""
 
     __slots__ = ("_memory", "size", "view")
 
@@ -43,55 +43,55 @@ class RealMapping:
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Copy *data* to *position*.
 
-        A length that does not fit, or a closed mapping, is refused by mmap itself; only a negative position, which
-        mmap would count from the end, needs a look.
+        mmap itself checks the length and whether it is closed. Only a negative position must be checked here, as mmap
+        would count it from the end.
         """
         if position < 0:
             raise IndexError(f"write at {position}")
         self._memory[position : position + len(data)] = data
 
     def lock(self) -> None:
-        """Bring the whole file into memory and keep it there until it is unmapped; see `Mapping.lock`."""
+        """Lock the whole file in memory until it is unmapped; see `Mapping.lock`."""
         from gantrymq.world.real.memory_lock import lock_memory
 
         lock_memory(self._memory)
 
     def close(self) -> None:
-        """Unmap, or, where slices of the view are still held, leave that to the last of them."""
+        """Unmap the file, or have the last existing slice of the view do so."""
         memory, self._memory = self._memory, _CLOSED
         view, self.view = self.view, _RELEASED
         try:
             view.release()
             memory.close()
         except BufferError:
-            return  # a held slice owns the memory now and frees it when it goes
+            return  # the memory is freed with the last slice
 
 
 class RealFile:
-    """A descriptor and the path it was opened under."""
+    """An open file: descriptor and path."""
 
     def __init__(self, path: Path | str, descriptor: int, *, read_only: bool) -> None:
         """Take ownership of *descriptor*."""
         self._path = path
         self._fd = descriptor
         self._read_only = read_only
-        self._tells_cached = _NOWAIT != 0  # until the file system says that it cannot (tmpfs)
+        self._tells_cached = _NOWAIT != 0  # until an unsupported file system is noticed (tmpfs)
 
     @property
     def path(self) -> Path:
-        """Where it was opened; a later rename is not followed."""
+        """Path under which it was opened; not updated by a rename."""
         return Path(self._path)
 
     def size(self) -> int:
-        """Length in bytes."""
+        """Return the length in bytes."""
         return os.fstat(self._fd).st_size
 
     def pread(self, length: int, position: int) -> bytes:
-        """Up to *length* bytes from *position*; shorter only at the end of the file."""
+        """Read *length* bytes from *position*; fewer only at the end of the file."""
         data = pread(self._fd, length, position)
         if len(data) == length or not data:
             return data
-        parts = [data]  # Linux moves at most 2 GiB - 4 KiB in one call
+        parts = [data]  # Linux transfers at most 2 GiB - 4 KiB per call
         missing = length - len(data)
         while missing and (data := pread(self._fd, missing, position + length - missing)):
             parts.append(data)
@@ -99,7 +99,7 @@ class RealFile:
         return b"".join(parts)
 
     def pread_cached(self, length: int, position: int) -> bytes | None:
-        """As `pread`, if all of it is in the page cache; None else, and always where the platform cannot tell."""
+        """Read like `pread` from the page cache; None if not all bytes are cached or it is unsupported."""
         if not self._tells_cached:
             return None
         data = bytearray(length)
@@ -121,11 +121,11 @@ class RealFile:
             while written < len(data):
                 written += _pwrite(self._fd, memoryview(data)[written:], position + written)
         except OSError as error:
-            error.filename = str(self._path)  # calls of a descriptor name none
+            error.filename = str(self._path)  # calls with a descriptor do not set it
             raise
 
     def prefetch(self, position: int, length: int) -> None:
-        """Have the system read a range into its cache, in the background, where it can."""
+        """Read a range into the page cache in the background, if supported."""
         descriptor = self._descriptor()
         if hasattr(os, "posix_fadvise"):
             for start in range(position, position + length, PREFETCH_BYTES):
@@ -133,21 +133,21 @@ class RealFile:
                 os.posix_fadvise(descriptor, start, step, os.POSIX_FADV_WILLNEED)
 
     def written(self, start: int, end: int) -> list[tuple[int, int]]:
-        """The parts of ``[start, end)`` where something may have been written."""
+        """Return the parts of ``[start, end)`` that may have been written."""
         return written(self._descriptor(), start, end)
 
     def drop_cache(self, position: int, length: int) -> None:
-        """Let the system forget whole pages of a range, where it can."""
+        """Drop whole pages of a range from the page cache, if supported."""
         descriptor = self._descriptor()
         if hasattr(os, "posix_fadvise") and length > 0:  # 0 would mean up to the end
             os.posix_fadvise(descriptor, position, length, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, length: int) -> None:
-        """Set the length; new bytes read as zero and take no space."""
+        """Set the length; new bytes are zero and take no space."""
         os.ftruncate(self._descriptor(), length)
 
     def allocate(self, length: int) -> None:
-        """Reserve blocks for ``[0, length)``. Raises OSError when there is no room, ValueError below 0."""
+        """Reserve blocks for ``[0, length)``. Raises OSError if the disk is full, ValueError if negative."""
         if length < 0:
             raise ValueError(f"allocate {length} bytes")
         descriptor = self._descriptor()
@@ -167,7 +167,7 @@ class RealFile:
         self._fill_with_zeros(length)
 
     def map(self) -> RealMapping:
-        """Map the whole file. Raises ValueError when it is empty."""
+        """Map the whole file. Raises ValueError if it is empty."""
         descriptor = self._descriptor()
         access = mmap.ACCESS_READ if self._read_only else mmap.ACCESS_WRITE
         if sys.version_info >= (3, 13):
@@ -179,19 +179,19 @@ class RealFile:
         sync_descriptor(self._descriptor())
 
     def close(self) -> None:
-        """Close the descriptor; mappings live on."""
+        """Close the descriptor; mappings stay valid."""
         descriptor, self._fd = self._fd, -1
         if descriptor >= 0:
             os.close(descriptor)
 
     def _descriptor(self) -> int:
-        """The descriptor, for calls that take -1 for something else than a closed file."""
+        """Return the descriptor, for calls that do not reject -1 as closed."""
         if self._fd < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), str(self._path))
         return self._fd
 
     def _has_room(self, length: int) -> bool:
-        """Whether the blocks are there already: XFS wants as much room again, and needs none of it."""
+        """Whether the blocks are already allocated: XFS requires the same space again even if so."""
         stat = os.fstat(self._fd)
         return stat.st_size >= length and stat.st_blocks * 512 >= length
 
@@ -205,11 +205,11 @@ class RealFile:
 
 
 def sync_descriptor(descriptor: int) -> None:
-    """Make the data behind *descriptor* durable, with as much metadata as is needed to read it back."""
+    """Make the data of *descriptor* durable, with the metadata needed to read it."""
     if sys.platform == "darwin":
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-        except OSError:  # a network file system: fsync is all it has
+        except OSError:  # network file systems support only fsync
             os.fsync(descriptor)
     elif sys.platform == "win32":
         os.fsync(descriptor)
@@ -217,7 +217,7 @@ def sync_descriptor(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux: read what is in the page cache, or say that it is not
+_NOWAIT = getattr(os, "RWF_NOWAIT", 0)  # Linux: read from the page cache or fail
 
 if sys.platform == "win32":
     _seek_lock = threading.Lock()  # descriptors share their position between threads
@@ -248,6 +248,6 @@ def written(descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
             stop = min(os.lseek(descriptor, place, os.SEEK_HOLE), end)
             found.append((place, stop))
     except OSError as error:
-        if error.errno != errno.ENXIO:  # which says that there is nothing more
+        if error.errno != errno.ENXIO:  # no data after this position
             return [(start, end)]
     return found

@@ -1,4 +1,4 @@
-"""Names and folders of the operating system's file systems."""
+"""File operations by path with the functions of ``os``."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from gantrymq.world.real.file import RealFile, pread, sync_descriptor, written
 from gantrymq.world.real.volume import RealVolume, watch_volume
 
 PAGE_BYTES = 4096
-BINARY = getattr(os, "O_BINARY", 0)  # Windows translates line ends without it
+BINARY = getattr(os, "O_BINARY", 0)  # without it Windows translates line ends
 
 
 class RealFiles:
     """`Files` over ``os``. Every method may be called from any thread."""
 
     def __init__(self) -> None:
-        self._replacing = threading.Lock()  # the temporary name of a path is one for all threads
+        self._replacing = threading.Lock()  # threads share the temporary name of a path
 
     def stat(self, path: Path) -> FileStat | None:
-        """What is there, or None where nothing is."""
+        """Return the status of *path*, or None if it does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -35,39 +35,39 @@ class RealFiles:
         return FileStat(found.st_size, found.st_mtime_ns // 1_000_000, mode_bits.S_ISDIR(found.st_mode))
 
     def list(self, path: Path) -> list[str]:
-        """Names in a folder, sorted; empty where there is no folder."""
+        """Return the sorted names in a folder; empty if it does not exist."""
         try:
             return sorted(os.listdir(path))
         except (FileNotFoundError, NotADirectoryError):
             return []
 
     def make_dirs(self, path: Path) -> None:
-        """Create the folder and its parents; fine if it exists."""
+        """Create the folder and its parents, if missing."""
         os.makedirs(path, exist_ok=True)
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> RealFile:
-        """Open an existing file, or with *create* make it if absent."""
+        """Open a file; with *create* it is created if missing."""
         flags = (os.O_RDONLY if read_only else os.O_RDWR) | (os.O_CREAT if create else 0) | BINARY
         descriptor = os.open(path, flags, 0o666)
         status = os.fstat(descriptor)
         if mode_bits.S_ISDIR(status.st_mode):  # POSIX opens folders for reading
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        lock = locks.held_of(status)  # looked for now, and not by the path before, which would cost as much again
+        lock = locks.held_of(status)  # by the open file, as a check by path would cost another stat
         if lock is not None:
             lock.keep(descriptor)
             raise OSError(errno.EBUSY, "locked by this process; closing it again would lose the lock", str(path))
         return RealFile(path, descriptor, read_only=read_only)
 
     def read(self, path: Path) -> bytes:
-        """The whole content. Raises FileNotFoundError."""
+        """Return the whole content. Raises FileNotFoundError."""
         held = locks.held(path)
         return path.read_bytes() if held is None else held.content()
 
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
-        """Up to *length* bytes of a file from *position*; None where there is no file.
+        """Read up to *length* bytes from *position*; None if the file does not exist.
 
-        Of a long range only what was written is read: most of a queue's file is a hole.
+        Of a long range only the written part is read, as most of a queue file is a hole.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | BINARY)
@@ -95,51 +95,51 @@ class RealFiles:
         self.sync_dir(path.parent)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Move atomically within one file system, replacing *new*."""
+        """Rename atomically within one file system, replacing *new*."""
         os.replace(old, new)
 
     def remove(self, path: Path) -> None:
-        """Unlink a file; fine if it is gone."""
+        """Remove a file, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_dir(self, path: Path) -> None:
-        """Remove an empty folder; fine if it is gone."""
+        """Remove an empty folder, if it exists."""
         with contextlib.suppress(FileNotFoundError):
             os.rmdir(path)
 
     def sync_dir(self, path: Path) -> None:
-        """Make names in the folder durable; nothing where the system cannot open folders (Windows)."""
+        """Make the names in the folder durable; no effect on Windows, which cannot open folders."""
         if sys.platform != "win32":
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             except OSError as error:
-                if error.errno != errno.EINVAL:  # "fsync makes no sense here": some network file systems
+                if error.errno != errno.EINVAL:  # unsupported by some network file systems
                     raise
             finally:
                 os.close(descriptor)
 
     def lock(self, path: Path, content: bytes) -> locks.RealLock | None:
-        """Create *path* with *content* and lock its first byte; None when it is held, by this process too."""
+        """Create *path* with *content* and lock its first byte; None if this or another process holds it."""
         return locks.acquire(path, content)
 
     def lock_folder(self, path: Path) -> locks.FolderLock | None:
-        """Lock a folder; None when it is held, by this process too."""
+        """Lock a folder; None if this or another process holds it."""
         return locks.acquire_folder(path)
 
     def watch(self, folder: Path) -> RealVolume | None:
-        """The file system of *folder*; None where there is no ``syncfs``."""
+        """Return the file system of *folder*; None without ``syncfs``."""
         return watch_volume(folder)
 
     def disk_use(self, path: Path) -> DiskUsage:
-        """Space on the file system of *path* (or of its nearest existing parent)."""
+        """Return the space of the file system of *path* (or of its nearest existing parent)."""
         while not path.exists() and path != path.parent:
             path = path.parent
         if sys.platform == "win32":
             usage = shutil.disk_usage(path)
             return DiskUsage(usage.total, usage.free, usage.free)
-        else:  # the branch keeps mypy from calling this unreachable on Windows
+        else:  # else mypy reports unreachable code on Windows
             found = os.statvfs(path)
             unit = found.f_frsize
             return DiskUsage(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)

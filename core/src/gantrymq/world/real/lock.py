@@ -1,8 +1,8 @@
-"""A lock on the first byte of a file, seen by other processes, Java's among them.
+"""Locks on the first byte of a file, compatible with other processes, Java's included.
 
-On POSIX, Java's ``FileLock`` is an ``fcntl`` record lock, and so is ours. Such a lock has two traps, and the table of
-held locks is there for both: it never conflicts inside one process, and it is gone as soon as the process closes *any*
-descriptor of the file, not just the one that was locked. On Windows ``msvcrt.locking`` locks the same byte range.
+On POSIX, Java's ``FileLock`` is an ``fcntl`` record lock, as here. Such locks never conflict within one process, and
+are lost as soon as the process closes *any* descriptor of the file. The table of held locks handles both. On Windows
+``msvcrt.locking`` locks the same byte range.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-TAKEN = frozenset({errno.EACCES, errno.EAGAIN, errno.EDEADLK})  # what the systems say when another process holds it
+TAKEN = frozenset({errno.EACCES, errno.EAGAIN, errno.EDEADLK})  # errors if another process holds it
 
-# struct flock as Linux has it on 64 bits; elsewhere its order differs, and there nobody is asked
+# struct flock of 64-bit Linux; other platforms have another order and are not queried
 _FLOCK = struct.Struct("@hhqqi4x")
 
 _guard = threading.Lock()
-_held: dict[tuple[int, int], RealLock] = {}  # by device and inode, so that every spelling of a path is found
+_held: dict[tuple[int, int], RealLock] = {}  # by device and inode, to find it by any path
 
 
 class RealLock:
-    """A lock of this process, until `release` or the end of the process."""
+    """A file lock of this process, held until `release` or the end of the process."""
 
     def __init__(self, key: tuple[int, int], descriptor: int) -> None:
         self._key = key
@@ -37,11 +37,11 @@ class RealLock:
         self._others: list[int] = []
 
     def keep(self, descriptor: int) -> None:
-        """Take another descriptor of the file: closed before the lock is given up, it would take the lock with it."""
+        """Keep another descriptor of the file open until `release`, as closing it would release the lock."""
         self._others.append(descriptor)
 
     def release(self) -> None:
-        """Give the lock up; the file stays."""
+        """Release the lock; the file stays."""
         with _guard:
             if self._fd >= 0:
                 _unlock(self._fd)
@@ -51,16 +51,16 @@ class RealLock:
                 del _held[self._key]
 
     def content(self) -> bytes:
-        """What the file holds, read without opening it a second time."""
+        """Return the content of the file without opening it again."""
         os.lseek(self._fd, 0, os.SEEK_SET)
         return os.read(self._fd, os.fstat(self._fd).st_size)
 
 
 def acquire(path: Path, content: bytes) -> RealLock | None:
-    """Create *path* with *content*, synced, and lock byte 0; None when somebody, this process included, holds it.
+    """Create *path* with synced *content* and lock byte 0. Return None if this or another process holds it.
 
     Raises:
-        OSError: the file cannot be made or written.
+        OSError: the file cannot be created or written.
     """
     with _guard:
         if _find(path) is not None:
@@ -83,23 +83,23 @@ def acquire(path: Path, content: bytes) -> RealLock | None:
 
 
 class FolderLock:
-    """A lock of this process on a folder, until `release` or the end of the process."""
+    """A folder lock of this process, held until `release` or the end of the process."""
 
     def __init__(self, descriptor: int) -> None:
         self._fd = descriptor
 
     def release(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         descriptor, self._fd = self._fd, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 def acquire_folder(path: Path) -> FolderLock | None:
-    """Lock the folder *path* itself (``flock``); None when somebody, this process included, holds it.
+    """Lock the folder *path* itself (``flock``). Return None if this or another process holds it.
 
     Raises:
-        OSError: it is no folder, or its file system, or the platform, has no such lock (ENOTSUP).
+        OSError: *path* is not a folder, or file system or platform do not support it (ENOTSUP).
     """
     if sys.platform == "win32":
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
@@ -115,7 +115,7 @@ def acquire_folder(path: Path) -> FolderLock | None:
 
 
 def held(path: Path) -> RealLock | None:
-    """The lock this process holds on *path*, if it does."""
+    """Return the lock that this process holds on *path*, or None."""
     if not _held:
         return None
     with _guard:
@@ -123,14 +123,14 @@ def held(path: Path) -> RealLock | None:
 
 
 def held_of(status: os.stat_result) -> RealLock | None:
-    """The same, by what ``os.fstat`` says of an open file."""
+    """Return the lock that this process holds on the file with *status*, or None."""
     return _held.get((status.st_dev, status.st_ino))
 
 
 def held_elsewhere(path: Path) -> bool:
-    """Whether another process holds a lock on *path*; asked without taking one. False where that cannot be told.
+    """Whether another process holds a lock on *path*, without taking it. False if unknown.
 
-    Where this process holds it, opening and closing the file would lose it, so that is not asked and counts as no.
+    Also False if this process holds it, as opening and closing the file would release the lock.
     """
     if sys.platform != "linux" or held(path) is not None:
         return False

@@ -1,6 +1,6 @@
-"""``mlock``, which Python's ``mmap`` does not offer. Imported when it is used: ``ctypes`` costs a start some 5 ms.
+"""``mlock``, which Python's ``mmap`` does not provide. Imported on first use, as ``ctypes`` takes about 5 ms.
 
-The lock ends with the mapping. A process may lock as much as ``ulimit -l`` says, or all with CAP_IPC_LOCK.
+The lock ends with the mapping. The limit is ``ulimit -l``; with CAP_IPC_LOCK there is none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 
 def lock_memory(memory: mmap.mmap) -> None:
-    """Bring *memory*, which must be writable, into memory and keep it there; see `gantrymq.world.files.Mapping.lock`.
+    """Lock the writable mapping *memory* in memory; see `gantrymq.world.files.Mapping.lock`.
 
     Raises:
-        OSError: ENOMEM or EPERM, more than this process may lock; ENOSYS, there is no ``mlock`` here.
+        OSError: ENOMEM or EPERM if the limit is exceeded; ENOSYS if ``mlock`` is missing.
         TypeError: *memory* is read-only.
         ValueError: *memory* is closed.
     """
@@ -31,12 +31,12 @@ def lock_memory(memory: mmap.mmap) -> None:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))
     finally:
-        del first  # it would keep the mapping from being closed
+        del first  # else the mapping could not be closed
 
 
 @functools.cache
 def find_mlock() -> Callable[[int, int], int] | None:
-    """``mlock`` of the C library, called without the interpreter's lock; None where there is none."""
+    """Return ``mlock`` of the C library, which releases the GIL; None if it is missing."""
     if sys.platform == "win32":
         return None
     try:

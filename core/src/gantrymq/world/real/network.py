@@ -1,7 +1,7 @@
 """TCP sockets through the running event loop, asyncio's or uvloop's.
 
-Both loops set TCP_NODELAY on their own. SO_REUSEADDR lets a restart take the port back while old connections are in
-TIME_WAIT; on Windows the option would let two processes share a port, so it is left off there.
+Both loops set TCP_NODELAY. SO_REUSEADDR allows a restart on the same port while old connections are in TIME_WAIT. It is
+not set on Windows, where it would let two processes share a port.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import socket
 
 from gantrymq.world.network import ProtocolFactory
 
-BACKLOG = 1024  # connections the kernel holds until they are accepted, as RocketMQ's NettyRemotingServer
-PROBE = ("192.0.2.1", 9)  # an address of the documentation range (RFC 5737); any routed one would do
-PORT_ATTEMPTS = 8  # free ports tried until one is free on every address of a name
+BACKLOG = 1024  # connections not yet accepted, as in RocketMQ's NettyRemotingServer
+PROBE = ("192.0.2.1", 9)  # documentation address (RFC 5737); any routed address works
+PORT_ATTEMPTS = 8  # attempts to find a port that is free on all addresses of a name
 
 
 class RealListener:
-    """One port, open on every address of a host."""
+    """A port, bound on all addresses of a host."""
 
     def __init__(self, servers: list[asyncio.AbstractServer], address: tuple[str, int]) -> None:
         self._servers = servers
@@ -27,28 +27,28 @@ class RealListener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Numeric host and real port of the first address."""
+        """Numeric host and actual port of the first address."""
         return self._address
 
     async def close(self) -> None:
         """Close the listening sockets.
 
-        ``wait_closed`` is not used: since Python 3.12 it waits for the connections as well.
+        ``wait_closed`` is not called, as since Python 3.12 it also waits for the connections.
         """
         for server in self._servers:
             server.close()
         self._servers = []
-        await asyncio.sleep(0)  # uvloop closes the handle on its next turn
+        await asyncio.sleep(0)  # uvloop closes the handle in its next iteration
 
 
 class RealNetwork:
-    """IPv4 and IPv6 through ``create_server`` and ``create_connection`` of the running loop."""
+    """IPv4 and IPv6 connections of the running event loop."""
 
     async def listen(self, host: str, port: int, factory: ProtocolFactory) -> RealListener:
-        """Accept connections on *host*, on all its addresses, on one port.
+        """Accept connections on all addresses of *host*, with the same port.
 
         Raises:
-            OSError: the port is taken, the address is not of this host, or the name is unknown.
+            OSError: the port is in use, the address is not local, or the name is unknown.
         """
         addresses = await _addresses(host)
         attempts = PORT_ATTEMPTS if port == 0 and len(addresses) > 1 else 1
@@ -68,15 +68,15 @@ class RealNetwork:
     async def connect(
         self, host: str, port: int, factory: ProtocolFactory
     ) -> tuple[asyncio.Transport, asyncio.BaseProtocol]:
-        """Open a connection to the first address of *host* that answers.
+        """Open a connection to the first address of *host* that accepts it.
 
         Raises:
-            OSError: none does, or the name is unknown.
+            OSError: all addresses fail, or the name is unknown.
         """
         return await asyncio.get_running_loop().create_connection(factory, host, port)
 
     def own_address(self) -> str:
-        """The address that the default route leaves from; connecting a datagram socket sends nothing."""
+        """Return the source address of the default route. Connecting a datagram socket sends no packet."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(PROBE)
@@ -86,7 +86,7 @@ class RealNetwork:
 
 
 async def _addresses(host: str) -> list[str]:
-    """Numeric addresses of *host* that can be listened on, in the resolver's order, each once."""
+    """Return the distinct numeric addresses of *host* for listening, in the resolver's order."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(
             host or None, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -101,11 +101,11 @@ async def _serve(factory: ProtocolFactory, addresses: list[str], port: int) -> a
         server = await asyncio.get_running_loop().create_server(
             factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
         )
-    except OSError as error:  # the loops put the address into the text, as a tuple
+    except OSError as error:  # the text of the event loops contains the address as a tuple
         if error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno)) from error
-    if any(each is None for each in server.sockets):  # uvloop says no more where another process listens since the bind
+    if any(each is None for each in server.sockets):  # uvloop raises no error if another process listens since the bind
         server.close()
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     return server

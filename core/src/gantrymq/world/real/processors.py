@@ -1,4 +1,4 @@
-"""How many processors this process may use at once, by its affinity and the quotas of its control groups.
+"""Number of processors usable by this process, from its affinity and the quotas of its control groups.
 
 Source: the kernel's Documentation/admin-guide/cgroup-v2.rst (cpu.max) and scheduler/sched-bwc.rst (cpu.cfs_quota_us).
 """
@@ -12,27 +12,27 @@ from pathlib import Path
 __all__ = ["usable_processors", "yield_processor"]
 
 yield_processor: Callable[[], object] = getattr(os, "sched_yield", lambda: None)
-"""Let whoever waits for this thread's processor have it, where the system can."""
+"""Let other threads use this processor, if the platform supports it."""
 
 
 def usable_processors(root: Path = Path("/")) -> float:
-    """Processors, a fraction where a quota says so. *root* is the folder with ``proc`` and ``sys``."""
+    """Return the number of processors, a fraction with a quota. *root* is the folder with ``proc`` and ``sys``."""
     try:
         usable = float(len(os.sched_getaffinity(0)))
-    except (AttributeError, OSError):  # no Linux
+    except (AttributeError, OSError):  # not Linux
         usable = float(os.cpu_count() or 1)
     for group in _groups(root):
         try:
             quota, period = _quota(group)
             if quota > 0:
                 usable = min(usable, quota / period)
-        except (OSError, ValueError, ZeroDivisionError):  # no such file, no quota
+        except (OSError, ValueError, ZeroDivisionError):  # without a quota
             continue
     return usable
 
 
 def _quota(group: Path) -> tuple[int, int]:
-    """Microseconds of processor time in how many of time. Raises ValueError, OSError where there is no such bound."""
+    """Return processor time and period in microseconds. Raises ValueError or OSError without a quota."""
     if (group / "cpu.max").exists():
         quota, period = (group / "cpu.max").read_text("ascii").split()
         return int(quota), int(period)
@@ -40,7 +40,7 @@ def _quota(group: Path) -> tuple[int, int]:
 
 
 def _groups(root: Path) -> list[Path]:
-    """Folders of the groups that may bound this process: its own and those around it, of version 2 and of 1."""
+    """Return the folders of the control groups of this process and their parents, of versions 2 and 1."""
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text("utf-8", "replace").splitlines()
     except OSError:
@@ -48,7 +48,7 @@ def _groups(root: Path) -> list[Path]:
     mounted = root / "sys" / "fs" / "cgroup"
     found: list[Path] = []
     for line in lines:
-        _, _, rest = line.partition(":")  # behind the hierarchy's number
+        _, _, rest = line.partition(":")  # after the number of the hierarchy
         controllers, _, own = rest.partition(":")
         if not controllers or "cpu" in controllers.split(","):
             group = Path(own.lstrip("/"))

@@ -1,8 +1,8 @@
-"""``syncfs``: everything of a file system made durable in one call, however many files that is.
+"""``syncfs``: makes all files of a file system durable in one call.
 
-The descriptor is opened when the watch begins and kept: Linux (5.8 and newer) then tells of every write that failed
-since, whatever file it was in and whether anybody still has that file open. ``fsync`` of a file that was opened anew
-can miss such an error. ``ctypes`` is imported with the first sync: it costs a start some 5 ms.
+The descriptor is opened at the start of the watch and kept open: Linux 5.8 and newer then reports every failed write
+since, for any file, open or closed. ``fsync`` of a reopened file can miss such an error. ``ctypes`` is imported for the
+first sync, as it takes about 5 ms.
 
 Source: the Linux manual page syncfs(2).
 """
@@ -19,7 +19,7 @@ __all__ = ["RealVolume", "watch_volume"]
 
 
 class RealVolume:
-    """A descriptor of a folder of the file system."""
+    """A file system, identified by the descriptor of a folder."""
 
     def __init__(self, folder: Path, descriptor: int) -> None:
         """Take ownership of *descriptor*."""
@@ -42,7 +42,7 @@ class RealVolume:
 
 
 def watch_volume(folder: Path) -> RealVolume | None:
-    """Begin to watch the file system of *folder*, which exists; None where it has no ``syncfs`` that tells of errors.
+    """Watch the file system of the existing *folder*. Return None if ``syncfs`` does not report write errors.
 
     Raises:
         OSError: the folder cannot be opened.
@@ -54,7 +54,7 @@ def watch_volume(folder: Path) -> RealVolume | None:
 
 @functools.cache
 def kernel_release() -> tuple[int, int]:
-    """Major and minor number of the running kernel; zeros where they cannot be read."""
+    """Return major and minor version of the running kernel; zeros if unknown."""
     major, _, rest = os.uname().release.partition(".")
     minor = rest.partition(".")[0]
     return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
@@ -62,7 +62,7 @@ def kernel_release() -> tuple[int, int]:
 
 @functools.cache
 def find_syncfs() -> Callable[[int], int]:
-    """``syncfs`` of the C library, called without the interpreter's lock."""
+    """Return ``syncfs`` of the C library, which releases the GIL."""
     import ctypes
 
     function = ctypes.CDLL(None, use_errno=True).syncfs
