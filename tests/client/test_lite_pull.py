@@ -86,9 +86,9 @@ def test_a_poll_returns_messages_of_one_queue_up_to_its_number():
             messages = await consumer.poll(max_count=7)
             assert len(messages) == 7 and len({message.queue_id for message in messages}) == 1
             assert [message.queue_offset for message in messages] == list(range(7))
-            with pytest.raises(InvalidParameter, match=r"max_count=0\); expected 0 s or more, and 1 to 1024"):
+            with pytest.raises(InvalidParameter, match="max_count is 0; expected 1 to 1024"):
                 await consumer.poll(max_count=0)
-            with pytest.raises(InvalidParameter, match=r"poll\(timeout_s=-1"):
+            with pytest.raises(InvalidParameter, match="timeout_s is -1; expected 0 or more"):
                 await consumer.poll(-1)
 
     simulate_cluster(work)

@@ -223,7 +223,7 @@ class LitePullConsumer(BaseClient):
         run = self._running()
         if run.is_subscribed:
             raise ClientError(f"the consumer of {self.group} has subscribed to topics; {_EITHER}")
-        unique = dict.fromkeys(_checked(queues))
+        unique = dict.fromkeys(_check_queues(queues))
         subscriptions = {topic: subscription_of(topic, expression, expression_type) for topic, _, _ in unique}
         await run.assign(tuple(unique), subscriptions)
 
@@ -387,7 +387,7 @@ class LitePullConsumer(BaseClient):
 _EITHER: Final = "a consumer either subscribes or assigns: create a second consumer for the other"
 
 
-def _checked(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+def _check_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     if not isinstance(queues, Iterable):
         raise InvalidParameter(f"queues is {shown(queues)}; expected a list of MessageQueue")
     found = list(queues)
