@@ -357,7 +357,7 @@ def test_a_failure_of_pruning_is_none_of_the_message(shop, message, monkeypatch,
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"keep_s": 0}, "keep_s is 0; expected 1 and more"),
+        ({"keep_s": 0}, "keep_s is 0; expected 1 or more"),
         ({"cache_size": -1}, "cache_size is -1; expected 0"),
         ({"threads": 0}, "threads is 0; expected 1"),
         ({"group": ""}, "0 characters"),

@@ -107,7 +107,7 @@ class Idempotent:
             )
         for name, value, least in (("keep_s", keep_s, 1), ("cache_size", cache_size, 0), ("threads", threads, 1)):
             if value < least:
-                raise InvalidParameter(f"{name} is {value}; expected {least} and more")
+                raise InvalidParameter(f"{name} is {value}; expected {least} or more")
         if world is None:
             from gantrymq.world.real import real_world
 
