@@ -1,4 +1,4 @@
-"""FastStream and our broker for it; a server in a process of its own, where there are the parts of one."""
+"""FastStream with our broker; a server in a separate process if its plugins are installed."""
 
 import sys
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The same tests against `TestGantryBroker` and a broker that is a process: what one refuses, the other refuses too."""
+"""The same tests with `TestGantryBroker` and with a broker process: both reject the same messages."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What an AsyncAPI document says, and how security is asked for."""
+"""AsyncAPI documents and security options."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""The program of docs/client-faststream.md: under the test broker, and against a broker as it is."""
+"""The program of docs/client-faststream.md with the test broker and with a real broker."""
 
 import os
 import signal

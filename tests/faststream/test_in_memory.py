@@ -242,7 +242,7 @@ def test_a_reply_goes_to_the_topic_that_the_message_names():
 
 
 class Acks:
-    """A consumer that notes what becomes of its messages."""
+    """A consumer that records acknowledgements."""
 
     def __init__(self):
         self.said = []

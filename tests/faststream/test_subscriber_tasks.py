@@ -1,4 +1,4 @@
-"""The tasks of a subscriber against a broker that is a process: their ends, traces, and what the log says of them."""
+"""The tasks of a subscriber with a broker process: their ends, traces and log lines."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Sessions of the live source beside a simulated broker."""
+"""Sessions of the live source with a simulated broker."""
 
 from __future__ import annotations
 

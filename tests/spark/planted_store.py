@@ -9,7 +9,7 @@ from small_store import SmallStore
 
 
 class Planted:
-    """A store with a bit of everything; a fault is planted by what a test changes of it."""
+    """A store with messages of every kind, in which tests plant faults."""
 
     def __init__(self, root):
         self.store = SmallStore(root)

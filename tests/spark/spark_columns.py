@@ -36,7 +36,7 @@ def milliseconds(time: Any) -> int:
 
 
 def described(row: dict[str, Any], file_bytes: int) -> dict[str, Any]:
-    """A row as records.jsonl has it, but for what is told of the file and by nobody else (magic)."""
+    """A row in the form of records.jsonl, without members that only describe the file (magic)."""
     body = row["body"]
     start = row["commitLogOffset"] // file_bytes * file_bytes
     line = {
@@ -59,6 +59,6 @@ def described(row: dict[str, Any], file_bytes: int) -> dict[str, Any]:
 
 
 def recorded(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What records.jsonl says, without what rows do not have."""
+    """The members of records.jsonl that rows have."""
     found = [{name: value for name, value in line.items() if name != "magic"} for line in records]
     return [line for line in found if line["kind"] == "record"]

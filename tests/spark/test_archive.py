@@ -1,4 +1,4 @@
-"""Archives: each message once, whatever call failed, and a folder that anybody's Parquet reader understands."""
+"""Archives: each message once after any failed call, in a folder that every Parquet reader can read."""
 
 import contextlib
 import json
@@ -151,13 +151,13 @@ def test_a_failure_at_any_call_leaves_the_old_or_the_new_archive(tmp_path, monke
         root = tmp_path / str(number)
         with pytest.raises(OSError):
             everything(root, bounds, FailingFiles(RealFiles(), number, done=done))
-        state, found = contents(root)  # what a reader sees before anybody repairs it
+        state, found = contents(root)  # what a reader sees before the repair
         assert found in ([Counter()], [first], [expected(bounds)])[min(state.version, 2)]
         assert state.version == (0 if not found else 1 if found == first else 2)
         seen.add(state.version)
         placed = {path.relative_to(root).as_posix() for path in root.glob("topic=*/**/*.parquet")}
-        assert placed <= set(state.files)  # folders never show what no commit has
-        with Archive(RealFiles(), root) as archive:  # it is mended
+        assert placed <= set(state.files)  # folders never contain uncommitted files
+        with Archive(RealFiles(), root) as archive:  # repair
             assert archive.state == state
         assert {path.relative_to(root).as_posix() for path in root.glob("topic=*/**/*.parquet")} == set(state.files)
         assert list((root / "_staging").iterdir()) == []

@@ -1,4 +1,4 @@
-"""An archive whose Spark is killed at work: what it has is whole, and the next run goes on."""
+"""An archive whose Spark process is killed while writing: its content is complete, and the next run continues."""
 
 import contextlib
 import os

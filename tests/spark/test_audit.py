@@ -1,4 +1,4 @@
-"""What an audit finds: each planted fault and nothing else, and on Java's stores what Java's client saw."""
+"""Findings of an audit: exactly the planted faults, and on Java's stores what Java's client saw."""
 
 import sys
 from pathlib import Path

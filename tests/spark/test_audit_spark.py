@@ -1,4 +1,4 @@
-"""The job audit in Spark: ten planted faults in one store, each found and nothing else; Java's stores; other inputs."""
+"""The job audit in Spark: exactly the ten planted faults of one store; Java's stores; other inputs."""
 
 import json
 import sys

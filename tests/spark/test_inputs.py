@@ -1,4 +1,4 @@
-"""What jobs take messages from: live topics and the store below them give the same rows, whatever narrows them."""
+"""Inputs of jobs: live topics and the store below them give the same rows with every filter."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Jobs in Spark itself: what people see of it, and what ends it."""
+"""Jobs in Spark: output, progress and interruption."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Options of the source ``gantrymq``: what they mean, and one sentence for each mistake."""
+"""Options of the source ``gantrymq``: their values, and one sentence for each mistake."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What happens to a streaming query of Spark when brokers and topics change under it, as docs/spark-live.md says."""
+"""Streaming queries while brokers and topics change, as described in docs/spark-live.md."""
 
 import time
 
@@ -70,7 +70,7 @@ def admin_does(broker, work):
 
 
 async def _again(cluster):
-    """The broker goes and comes back where it was; its name server stays."""
+    """The broker stops and restarts at the same address; its name server stays."""
     cluster.settings.set("listenPort", cluster.server.address[1], "the test")
     await cluster.server.stop()
     cluster._broker = BrokerServer(cluster.world, cluster.settings, cluster.plugins)

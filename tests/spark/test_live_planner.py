@@ -176,7 +176,7 @@ def test_available_now_leaves_queues_that_its_first_look_did_not_see():
 
 
 class World:
-    """Queues whose messages have names; topics come, grow, lose files, end and come anew."""
+    """Queues with named messages; topics are created, grow, lose files, are deleted and recreated."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)

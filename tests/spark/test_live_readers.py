@@ -1,4 +1,4 @@
-"""The classes that Spark calls, called as its runners do: offsets through JSON, what tasks get through pickle."""
+"""The classes that Spark calls, called as its runners do: offsets as JSON, tasks by pickle."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Queries of live topics beside a simulated broker: batch ranges, micro-batches, and what happens to brokers."""
+"""Queries of live topics with a simulated broker: batch ranges, micro-batches, and broker failures."""
 
 import asyncio
 import logging

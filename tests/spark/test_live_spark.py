@@ -1,4 +1,4 @@
-"""The source ``gantrymq`` under Spark, beside a broker."""
+"""The source ``gantrymq`` in Spark, with a broker."""
 
 import asyncio
 import operator

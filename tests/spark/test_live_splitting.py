@@ -1,4 +1,4 @@
-"""Limits shared out among queues, ranges among tasks: nothing twice, nothing left out."""
+"""Division of limits among queues and of ranges among tasks: no offset twice, none omitted."""
 
 from itertools import pairwise
 

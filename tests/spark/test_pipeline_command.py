@@ -1,4 +1,4 @@
-"""`gantrymq pipeline` where Spark or Java is missing or too old, and what its options say; none of it starts Spark."""
+"""`gantrymq pipeline` without Spark or Java or with old versions, and its options; Spark is never started."""
 
 import subprocess
 import sys

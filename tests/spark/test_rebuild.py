@@ -1,4 +1,4 @@
-"""Rebuilding in steps: what a crash leaves is gone on with, what does not fit is read again, and our broker's files."""
+"""Rebuilding in steps: continued after a crash, with misfit ranges read again, identical to our broker's files."""
 
 import pickle
 import sys

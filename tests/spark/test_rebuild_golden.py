@@ -1,4 +1,4 @@
-"""`rebuild` of gantrymq-spark on the stores that Java left: from ranges what one process makes, and what Java wrote."""
+"""`rebuild` of gantrymq-spark on Java's stores: ranges give the result of one process, and Java's files."""
 
 import pytest
 from golden_stores import SCENARIOS

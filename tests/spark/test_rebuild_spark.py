@@ -1,4 +1,4 @@
-"""`rebuild` over Spark's tasks: byte for byte what the broker's store wrote, on a log of 2 GB and on small ones."""
+"""`rebuild` with Spark tasks: byte for byte the broker's files, on a log of 2 GB and on small ones."""
 
 import asyncio
 import filecmp

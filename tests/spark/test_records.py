@@ -1,4 +1,4 @@
-"""Batches of records as clients and brokers may make them, beside the record-by-record reader."""
+"""Batches of records that clients and brokers can create, compared with the record-by-record reader."""
 
 import sys
 import zlib

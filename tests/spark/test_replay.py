@@ -1,4 +1,4 @@
-"""``gantrymq pipeline replay``, from topics and from a store, beside a broker."""
+"""``gantrymq pipeline replay``, from topics and from a store, with a broker."""
 
 import json
 import time

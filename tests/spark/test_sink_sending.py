@@ -1,4 +1,4 @@
-"""Sending beside a simulated broker that comes and goes, without Spark."""
+"""Sending to a simulated broker that stops and restarts, without Spark."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The sink under Spark, beside a broker."""
+"""The sink in Spark, with a broker."""
 
 import json
 import os

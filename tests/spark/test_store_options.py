@@ -1,4 +1,4 @@
-"""Options of the sources over a store's folder: what they mean, and the sentence for each mistake."""
+"""Options of the sources over a store's folder: their values, and the sentence for each mistake."""
 
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def test_paths_as_spark_writes_them(path, folder):
         ({"colums": "tags"}, "no option colums; did you mean columns?"),
         ({"zzz": "1"}, "no option zzz; the options are path, checkCrc"),
         ({"checkCrc": "yes"}, "option checkCrc: 'yes' is neither true nor false"),
-        ({"bodyProblems": "skip"}, "option bodyProblems: 'skip' is none of null, keep, fail"),
+        ({"bodyProblems": "skip"}, "option bodyProblems: 'skip' is not one of null, keep, fail"),
         ({"columns": "tag"}, "option columns: 'tag' is not a column of a message; the columns are topic,"),
         ({"columns": "tags,tags"}, "'tags' is named 2 times"),
         ({"columns": ""}, "'' is not a column"),

@@ -1,4 +1,4 @@
-"""The sources over a store's folder under Spark: what consumers received, cuts, damage, live brokers, mistakes."""
+"""The sources over a store's folder in Spark: received messages, ranges, damage, live brokers, mistakes."""
 
 import json
 import os
@@ -160,7 +160,7 @@ def test_files_that_retention_deletes(session, golden, tmp_path):
             assert stream.awaitTermination(60)
             assert offsets(session.read.parquet(str(folder / "rows"))) == again
         else:
-            with pytest.raises(Exception, match="files between were deleted because their time was over"):
+            with pytest.raises(Exception, match="the files between were deleted as expired"):
                 stream.awaitTermination(60)
 
 
@@ -179,7 +179,7 @@ def test_a_folder_that_is_no_store_is_one_sentence(session, tmp_path, source):
 
 
 def test_no_right_to_read_is_one_sentence(session, golden_copy):
-    """The folder is root's alone, and the one who looks is nobody, also where the tests are run by root."""
+    """The folder belongs to root and is read by the user nobody, also if root runs the tests."""
 
     class AsNobody(StoreReader):
         def partitions(self):

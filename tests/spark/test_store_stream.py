@@ -1,4 +1,4 @@
-"""A stream over a log that grows: where it stands, and that each record is in one micro-batch, whole."""
+"""A stream over a growing log: its position, and each record in exactly one micro-batch."""
 
 import pyarrow as pa
 import pytest

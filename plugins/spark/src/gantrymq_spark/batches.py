@@ -79,40 +79,40 @@ def record_batch(
         InvalidParameter: a column does not exist.
         FormatError: a record states another log offset than its own; or as `batch_of`.
     """
-    shown = RowOptions(
+    options = RowOptions(
         schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems
     )
     records = Records(data, np.asarray(positions, dtype=np.int64))
     if log_offset_of_data != NO_LOG:
         records.check_log_offsets(log_offset_of_data)
-    return batch_of(records, shown)
+    return batch_of(records, options)
 
 
-def batch_of(records: Records, shown: RowOptions) -> pa.RecordBatch:
-    """Return one row for each record, with the columns of *shown*.
+def batch_of(records: Records, options: RowOptions) -> pa.RecordBatch:
+    """Return one row for each record, with the columns of *options*.
 
     Raises:
-        FormatError: a body cannot be decompressed and *shown* makes this an error; names the message.
+        FormatError: a body cannot be decompressed and *options* makes this an error; names the message.
     """
     if not len(records):
-        return pa.RecordBatch.from_pylist([], schema=shown.schema)
+        return pa.RecordBatch.from_pylist([], schema=options.schema)
     fields = records.fields
-    if shown.body_problems == "fail" and not shown.stored_bodies and "body" in shown.schema.names:
+    if options.body_problems == "fail" and not options.stored_bodies and "body" in options.schema.names:
         records.refuse_body_problems()
 
     def bodies() -> pa.Array:
-        if shown.stored_bodies:
+        if options.stored_bodies:
             return records.stored_bodies()
-        return records.kept_bodies() if shown.body_problems == "keep" else records.bodies.plain
+        return records.kept_bodies() if options.body_problems == "keep" else records.bodies.plain
 
     def problems() -> pa.Array:
-        return pa.nulls(len(records), pa.string()) if shown.stored_bodies else records.body_problems()
+        return pa.nulls(len(records), pa.string()) if options.stored_bodies else records.body_problems()
 
     made_by: dict[str, Callable[[], pa.Array]] = {
-        "topic": lambda: records.topics(shown.queue_names),
-        "brokerName": lambda: pa.repeat(pa.scalar(shown.broker_name, pa.string()), len(records)),
-        "queueOffset": lambda: pa.array(fields.column("queue_offset") + np.int64(shown.queue_offset_delta)),
-        "sysFlag": lambda: pa.array(records.sys_flags(stored_bodies=shown.stored_bodies)),
+        "topic": lambda: records.topics(options.queue_names),
+        "brokerName": lambda: pa.repeat(pa.scalar(options.broker_name, pa.string()), len(records)),
+        "queueOffset": lambda: pa.array(fields.column("queue_offset") + np.int64(options.queue_offset_delta)),
+        "sysFlag": lambda: pa.array(records.sys_flags(stored_bodies=options.stored_bodies)),
         "body": bodies,
         "bodyProblem": problems,
         "properties": lambda: records.properties.maps(),
@@ -130,4 +130,4 @@ def batch_of(records: Records, shown: RowOptions) -> pa.RecordBatch:
             return records.hosts(_HOSTS[name])
         return made_by[name]()
 
-    return pa.RecordBatch.from_arrays([made(name) for name in shown.schema.names], schema=shown.schema)
+    return pa.RecordBatch.from_arrays([made(name) for name in options.schema.names], schema=options.schema)

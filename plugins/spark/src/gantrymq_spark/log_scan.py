@@ -40,11 +40,11 @@ class LogScan:
         self._check_crc = check_crc
         self._reader = LogReader(files, part.log)
 
-    def batches(self, shown: RowOptions, wanted: RecordFilter | None = None) -> Iterator[pa.RecordBatch]:
+    def batches(self, options: RowOptions, wanted: RecordFilter | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the range in log order.
 
         Args:
-            shown: columns and options.
+            options: columns and options.
             wanted: selects some of the records; None for all.
 
         Raises:
@@ -53,7 +53,7 @@ class LogScan:
         for records in self.runs():
             chosen = records if wanted is None else wanted(records)
             if len(chosen):
-                yield batch_of(chosen, shown)
+                yield batch_of(chosen, options)
 
     def runs(self) -> Iterator[Records]:
         """Yield runs of sound records in log order."""

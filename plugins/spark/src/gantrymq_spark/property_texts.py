@@ -61,12 +61,12 @@ class PropertyTexts:
         last = offsets[1:][filled]
         open_ends = last[text[last - 1] != 2]
         if len(open_ends):  # older clients omit the last separator
-            stops, behind = np.concatenate([closed, open_ends]), np.concatenate([closed + 1, open_ends])
-            order = np.argsort(behind, kind="stable")
-            stops, behind = stops[order], behind[order]
+            stops, next_starts = np.concatenate([closed, open_ends]), np.concatenate([closed + 1, open_ends])
+            order = np.argsort(next_starts, kind="stable")
+            stops, next_starts = stops[order], next_starts[order]
         else:
-            stops, behind = closed, closed + 1
-        starts = np.concatenate([[0], behind[:-1]])[: len(stops)]
+            stops, next_starts = closed, closed + 1
+        starts = np.concatenate([[0], next_starts[:-1]])[: len(stops)]
         if not (len(marks) == len(stops) and (starts < marks).all() and (marks + 1 < stops).all()):
             found = np.searchsorted(marks, starts)
             first = np.append(marks, len(text))[found]  # 0x01 of the piece, or one after it

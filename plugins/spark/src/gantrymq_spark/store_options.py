@@ -123,7 +123,7 @@ def _flag(name: str, text: str) -> bool:
 def read_body_problems(name: str, text: str) -> str:
     """Parse one of `BODY_PROBLEMS`. Raises ConfigError for another text."""
     if text.lower() not in BODY_PROBLEMS:
-        raise ConfigError(f"option {name}: {text!r} is none of {', '.join(BODY_PROBLEMS)}")
+        raise ConfigError(f"option {name}: {text!r} is not one of {', '.join(BODY_PROBLEMS)}")
     return text.lower()
 
 

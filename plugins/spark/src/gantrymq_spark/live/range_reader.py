@@ -59,7 +59,7 @@ class RangeReadOptions:
 
 
 async def read_range(
-    consumer: Reader, clock: Clock, wanted: QueueRange, how: RangeReadOptions
+    consumer: Reader, clock: Clock, wanted: QueueRange, options: RangeReadOptions
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """Yield the messages of *wanted* in order, in non-empty batches.
 
@@ -68,39 +68,39 @@ async def read_range(
         ClientError: the broker refuses, or has not answered for wait_ms.
         FormatError: a record cannot be read; or as `batch_of`.
     """
-    held = _PendingBatch(wanted, how)
+    held = _PendingBatch(wanted, options)
     at, silent_since = wanted.first, clock.monotonic()
     while at < wanted.end:
         try:
-            found = await _pull(consumer, wanted, at, how)
+            found = await _pull(consumer, wanted, at, options)
         except ClientError as problem:
-            if not is_transient(problem) or (clock.monotonic() - silent_since) * 1000 >= how.wait_ms:
+            if not is_transient(problem) or (clock.monotonic() - silent_since) * 1000 >= options.wait_ms:
                 raise
             await clock.sleep(AGAIN_S)
             continue
         begun, at = at, _next(found, at)
         if at > begun:
             silent_since = clock.monotonic()
-            _report_skipped(found, wanted, begun, at, how)
+            _report_skipped(found, wanted, begun, at, options)
             held.add(found)
             if held.full and (batch := held.batch()).num_rows:
                 yield batch
-        elif (clock.monotonic() - silent_since) * 1000 < how.wait_ms:
+        elif (clock.monotonic() - silent_since) * 1000 < options.wait_ms:
             await clock.sleep(AGAIN_S)
         else:
-            report_losses([Loss(LossKind.TRUNCATED, wanted.queue, at, wanted.end)], fail=how.fail_on_data_loss)
+            report_losses([Loss(LossKind.TRUNCATED, wanted.queue, at, wanted.end)], fail=options.fail_on_data_loss)
             break
     if held.rows and (batch := held.batch()).num_rows:
         yield batch
 
 
-async def _pull(consumer: Reader, wanted: QueueRange, at: int, how: RangeReadOptions) -> PulledRecords:
+async def _pull(consumer: Reader, wanted: QueueRange, at: int, options: RangeReadOptions) -> PulledRecords:
     return await consumer.pull_records(
         wanted.queue,
         at,
         max_count=min(wanted.end - at, _PULL_COUNT),
-        expression=how.expression,
-        expression_type=how.expression_type,
+        expression=options.expression,
+        expression_type=options.expression_type,
     )
 
 
@@ -111,20 +111,24 @@ def _next(found: PulledRecords, at: int) -> int:
     return max(at, found.next_offset)
 
 
-def _report_skipped(found: PulledRecords, wanted: QueueRange, begun: int, at: int, how: RangeReadOptions) -> None:
+def _report_skipped(found: PulledRecords, wanted: QueueRange, begun: int, at: int, options: RangeReadOptions) -> None:
     """Report offsets as gone if a broker skips them without a filter."""
-    gone = found.status is PullStatus.OFFSET_ILLEGAL or (found.status is PullStatus.NO_MATCHED_MSG and how.everything)
+    gone = found.status is PullStatus.OFFSET_ILLEGAL or (
+        found.status is PullStatus.NO_MATCHED_MSG and options.everything
+    )
     if gone:
-        report_losses([Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=how.fail_on_data_loss)
+        report_losses(
+            [Loss(LossKind.EXPIRED, wanted.queue, begun, min(at, wanted.end))], fail=options.fail_on_data_loss
+        )
 
 
 class _PendingBatch:
     """Records collected for the next batch."""
 
-    def __init__(self, wanted: QueueRange, how: RangeReadOptions) -> None:
+    def __init__(self, wanted: QueueRange, options: RangeReadOptions) -> None:
         self._selection = wanted
-        self._how = how
-        self._names = how.columns if not how.tags or "tags" in how.columns else (*how.columns, "tags")
+        self._options = options
+        self._names = options.columns if not options.tags or "tags" in options.columns else (*options.columns, "tags")
         self._parts: list[Any] = []
         self._starts: list[Any] = []
         self._bytes = 0
@@ -160,11 +164,11 @@ class _PendingBatch:
             NO_LOG,
             self._selection.queue.broker_name,
             columns=self._names,
-            stored_bodies=self._how.stored_bodies,
+            stored_bodies=self._options.stored_bodies,
             queue_offset_delta=self._delta,
-            body_problems=self._how.body_problems,
+            body_problems=self._options.body_problems,
         )
-        return _with_tags(made, self._how.tags).select(list(self._how.columns))
+        return _with_tags(made, self._options.tags).select(list(self._options.columns))
 
 
 def _with_tags(batch: pa.RecordBatch, tags: Sequence[str] | frozenset[str]) -> pa.RecordBatch:

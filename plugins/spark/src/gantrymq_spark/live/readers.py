@@ -49,12 +49,12 @@ class QueuePartition(InputPartition):
         return QueueRange(MessageQueue(self.topic, self.broker_name, self.queue_id), self.first, self.end)
 
 
-def _batches(options: LiveOptions, task: QueueRange, how: RangeReadOptions) -> Iterator[pa.RecordBatch]:
+def _batches(options: LiveOptions, task: QueueRange, range_options: RangeReadOptions) -> Iterator[pa.RecordBatch]:
     """Read a range, in the process of a task."""
     world = real_world()
     with asyncio.Runner() as runner:
         consumer = new_consumer(options, world)
-        batches = read_range(consumer, world.clock, task, how)
+        batches = read_range(consumer, world.clock, task, range_options)
         runner.run(consumer.start())
         try:
             while (batch := runner.run(_following(batches))) is not None:
