@@ -54,9 +54,7 @@ def test_a_scan_goes_on_where_the_log_begins_when_its_place_is_deleted(monkeypat
         await bench.store.clean(Cleaning.EXPIRED_LOG)
         await bench.world.clock.sleep(1)
         assert bench.store.state().min_log_offset == 3 * FILE
-        assert [entry.log_offset for entry in scan][
-            -1
-        ] == 3 * FILE  # the blocks between were read together with the first
+        assert [entry.log_offset for entry in scan][-1] == 3 * FILE  # those between were read with the first
 
     monkeypatch.setattr(log_entries, "CHUNK_BYTES", 1)
     run(case, fileReservedTime=0)

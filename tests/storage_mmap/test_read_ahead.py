@@ -94,9 +94,7 @@ def test_what_is_in_the_cache_at_both_ends_is_not_asked_for(rig, told, monkeypat
         await walk(bench, T0, 0, 5)
         assert told == []
         rig.faults.cached = False
-        await walk(
-            bench, T0, 20, 2
-        )  # has to wait, so from now on the system is asked, even if everything is cached again
+        await walk(bench, T0, 20, 2)  # has to wait, so the system is asked from now on
         rig.faults.cached = True
         await walk(bench, T0, 28, 2)
         assert {name for name, _, _ in told} == {"prefetch"}

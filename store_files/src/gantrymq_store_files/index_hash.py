@@ -102,9 +102,7 @@ def _value(properties: bytes, mark: bytes) -> bytes | None:
     value = properties[start:] if end < 0 else properties[start:end]
     if value:
         return value
-    text = property_text.decode(properties).get(
-        mark[:-1].decode()
-    )  # an empty value counts as missing, so an earlier one is used
+    text = property_text.decode(properties).get(mark[:-1].decode())  # an earlier value replaces an empty one
     return text.encode("utf-8", "surrogatepass") if text else None
 
 

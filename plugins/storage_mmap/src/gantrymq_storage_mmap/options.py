@@ -40,9 +40,7 @@ class Options:
         self.batch_file_bytes = number("mapperFileSizeBatchConsumeQueue")
         self.ext_file_bytes = number("mappedFileSizeConsumeQueueExt")
         self.ext_units = flag("enableConsumeQueueExt")  # new messages get units in ext files
-        self.light_queues = flag("enableLmq") and flag(
-            "enableMultiDispatch"
-        )  # messages may be dispatched to light queues
+        self.light_queues = flag("enableLmq") and flag("enableMultiDispatch")  # messages may name light queues
         self.max_light_queues = number("maxLmqConsumeQueueNum")
         self.queue_flush_interval_ms = number("flushIntervalConsumeQueue")
         self.queue_flush_thorough_ms = number("flushConsumeQueueThoroughInterval")

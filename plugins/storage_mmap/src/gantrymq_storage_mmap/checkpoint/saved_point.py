@@ -44,9 +44,7 @@ class SavedPoint:
     """Contents of the file."""
 
     offset: int
-    newest: tuple[
-        int, int, int
-    ]  # log offset, size and store time (ms) of the last record before *offset*; (-1, 0, 0) for none
+    newest: tuple[int, int, int]  # log offset, size, store time (ms) of the last record before it; (-1, 0, 0): none
     log_min: int  # start of the log
     log_timestamp: int  # of RocketMQ's checkpoint saved at the same time, ms
     queue_timestamp: int

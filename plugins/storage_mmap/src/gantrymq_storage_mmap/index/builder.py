@@ -74,9 +74,7 @@ class IndexBuilder:
     _begun_at: int = attrs.field(default=0, init=False)  # log offset at which the walk began
     # results of the walk
     _batches: Iterator[list[DispatchEntry] | LogDamage] = attrs.field(factory=lambda: iter(()), init=False)
-    _read: list[DispatchEntry] = attrs.field(
-        factory=list, init=False
-    )  # entries of the last batch that are not indexed yet
+    _read: list[DispatchEntry] = attrs.field(factory=list, init=False)  # of these, not indexed yet
     _reading: bool = attrs.field(default=False, init=False)  # a thread reads the next batch
     _loading: bool = attrs.field(default=False, init=False)
     _marking: bool = attrs.field(default=False, init=False)  # a thread writes slots for a checkpoint

@@ -98,9 +98,7 @@ class Preallocation:
     _file_bytes: int
     _report: Callable[[str], object]  # called with one sentence if a file cannot be preallocated or locked
     _warm_sync_bytes: int  # bytes between syncs while warming, see `Warming`; 0 for no warming
-    refusal: str | None = attrs.field(
-        default=None, init=False
-    )  # sentence while the disk is too full for the file needed now
+    refusal: str | None = attrs.field(default=None, init=False)  # set while the disk is full
     _ready: LogFile | None = attrs.field(default=None, init=False)
     _making: int = attrs.field(default=-1, init=False)  # start of the file that a thread is creating, -1 for none
     _in_use: int = attrs.field(default=-1, init=False)  # start of the newest file returned by `take`

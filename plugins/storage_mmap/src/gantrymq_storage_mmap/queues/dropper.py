@@ -76,9 +76,8 @@ class QueueDropper:
             return saved
         self._dropped.note(topic, log_end, log_min)
         self._waiters.append(saved)
-        loop.call_soon(
-            self.begin
-        )  # together with all topics dropped in this step of the event loop, whose moves would wait for the sync
+        # Later, together with all topics dropped in this step of the event loop: their moves would wait for the sync.
+        loop.call_soon(self.begin)
         return saved
 
     def remove(self, queue: ConsumeQueue) -> None:

@@ -34,15 +34,11 @@ class PendingEntries:
     """Segmented files with bytes that are in no file, or not durable. All methods belong to the event loop."""
 
     def __init__(self) -> None:
-        self.misplaced: str | None = (
-            None  # an entry did not follow the newest of its queue; only a restart repairs that
-        )
+        self.misplaced: str | None = None  # an entry is out of order; only a restart repairs that
         self.kept_bytes = 0  # upper estimate of the size of all tails
         self.unsynced: dict[SegmentedFile, None] = {}  # files with a tail
         self._ticks = 0
-        self._waiting: dict[
-            SegmentedFile, int
-        ] = {}  # oldest first; the tick at which the oldest unwritten byte arrived
+        self._waiting: dict[SegmentedFile, int] = {}  # oldest first; tick of the oldest unwritten byte
         self.waiting_bytes = 0  # bytes that are in no file
         self._failed: dict[SegmentedFile, OSError] = {}  # files whose last write failed
 

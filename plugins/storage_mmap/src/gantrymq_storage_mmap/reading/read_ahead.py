@@ -56,9 +56,7 @@ class ReadAheadStream:
     cached: bool = True  # everything it requested was in the cache
     busy: bool = False  # a thread is reading ahead
     windows: deque[ReadAheadWindow] = attrs.Factory(deque)  # windows ahead of the consumer, or around its position
-    passed_windows: deque[ReadAheadWindow] = attrs.Factory(
-        lambda: deque(maxlen=MOST_WINDOWS)
-    )  # windows it has passed, still in the cache
+    passed_windows: deque[ReadAheadWindow] = attrs.Factory(lambda: deque(maxlen=MOST_WINDOWS))  # still in the cache
 
 
 @attrs.frozen(eq=False)

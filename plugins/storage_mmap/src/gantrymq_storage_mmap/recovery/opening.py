@@ -97,9 +97,7 @@ class StoreOpening(StoreParts):
         ).load()
         self._index.files.hold(index)
         place = next_record(log, index.place.log_offset)
-        if (
-            place != index.place.log_offset
-        ):  # the newest indexed message was given up; messages after it are not in the index
+        if place != index.place.log_offset:  # the newest indexed message was given up; later ones are not indexed
             index = attrs.evolve(index, place=IndexPosition(place))
         return index
 
