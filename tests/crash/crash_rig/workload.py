@@ -147,14 +147,17 @@ class Day:
         await self.make_topic(topic)
         await self.delete_topic(topic)
 
-    async def put(self, sent: Sent, *, joined: bool = False) -> None:
+    async def put(self, sent: Sent, *, same_file_as_previous: bool = False) -> None:
         """Send one message and note the acknowledgement."""
         own = {properties.KEYS: sent.body[:8].decode()}
         if sent.light:
             own[properties.INNER_MULTI_DISPATCH] = ",".join(sent.light)
         text = properties.encode(own)
         await self.hand_in(
-            StoreMessage(sent.queue.topic, sent.queue.queue_id, sent.body, text, same_file_as_previous=joined), [sent]
+            StoreMessage(
+                sent.queue.topic, sent.queue.queue_id, sent.body, text, same_file_as_previous=same_file_as_previous
+            ),
+            [sent],
         )
 
     async def hand_in(self, message: StoreMessage, sent: Sequence[Sent]) -> None:
