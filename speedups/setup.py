@@ -1,7 +1,7 @@
-"""The compiled module; where it cannot be built the package is installed without it, and GantryMQ runs in Python.
+"""Build of the compiled module. If the build fails, the package is installed without it and GantryMQ runs in Python.
 
-It uses Python's limited API, so that one wheel fits every Python from 3.11 on. A Python without a global lock has no
-such API, and gets a module of its own.
+The module uses Python's limited API, so one wheel works for all versions from 3.11 on. Free-threaded builds of Python
+do not support that API and need a separate wheel.
 """
 
 from sysconfig import get_config_var

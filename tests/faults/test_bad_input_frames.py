@@ -77,7 +77,7 @@ REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex(
     "000000040000000000 000000040100000000 000003010500000001828486"  # settings, theirs taken, GET / on stream 1
 )
-FIGURES = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+FIGURES = b"Metrics for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
 
 
 def is_bad_request(answer):

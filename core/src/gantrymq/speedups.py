@@ -1,7 +1,7 @@
-"""The compiled twins of the functions that run for every message, where they are installed (``gantrymq-speedups``).
+"""Optional compiled versions of the functions that run for every message (``gantrymq-speedups``).
 
-A twin does what its function in Python does, which stands beside the place where it is chosen; without twins everything
-runs in Python. ``GANTRYMQ_SPEEDUPS=off`` in the environment leaves them out.
+A compiled function (twin) behaves like its Python version, which is in the module that selects one of them. Without
+twins everything runs in Python. ``GANTRYMQ_SPEEDUPS=off`` in the environment disables them.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ _PACKAGE = "gantrymq_speedups"
 
 
 def switch_warning(switch: str) -> str:
-    """A sentence if *switch*, the value of ``GANTRYMQ_SPEEDUPS``, is neither on nor off; "" otherwise."""
+    """Return a warning if *switch*, the value of ``GANTRYMQ_SPEEDUPS``, is neither on nor off, else ""."""
     if switch.strip().lower() in ("", "on", "off"):
         return ""
     return f"{SWITCH}={switch[:40]} is ignored: it is neither on nor off"
 
 
 def find(switch: str = "") -> tuple[ModuleType | None, str]:
-    """The module of the twins, None where they are not to be used, and a sentence that says which runs.
+    """Return the module of the twins, or None if they are not used, and a description of the choice.
 
     Args:
-        switch: the value of ``GANTRYMQ_SPEEDUPS``; ``off`` leaves them out.
+        switch: the value of ``GANTRYMQ_SPEEDUPS``; ``off`` disables them.
     """
     if switch.strip().lower() == "off":
         return None, f"pure Python, {SWITCH}=off"

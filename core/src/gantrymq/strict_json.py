@@ -1,8 +1,9 @@
-"""Strict JSON as orjson reads and writes it; by the standard library where orjson is not installed (it needs a wheel).
+"""Strict JSON with orjson, or with the standard library if orjson is not installed.
 
     from gantrymq.strict_json import dumps, loads
 
-``loads`` takes UTF-8 bytes or text and raises ValueError; ``dumps`` gives bytes without blanks and raises TypeError.
+``loads`` accepts UTF-8 bytes or text and raises ValueError; ``dumps`` returns bytes without spaces and
+raises TypeError.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ def _loads(data: bytes | bytearray | memoryview | str, /) -> Any:
     except RecursionError:
         raise ValueError("JSON nested too deep") from None
     if "\\ud" in text or "\\uD" in text:
-        _dumped(value)  # half of a surrogate pair is a UnicodeEncodeError, which is a ValueError
+        _dumped(value)  # a lone surrogate raises UnicodeEncodeError, a ValueError
     return value
 
 
 def _dumps(value: Any, /) -> bytes:
     try:
         return _dumped(value)
-    except ValueError as problem:  # half of a surrogate pair, or an object in itself
+    except ValueError as problem:  # a lone surrogate, or a circular reference
         raise TypeError(str(problem)) from None
 
 

@@ -1,1 +1,1 @@
-"""Compiled twins of the functions of GantryMQ that run for every message; `gantrymq.speedups` finds and uses them."""
+"""Compiled versions of GantryMQ functions that run for every message, loaded by `gantrymq.speedups`."""

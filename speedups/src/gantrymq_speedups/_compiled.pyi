@@ -1,4 +1,4 @@
-"""What is called is not typed here: the functions in Python are, which these stand in for."""
+"""Calls are not typed here; the Python versions of the functions are."""
 
 from typing import Any, Final
 

@@ -23,11 +23,8 @@ METRICS = (
     ("values", "told"),
     [
         ({}, b"are at http://127.0.0.1:5557/metrics."),
-        ({"metricsExporterType": "DISABLE"}, b"are turned off; metricsExporterType=PROM shows them."),
-        (
-            {"metricsPromExporterPort": 0},
-            b"are at a port that the broker's log names, as metricsPromExporterPort is 0.",
-        ),
+        ({"metricsExporterType": "DISABLE"}, b"are turned off; metricsExporterType=PROM turns them on."),
+        ({"metricsPromExporterPort": 0}, b"are at the port in the broker's log, as metricsPromExporterPort is 0."),
         ({"metricsPromExporterHost": ""}, b"are at port 5557 of the broker's address, /metrics."),
         ({"metricsPromExporterHost": "", "brokerIP1": "10.0.0.7"}, b"are at http://10.0.0.7:5557/metrics."),
     ],
@@ -38,12 +35,12 @@ def test_http_is_told_where_the_figures_are(mode, values, told):
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert f"Content-Length: {len(body)}\r\n".encode() in head
-    assert answer.endswith(NOT_HTTP + b"Figures for Prometheus " + told + b"\n")
+    assert answer.endswith(NOT_HTTP + b"Metrics for Prometheus " + told + b"\n")
 
 
 def test_http_is_told_what_shows_figures_where_no_plugin_does():
     answer = admission_of(Settings(ADMISSION_SETTINGS), lambda: 0).answer(ProtocolKind.HTTP, b"GET /")
-    told = b"Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+    told = b"Metrics for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     assert answer.endswith(NOT_HTTP + told)
 
 

@@ -1,14 +1,14 @@
-"""The JSON dialect of fastjson 1.2, read leniently and written exactly.
+"""JSON dialect of fastjson 1.2: tolerant reader and exact writer.
 
-What differs from strict JSON, and is read and written here:
+Supported differences from strict JSON:
 
     {0:"10.0.0.1:10911"}                                    integer keys without quotes    -> int keys
     {{"brokerName":"b","queueId":0,"topic":"T"}:20}         objects in key position        -> `ObjectKey` keys
-    {'a':1}  {code:3}  [1,,2]  12L                          single quotes, bare names, spare commas (read only)
-    {"$ref":"$.path[0]"}                                    the same Java object again     -> a copy of its target
+    {'a':1}  {code:3}  [1,,2]  12L                          single quotes, bare names, extra commas (read only)
+    {"$ref":"$.path[0]"}                                    repeated Java object           -> a copy of its target
 
-A quoted key stays a string, also where it holds a number or an object's text: `int_keys` and `object_key` turn it into
-what a table needs. `loads` tries strict JSON first, so ordinary text costs what orjson costs.
+A quoted key stays a string, even if it contains a number or the text of an object; `int_keys` and `object_key` convert
+it. `loads` tries strict JSON first, so strict text is parsed at the speed of orjson.
 
 Sources: com.alibaba:fastjson 1.2.83 JSONLexerBase.java, SerializeWriter.java, IOUtils.java; RocketMQ's use of it in
 remoting/.../protocol/RemotingSerializable.java.

@@ -1,7 +1,7 @@
-"""Keys that JSON does not have: whole objects, and integers.
+"""Keys beyond strict JSON: integers and objects.
 
-An integer-keyed table may come with its keys quoted, an object-keyed one with the object's text in quotes; the two
-functions below take either.
+The integer keys of a table may be quoted, and so may the text of object keys; `int_keys` and `reader.object_key` accept
+both forms.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from gantrymq.errors import FormatError
 
 __all__ = ["MAX_DEPTH", "MAX_LOOSE_CHARS", "ObjectKey", "int_keys"]
 
-MAX_DEPTH: Final = 128  # nested objects and lists in loose text; strict text may nest as deep as orjson allows (1024)
-MAX_LOOSE_CHARS: Final = 2 * 1024 * 1024  # of a text that only the slow reader can read, some 1 us a character
+MAX_DEPTH: Final = 128  # nesting of objects and lists in non-strict text; orjson allows 1024 in strict text
+MAX_LOOSE_CHARS: Final = 2 * 1024 * 1024  # of non-strict text, which takes about 1 us per character
 
 
 class ObjectKey(Mapping[str, Any]):
-    """An object in key position: a mapping that is hashable and never changes.
+    """An object in key position: an immutable, hashable mapping.
 
-    Two keys are equal when their members are, in whatever order; `dumps` writes the members in the order given. Lists
-    inside become tuples, objects inside become ObjectKeys.
+    Keys are equal if their members are equal, in any order; `dumps` writes the members in the given order. Nested lists
+    become tuples, nested objects become ObjectKeys.
     """
 
     __slots__ = ("_hash", "_members")
@@ -50,10 +50,10 @@ class ObjectKey(Mapping[str, Any]):
 
 
 def int_keys(table: Mapping[Any, Any]) -> dict[int, Any]:
-    """Return *table* with its keys as integers, whether they were written quoted or not.
+    """Return *table* with its keys, quoted or not, converted to integers.
 
     Raises:
-        FormatError: a key is no integer.
+        FormatError: a key is not an integer.
     """
     try:
         return {int(key): value for key, value in table.items()}

@@ -1,4 +1,4 @@
-"""Reading JSON, strict or in fastjson's dialect.
+"""Reader of JSON, strict or in fastjson's dialect.
 
 Source: com.alibaba:fastjson 1.2.83 JSONLexerBase.java, DefaultJSONParser.java.
 """
@@ -22,11 +22,11 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
 
     Args:
         data: UTF-8 bytes or text.
-        raw_numbers: numbers come back as the text they were written with (signatures cover that text).
+        raw_numbers: return numbers as their original text, which signatures cover.
     Raises:
-        FormatError: not UTF-8, not JSON of either kind, trailing text, nested deeper than `MAX_DEPTH`, longer than
-            `MAX_LOOSE_CHARS` and neither strict nor strict but for keys that are integers or flat objects, or a `$ref`
-            that leads nowhere or into itself; the message gives the position in characters.
+        FormatError: the text is not UTF-8, not JSON in either form, has trailing characters, is nested deeper than
+            `MAX_DEPTH`, contains a `$ref` without target or to itself, or is longer than `MAX_LOOSE_CHARS` and not
+            strict apart from keys that are integers or flat objects. The message gives the position in characters.
     """
     try:
         value = _STRICT_RAW.decode(_text(data)) if raw_numbers else strict_json.loads(data)
@@ -43,13 +43,13 @@ def loads(data: bytes | bytearray | memoryview | str, *, raw_numbers: bool = Fal
 
 
 def loads_strict(data: bytes | str) -> Any:
-    """Read one JSON value that is strict but for keys that are integers or flat objects; ``$ref`` stays as it is.
+    """Read one JSON value that is strict except for keys that are integers or flat objects. ``$ref`` is not resolved.
 
-    For text whose length says nothing of what it cost to send, such as a compressed body's: it takes some 10 ns a byte,
-    where looser text can take `loads` 1 us a byte and references can be many times as large as they are long.
+    For untrusted text that may be large at little cost for the sender, such as a compressed body. Reading takes about
+    10 ns per byte, while `loads` may take 1 us per byte, and references may expand to many times their length.
 
     Raises:
-        FormatError: not UTF-8, or another text.
+        FormatError: the text is not UTF-8 or not such JSON.
     """
     try:
         return strict_json.loads(data)
@@ -61,10 +61,10 @@ def loads_strict(data: bytes | str) -> Any:
 
 
 def object_key(key: Any) -> ObjectKey:
-    """Return a table key as an `ObjectKey`: as it is, or read from a string that holds the object's JSON text.
+    """Return a table key as an `ObjectKey`; a string is parsed as the JSON text of an object.
 
     Raises:
-        FormatError: the key is neither.
+        FormatError: the key is neither an object nor the text of one.
     """
     if isinstance(key, ObjectKey):
         return key
@@ -105,14 +105,14 @@ def _mentions_ref(data: bytes | bytearray | memoryview | str) -> bool:
     return b"$ref" in (data.tobytes() if isinstance(data, memoryview) else data)
 
 
-# Bare integer keys and flat objects as keys are by far the commonest looseness (offset tables of any size), so text
-# with no other is made strict and read by orjson: the keys are quoted behind a mark that the text does not contain, and
-# turned back afterwards. An object is quoted as its place in a list, behind two marks. With integers as values too, an
-# object with integer keys becomes one list behind the mark: {0:5,1:6} is read as {"<mark>":[0,5,1,6]}.
+# Bare integer keys and flat objects as keys are by far the most common deviation (offset tables of any size). Text
+# without other deviations is converted to strict JSON and parsed by orjson: such keys are quoted with a prefix, a mark
+# that the text does not contain, and converted back afterwards. An object key is replaced by two marks and its index in
+# a list. An object with integer keys and values becomes one list: {0:5,1:6} is parsed as {"<mark>":[0,5,1,6]}.
 _MARK: Final = "\ue000"
 _MARK_ESCAPED = re.compile(r"\\ue000", re.IGNORECASE)
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
-_MOST_PARTS: Final = 2_000_000  # of text cut at its quotes, or escapes in it: some 0.3 us each
+_MOST_PARTS: Final = 2_000_000  # quotes or escapes in the text, about 0.3 us each
 _END_OF_KEY = re.compile(r"[^}]*\}(?=[ \t\r\n]*:)")
 _PAIR = r"[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+:[ \t\r\n]*+-?[0-9]++[ \t\r\n]*+"
 _INTEGERS = re.compile(rf"\{{({_PAIR}(?:,{_PAIR})*+)\}}")
@@ -122,12 +122,12 @@ _QUOTED_KEY: Final = rf'\1"{_MARK}\2"'
 
 
 def _read_keys(text: str) -> Any:
-    """Read text that is strict but for bare integer keys and flat objects as keys; None when it is not that."""
+    """Read text that is strict except for integer keys and flat objects as keys. Return None for other text."""
     if _MARK in text or _MARK_ESCAPED.search(text) or max(text.count("\\"), text.count('"')) > _MOST_PARTS:
         return None
     if '\\"' in text:
         text = _ESCAPE.sub(lambda found: "\\u0022" if found.group() == '\\"' else found.group(), text)
-    parts = text.split('"')  # without escaped quotes every second part lies between quotes
+    parts = text.split('"')  # every second part is the inside of a string, as there are no escaped quotes
     try:
         parts, keys = _without_objects(parts)
         parts[::2] = [_quote_keys(part) if part.rfind(":") > 0 else part for part in parts[::2]]
@@ -137,10 +137,10 @@ def _read_keys(text: str) -> Any:
 
 
 def _without_objects(parts: list[str]) -> tuple[list[str], list[ObjectKey]]:
-    """The parts with each object in key position quoted as its place in the list of keys that is returned."""
+    """Replace each object in key position by its index in the returned list of keys."""
     kept: list[str] = []
     keys: list[ObjectKey] = []
-    opened, brace = -1, -1  # the part with the last opening brace, and where in it
+    opened, brace = -1, -1  # the part with the last opening brace, and its position there
     for place, part in enumerate(parts):
         if not place % 2:
             found = _END_OF_KEY.match(part) if "}" in part else None
@@ -157,7 +157,7 @@ def _without_objects(parts: list[str]) -> tuple[list[str], list[ObjectKey]]:
 
 def _quote_keys(part: str) -> str:
     """Quote the bare keys of text without strings."""
-    pieces = _INTEGERS.split(part)  # every second one is the inside of an object of integers
+    pieces = _INTEGERS.split(part)  # every second piece is the inside of an object of integers
     pieces[::2] = [_BARE_KEY.sub(_QUOTED_KEY, piece) if ":" in piece else piece for piece in pieces[::2]]
     pieces[1::2] = [f'{{"{_MARK}":[{inside.replace(":", ",")}]}}' for inside in pieces[1::2]]
     return "".join(pieces)
@@ -193,7 +193,7 @@ def _resolved(value: Any, mentions_ref: bool) -> Any:
 
 
 def _read_loose(text: str, raw_numbers: bool) -> tuple[Any, bool]:
-    """The value, and whether references may be in it."""
+    """Return the value, and whether it may contain references."""
     reader = _Reader(text, raw_numbers)
     value = reader.value(reader.skip(0), 0)
     end = reader.skip(reader.end)
@@ -203,7 +203,7 @@ def _read_loose(text: str, raw_numbers: bool) -> tuple[Any, bool]:
 
 
 class _Reader:
-    """One pass over the text; every method starts at a position and leaves the next one in ``end``."""
+    """Recursive-descent parser. Each method starts at a position and sets ``end`` to the next one."""
 
     __slots__ = ("_raw", "_text", "end")
 
@@ -254,7 +254,7 @@ class _Reader:
         plain, pieces, at = _PLAIN[quote], [], at + 1
         while True:
             found = plain.match(text, at)
-            assert found is not None  # the pattern matches nothing too
+            assert found is not None  # the pattern also matches an empty string
             pieces.append(found.group())
             at = found.end()
             if at >= len(text):
@@ -327,7 +327,7 @@ class _Reader:
 
 
 def _pair_surrogates(text: str) -> str:
-    """Join escaped surrogate pairs; half a pair becomes ``?``, as when Java writes it as UTF-8."""
+    """Join escaped surrogate pairs. A lone surrogate becomes ``?``, as in Java's UTF-8 encoder."""
     if not _LONE_SURROGATE.search(text):
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

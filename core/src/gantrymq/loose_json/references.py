@@ -1,4 +1,4 @@
-"""References: fastjson writes an object that it met before as ``{"$ref": path}``.
+"""References: fastjson writes a repeated object as ``{"$ref": path}``.
 
 Source: com.alibaba:fastjson 1.2.83 JSONPath.java, SerializeWriter.java (writeReference).
 """
@@ -19,7 +19,7 @@ _STEP = re.compile(r"\.((?:[^.\[\\]|\\.)+)|\[(\d+)\]|\[(['\"])(.*?)\3\]")
 
 
 class Resolver:
-    """Replaces ``{"$ref": path}`` by a copy of what the path names, within a budget of copied values."""
+    """Replaces ``{"$ref": path}`` by a copy of the target, within a limit of copied values."""
 
     def __init__(self, root: Any) -> None:
         self._root = root

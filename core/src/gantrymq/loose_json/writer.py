@@ -1,4 +1,4 @@
-"""Writing JSON exactly as fastjson writes it.
+"""Writer of JSON with the exact output of fastjson.
 
 Source: com.alibaba:fastjson 1.2.83 SerializeWriter.java, IOUtils.java.
 """
@@ -16,35 +16,35 @@ from gantrymq.loose_json.keys import ObjectKey
 
 __all__ = ["dumps", "dumps_plain", "dumps_standard"]
 
-_SAFE_INTEGER: Final = (1 << 53) - 1  # beyond it the browser-compatible form quotes integers
+_SAFE_INTEGER: Final = (1 << 53) - 1  # larger integers are quoted in the browser-compatible form
 
 
 def dumps(value: Any, *, sort: bool = False, keep_nulls: bool = False) -> bytes:
-    """Write *value* as fastjson does by default: no blanks, UTF-8, null members left out.
+    """Write *value* like fastjson by default: no spaces, UTF-8, null members omitted.
 
-    Integer keys stand without quotes and `ObjectKey` keys as objects, so the result need not be strict JSON.
+    Integer keys are not quoted and `ObjectKey` keys are written as objects, so the result may not be strict JSON.
 
     Args:
-        value: dicts (keys str, int or ObjectKey), lists, tuples, sets, str, int, float, bool, None; enums by name are
-            the caller's affair.
+        value: dicts (keys str, int or ObjectKey), lists, tuples, sets, str, int, float, bool, None. The caller
+            converts enums to names.
         sort: order string keys by name, at every level, as fastjson does with the fields of a class.
         keep_nulls: write members that are None.
     Raises:
-        TypeError: a type that has no JSON form.
-        FormatError: nested too deep.
+        TypeError: a value has a type without a JSON form.
+        FormatError: the value is nested too deep.
     """
     return "".join(_Writer(_quote, sort=sort, keep_nulls=keep_nulls).parts(value)).encode()
 
 
 def dumps_plain(value: Any) -> bytes:
-    """Write *value* as JSON that every reader takes, ten times as fast as `dumps`; for large tables.
+    """Write *value* as strict JSON, ten times as fast as `dumps`; for large tables.
 
-    It is the text of `dumps` where no string has a character that fastjson escapes without need.
+    The result equals that of `dumps` if no string contains characters that only fastjson escapes.
 
     Args:
         value: as for `dumps`, but keys are str and no member is None.
     Raises:
-        TypeError: a type or key that has no JSON form.
+        TypeError: a value or key has a type without a JSON form.
     """
     try:
         return strict_json.dumps(value)
@@ -53,7 +53,7 @@ def dumps_plain(value: Any) -> bytes:
 
 
 def dumps_standard(value: Any) -> bytes:
-    r"""Write *value* in the strict form that route bodies use: every key quoted, entries sorted, all ASCII.
+    r"""Write *value* in the strict form of route bodies: quoted keys, sorted entries, ASCII only.
 
     Source: RocketMQ namesrv/.../processor/ClientRequestProcessor.java (features BrowserCompatible, QuoteFieldNames,
     SkipTransientField, MapSortField): non-ASCII as ``\uXXXX``, ``/`` as ``\/``, integers beyond 2**53 in quotes.
@@ -63,7 +63,7 @@ def dumps_standard(value: Any) -> bytes:
 
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPECIAL = re.compile('["\\\\\x00-\x1f\x7f-\x9f\u2028\u2029]')
-_SPECIAL_BROWSER = re.compile(r"[^ !#-.0-\[\]-~]")  # negated: a wide range is slow to compile
+_SPECIAL_BROWSER = re.compile(r"[^ !#-.0-\[\]-~]")  # negated, as a wide range compiles slowly
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -87,7 +87,7 @@ def _quote_browser(text: str) -> str:
 
 
 def _java_double(value: float) -> str:
-    """``Double.toString``: plain between 0.001 and 10**7, else d.dddE±n; what is not finite becomes null."""
+    """Format like ``Double.toString``: plain from 0.001 to 10**7, else d.dddE±n; null if not finite."""
     if value != value or value in (float("inf"), float("-inf")):
         return "null"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -98,7 +98,7 @@ def _java_double(value: float) -> str:
 
 
 class _Writer:
-    """Collects the pieces of one document."""
+    """Builds one document as a list of strings."""
 
     __slots__ = ("_keep_nulls", "_quote", "_sort", "_standard")
 
@@ -175,7 +175,7 @@ class _Writer:
 
 
 def _sort_key(entry: tuple[Any, Any]) -> tuple[int, Any]:
-    """Integers by value, then strings by UTF-16 unit as Java compares them, then objects as they come."""
+    """Sort integers by value, then strings by UTF-16 units as in Java, then objects in their order."""
     key = entry[0]
     if isinstance(key, str):
         return (1, key if key.isascii() else key.encode("utf-16-be", "surrogatepass").decode("latin-1"))

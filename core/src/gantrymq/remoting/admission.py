@@ -122,7 +122,7 @@ def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
     Raises:
         ConfigError: a file cannot be used, enforcing has no certificate, or a proxy address is invalid.
     """
-    mode, http, proxies = settings.text("tls.server.mode"), _figures(settings), trusted_proxies(settings)
+    mode, http, proxies = settings.text("tls.server.mode"), _metrics_hint(settings), trusted_proxies(settings)
     cert, key = settings.text("tls.server.certPath"), settings.text("tls.server.keyPath")
     if mode == "disabled":
         return Admission(mode, None, http, proxies)
@@ -143,19 +143,19 @@ def admission_of(settings: Settings, now_ms: Callable[[], int]) -> Admission:
     return Admission(mode, None, http, proxies)
 
 
-def _figures(settings: Settings) -> str:
+def _metrics_hint(settings: Settings) -> str:
     """Return a sentence that says where Prometheus finds metrics, or how to enable them."""
     port = "metricsPromExporterPort"
     if port not in settings.schema:
-        return "Figures for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
+        return "Metrics for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
     if settings.text("metricsExporterType") not in ("PROM", "2"):
-        return "Figures for Prometheus are turned off; metricsExporterType=PROM shows them.\n"
+        return "Metrics for Prometheus are turned off; metricsExporterType=PROM turns them on.\n"
     number, host = settings.number(port), settings.text("metricsPromExporterHost") or settings.text("brokerIP1")
     if not number:
-        return f"Figures for Prometheus are at a port that the broker's log names, as {port} is 0.\n"
+        return f"Metrics for Prometheus are at the port in the broker's log, as {port} is 0.\n"
     if not host:
-        return f"Figures for Prometheus are at port {number} of the broker's address, /metrics.\n"
-    return f"Figures for Prometheus are at http://{host}:{number}/metrics.\n"
+        return f"Metrics for Prometheus are at port {number} of the broker's address, /metrics.\n"
+    return f"Metrics for Prometheus are at http://{host}:{number}/metrics.\n"
 
 
 def _with_self_signed(context: ssl.SSLContext, now_ms: int) -> ssl.SSLContext:

@@ -17,8 +17,8 @@ PROXY_SETTING = Setting(
     "proxyProtocolAddresses",
     "text",
     "",
-    "Proxies whose PROXY protocol headers are believed: addresses or networks (10.0.0.0/8), separated by commas; those "
-    "of loopback addresses always are.",
+    "Proxies that may send PROXY protocol headers: addresses or networks (10.0.0.0/8), separated by commas; loopback "
+    "addresses are always trusted.",
     local=True,
 )
 
