@@ -6,7 +6,7 @@ from gantrymq.errors import ConfigError
 from gantrymq_spark.jobs.replay_pace import Pace, read_speed
 from gantrymq_spark.jobs.replay_send import Sent, send_paced
 from gantrymq_spark.sink.options import read_options
-from gantrymq_spark.sink.rows import Rows
+from gantrymq_spark.sink.rows import RowConverter
 from gantrymq_testing.simulated import simulate
 
 OPTIONS = read_options({"namesrv": "n:1", "topic": "T", "idColumn": "sinkId"}, streaming=False, environ={})
@@ -45,7 +45,7 @@ def rows_to_replay(times_ms, speed, **how):
     async def work(world):
         begun, sender = world.clock.monotonic(), Noting(world.clock, **how)
         try:
-            await send_paced(rows, Rows(OPTIONS, "t", ""), sender, Pace(speed), world.clock, sent)
+            await send_paced(rows, RowConverter(OPTIONS, "t", ""), sender, Pace(speed), world.clock, sent)
         except ConnectionError:
             assert "fails_at" in how
         return [(round(at - begun, 3), [int(body) for body in bodies]) for at, bodies in sender.sent]

@@ -1,4 +1,4 @@
-"""Rows as messages, options and columns of the sink, without Spark."""
+"""Conversion of rows to messages, and options and columns of the sink, without Spark."""
 
 import datetime
 
@@ -12,7 +12,7 @@ from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.sink.columns import RESERVED, SINK_ID, check_columns
 from gantrymq_spark.sink.dedup import SeenIds
 from gantrymq_spark.sink.options import read_options
-from gantrymq_spark.sink.rows import Outbound, Rows, Source
+from gantrymq_spark.sink.rows import Outbound, RowConverter, Source
 from gantrymq_spark.sink.sending import choose_queue, requests
 
 MAP = pa.map_(pa.string(), pa.string())
@@ -28,7 +28,7 @@ def sent(columns, types=None, **given):
     batch = pa.RecordBatch.from_pydict(arrays)
     options = options_of(**given)
     check_columns(batch.schema, options)
-    return list(Rows(options, "partition 2", "q/7/2").messages(batch))
+    return list(RowConverter(options, "partition 2", "q/7/2").messages(batch))
 
 
 def test_a_row_is_a_message():
@@ -89,7 +89,7 @@ def test_delays():
 
 def delivered(zone, local, unit="us"):
     batch = pa.record_batch({"body": ["x"], "deliverTime": pa.array([local], pa.timestamp(unit))})
-    (found,) = Rows(options_of(topic="T"), "partition 2", "p", zone).messages(batch)
+    (found,) = RowConverter(options_of(topic="T"), "partition 2", "p", zone).messages(batch)
     moment = datetime.datetime.fromtimestamp(
         int(found.message.all_properties()["TIMER_DELIVER_MS"]) / 1000, datetime.UTC
     )
@@ -160,7 +160,7 @@ def test_rows_that_cannot_be_sent(columns, words):
 
 def test_a_null_topic_and_a_null_id():
     with pytest.raises(ConfigError, match="row 0 of partition 2, counted from 0: topic is null"):
-        list(Rows(options_of(), "partition 2", "p").messages(pa.record_batch({"topic": [None], "body": ["x"]})))
+        list(RowConverter(options_of(), "partition 2", "p").messages(pa.record_batch({"topic": [None], "body": ["x"]})))
     with pytest.raises(ConfigError, match="row 1 of .*: id is null or empty; the option idColumn needs an id"):
         sent({"body": ["x", "y"], "id": ["1", None]}, idColumn="id")
 

@@ -143,7 +143,7 @@ def walk_runs(runs: Iterable[pa.Table], damages: Sequence[Damage] = ()) -> Itera
     known = sorted(damages, key=lambda damage: damage.log_offset)
     rows = (_Run(**row) for table in runs for row in table.to_pylist())
     for _, each in groupby(rows, key=lambda run: run.queue):
-        queue = _Row(each)
+        queue = _QueueRuns(each)
         yield from queue.walk()
         for hole in queue.holes:
             causes = hole.explained_by(known)
@@ -207,7 +207,7 @@ class _Hole:
         return list(damages[first:end])
 
 
-class _Row:
+class _QueueRuns:
     """The runs of one queue, in log order; read once."""
 
     def __init__(self, runs: Iterator[_Run]) -> None:

@@ -20,13 +20,13 @@ from gantrymq_store_tools.part_file import PartHead, read_head, read_part, write
 from gantrymq_store_tools.queue_write import QueueWriter
 from gantrymq_store_tools.rebuild import rebuild_range
 
-__all__ = ["IndexDone", "QueuesDone", "read_range_step", "write_index_file", "write_queues"]
+__all__ = ["IndexStepResult", "QueueStepResult", "read_range_step", "write_index_file", "write_queues"]
 
 READ_KEYS = 4_000_000  # at once
 
 
 @attrs.define
-class QueuesDone:
+class QueueStepResult:
     """The result of one step of queues."""
 
     files: int
@@ -37,7 +37,7 @@ class QueuesDone:
 
 
 @attrs.define
-class IndexDone:
+class IndexStepResult:
     """The result of one index file."""
 
     number: int
@@ -67,7 +67,7 @@ def read_range_step(plan: RebuildPlan, step: RangeStep, files: Files | None = No
     return read_head(files, path)
 
 
-def write_queues(plan: RebuildPlan, step: QueueStep, files: Files | None = None) -> QueuesDone:
+def write_queues(plan: RebuildPlan, step: QueueStep, files: Files | None = None) -> QueueStepResult:
     """Write the files of the queues of *step*. Raises OSError."""
     files = RealFiles() if files is None else files
     open_files = OpenFiles(files)
@@ -78,10 +78,10 @@ def write_queues(plan: RebuildPlan, step: QueueStep, files: Files | None = None)
         made = writer.finish()
     finally:
         open_files.close()
-    return QueuesDone(made, writer.entries + writer.batch_entries, writer.lost, writer.moved, writer.refused)
+    return QueueStepResult(made, writer.entries + writer.batch_entries, writer.lost, writer.moved, writer.refused)
 
 
-def write_index_file(plan: RebuildPlan, step: IndexStep, files: Files | None = None) -> IndexDone:
+def write_index_file(plan: RebuildPlan, step: IndexStep, files: Files | None = None) -> IndexStepResult:
     """Write the index file of *step*. Raises OSError."""
     files = RealFiles() if files is None else files
     follows = None
@@ -102,7 +102,7 @@ def write_index_file(plan: RebuildPlan, step: IndexStep, files: Files | None = N
             writer.add(read_part(files, head, keys=(low, min(low + READ_KEYS, end))))
     writer.finish()
     (name,) = writer.names
-    return IndexDone(step.number, name, writer.entries)
+    return IndexStepResult(step.number, name, writer.entries)
 
 
 def edge_keys(files: Files, heads: list[PartHead], bounds: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -22,7 +22,7 @@ from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.replay_pace import Pace
 from gantrymq_spark.jobs.replay_send import Sent, send_paced
 from gantrymq_spark.sink.options import SinkOptions, read_options
-from gantrymq_spark.sink.rows import Rows, Source
+from gantrymq_spark.sink.rows import RowConverter, Source
 from gantrymq_spark.sink.sending import Sender, choose_queue
 
 if TYPE_CHECKING:
@@ -172,4 +172,4 @@ async def _paced(
     world = real_world()
     async with Producer(options.group, options.namesrv, world=world, tls=options.tls) as producer:
         sender = Sender(producer, world.clock, options)
-        await send_paced(rows, Rows(options, "what is rows_to_replay", ""), sender, pace, world.clock, sent, tell)
+        await send_paced(rows, RowConverter(options, "the replay", ""), sender, pace, world.clock, sent, tell)

@@ -9,7 +9,7 @@ import attrs
 
 from gantrymq.world import Clock
 from gantrymq_spark.jobs.replay_pace import Pace
-from gantrymq_spark.sink.rows import Outbound, Rows
+from gantrymq_spark.sink.rows import Outbound, RowConverter
 from gantrymq_spark.sink.sending import Sender
 
 __all__ = ["Sent", "send_paced"]
@@ -29,7 +29,7 @@ class Sent:
 
 async def send_paced(
     rows: Iterable[Mapping[str, Any]],
-    made: Rows,
+    made: RowConverter,
     sender: Sender,
     pace: Pace,
     clock: Clock,
@@ -47,7 +47,7 @@ async def send_paced(
         sent: updated after each send, then *tell* is called.
 
     Raises:
-        ConfigError, ClientError: as `Rows` and `Sender`; *sent* then has what is known to be stored.
+        ConfigError, ClientError: as `RowConverter` and `Sender`; *sent* then has what is known to be stored.
     """
     due: list[tuple[Outbound, int]] = []
 

@@ -19,7 +19,7 @@ from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID
 from gantrymq_spark.sink.local_times import epoch_ms, session_zone
 from gantrymq_spark.sink.options import SinkOptions
 
-__all__ = ["Outbound", "Rows", "Source"]
+__all__ = ["Outbound", "RowConverter", "Source"]
 
 _DELAY_PROPERTIES = dict(zip(DELAYS, (names.DELAY, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS), strict=True))
 _MAX_LEVEL = 1000  # brokers use their highest level for greater numbers
@@ -41,7 +41,7 @@ class Outbound(NamedTuple):
     alone: bool  # not batched with others
 
 
-class Rows:
+class RowConverter:
     """Converts the rows of one task, in order."""
 
     def __init__(self, options: SinkOptions, task: str, prefix: str, zone: str | None = None) -> None:

@@ -23,16 +23,16 @@ from gantrymq.world.real import real_world
 from gantrymq_spark.sink.columns import check_columns
 from gantrymq_spark.sink.local_times import SESSION_ZONE
 from gantrymq_spark.sink.options import SinkOptions
-from gantrymq_spark.sink.rows import Rows
+from gantrymq_spark.sink.rows import RowConverter
 from gantrymq_spark.sink.sending import Sender
 
-__all__ = ["BatchWriter", "StreamWriter", "Written", "batch_writer", "stream_writer"]
+__all__ = ["BatchWriter", "StreamWriter", "WriteResult", "batch_writer", "stream_writer"]
 
 _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"  # Spark's names of local properties of a task
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WriteResult(WriterCommitMessage):
     """The result that a task returns to the driver."""
 
     messages: int
@@ -95,7 +95,7 @@ def _written(
 ) -> WriterCommitMessage:
     """Send all batches. No request is in flight while Spark produces the next batch."""
     world = real_world()
-    rows = Rows(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
+    rows = RowConverter(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
     count = 0
     with asyncio.Runner() as runner:
         producer = Producer(
@@ -108,4 +108,4 @@ def _written(
                 count += runner.run(sender.send(rows.messages(batch)))
         finally:
             runner.run(producer.close())
-    return Written(count)
+    return WriteResult(count)
