@@ -1,8 +1,8 @@
-"""What tox.ini cannot say by itself: it loads this file as a plugin and finds here what follows from the folders.
+"""Extends tox.ini with values derived from the folders; tox loads this file as a plugin.
 
-{quick}, {type_libraries} and {spark_libraries} are the same everywhere, {label}, {plugin} and {test_libraries} differ
-from environment to environment. Besides, tox is shown the Pythons that pyenv has installed but not switched on, so that
-the matrix uses each one that is here.
+{quick}, {type_libraries} and {spark_libraries} are the same in every environment, {label}, {plugin} and
+{test_libraries} differ. Besides, tox learns the Pythons that pyenv has installed but not activated, so that the matrix
+uses every installed one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if shutil.which("pyenv") and "TOX_DISCOVER" not in os.environ:
 
 @impl
 def tox_add_core_config(core_conf: ConfigSet, state: State) -> None:
-    """Add what is the same in every environment."""
+    """Add the values that are the same in every environment."""
     core_conf.add_constant("quick", "environments of a plain run", "\n".join(environments.quick()))
     core_conf.add_constant(
         "type_libraries", "what types are checked against", "\n".join(environments.type_libraries(TREE))
@@ -53,7 +53,7 @@ def tox_extend_envs() -> tuple[str, ...]:
 
 @impl
 def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
-    """Add what differs from environment to environment."""
+    """Add the values that differ between environments."""
     name = env_conf.env_name or ""
     alone = environments.plugin_of(name, TREE)
     env_conf.add_constant("label", "the label it is run by", "full" if name in environments.full(TREE) else "")
@@ -65,7 +65,7 @@ def tox_add_env_config(env_conf: EnvConfigSet, state: State) -> None:
 
 @impl
 def tox_after_run_commands(tox_env: ToxEnv, exit_code: int, outcomes: list[Outcome]) -> None:
-    """Say after the last environment of a plain run what it left out."""
+    """Print after the last environment of a plain run what it left out."""
     if tox_env.name == environments.quick()[-1] and exit_code == 0:
         print(
             "The fast tests passed. `tox run -m full` runs the rest: other Pythons, core and each plugin alone, slow\n"

@@ -1,12 +1,12 @@
-"""After tox: count the tests, and fail when a group that can run on this machine ran nothing.
+"""Count the tests after tox, and fail if a group that can run on this machine ran nothing.
 
     python .ci/check_groups.py .tox
 
-Reads what tox left in the folder: each ``result-*.json`` (``tox --result-json``) has the environments that ran and how
-their commands ended; ``reports/<environment>.xml`` is pytest's own count. A Python that is not on the machine takes its
-environments out of the list; so do missing Java, Node and Go with ``interop``, missing Java 17 with ``spark``, and
-missing libraries with ``sanitize``.
-Where everything is installed, a test file of which every test was skipped counts as a group that ran nothing.
+Reads tox's output in the folder: each ``result-*.json`` (``tox --result-json``) lists the environments and the exit
+codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a Python that is not installed
+are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java 17, and ``sanitize`` without
+its libraries. In environments with everything installed, a test file with every test skipped counts as a group that ran
+nothing.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ def every_client_is_here() -> bool:
 
 
 def runs(program: str) -> bool:
-    """Whether *program* starts; pyenv leaves names on the path that do not."""
+    """Return whether *program* starts; pyenv leaves names on the path that do not."""
     if shutil.which(program) is None:
         return False
     return subprocess.run([program, "-c", ""], capture_output=True, env=dict(os.environ)).returncode == 0
 
 
 def read_report(path: Path) -> Count:
-    """Sum up pytest's report; all zero where there is none."""
+    """Sum up pytest's report; all zero if it does not exist."""
     if not path.exists():
         return Count(0, 0, 0)
     suites = list(ElementTree.parse(path).getroot().iter("testsuite"))

@@ -1,9 +1,9 @@
-"""Write the client's API reference anew from its docstrings: docs/client-api.md and docs/client-api-*.md.
+"""Generate the client's API reference from its docstrings: docs/client-api.md and docs/client-api-*.md.
 
     python .ci/client_pages.py
 
-`PAGES` says what stands where; an exported name without a place stops the script. Signatures, types and defaults are
-those of the code, meanings its docstrings and the words beside a field. Needs opentelemetry-api, for its page.
+`PAGES` assigns names to pages; an exported name without a page is an error. Signatures, types and defaults come from
+the code, descriptions from docstrings and the comments of fields. Needs opentelemetry-api, for its page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HIDDEN = {"start_in", "closed_by", "portions", "to_json", "from_json", "close_pa
 
 
 class Page(NamedTuple):
-    """One page: its title, what it says first, and the names on it, of `gantrymq.client` where no module is named."""
+    """One page: its title, its introduction, and its names, of `gantrymq.client` unless qualified."""
 
     title: str
     intro: str
@@ -104,7 +104,7 @@ PAGES = {
     ),
 }
 
-OPTIONS_OF = {  # where the options of a TypedDict are explained
+OPTIONS_OF = {  # pages that describe the options of a TypedDict
     "ProducerOptions": "Producer",
     "SettingOptions": "Consumer",
     "GroupOptions": "Consumer",
@@ -182,7 +182,7 @@ def listed(page: str) -> str:
 
 
 def anchor(text: str) -> str:
-    """As GitHub makes them of headings."""
+    """Return the anchor that GitHub generates for a heading."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
@@ -219,12 +219,12 @@ def section(name: str, thing: Any, page: str, placed: dict[str, str]) -> str:
 
 
 def has_constructor(thing: type) -> bool:
-    """Whether programs call it, and not a `Client` of threads for them."""
+    """Return whether programs create it, rather than a `Client` of threads."""
     return not is_plain(thing) and (not thing.__module__.startswith(SYNC) or thing.__name__ == "Client")
 
 
 def is_plain(thing: type) -> bool:
-    """Whether its fields or members say all that its constructor could."""
+    """Return whether its fields or members describe everything that its constructor could."""
     named = hasattr(thing, "_fields") or hasattr(thing, "__required_keys__")
     return (
         named
@@ -252,7 +252,7 @@ def prose(doc: str | None) -> list[str]:
 
 
 def points(body: str) -> str:
-    """``name: meaning`` lines, whose meaning may go on in deeper ones, as a list."""
+    """Format ``name: meaning`` lines, with continuation lines, as a list."""
     entries: list[str] = []
     for line in body.splitlines():
         if line.startswith(" ") and entries:
@@ -295,7 +295,7 @@ def fenced(text: str) -> str:
 
 
 def signature(name: str, function: Callable[..., Any], shape: inspect.Signature | None = None) -> str:
-    """One line where it fits, else a parameter a line."""
+    """Format a signature on one line if it fits, else with one parameter per line."""
     shape = shape or inspect.signature(function)
     plain = inspect.unwrap(function)
     word = "async " if inspect.iscoroutinefunction(plain) else ""
@@ -329,7 +329,7 @@ def methods(thing: type, last: str, page: str, placed: dict[str, str]) -> list[s
     shown = {name: member for name, member in members(thing) if not is_common(thing, name, member)}
     if not shown:
         return []
-    brief = page == "client-api-sync"  # what is said at length stands on another page
+    brief = page == "client-api-sync"  # described on another page
     title = "method" if any(callable(member) for member in shown.values()) else "property"
     rows, details = [], list[str]()
     for name, member in shown.items():
@@ -359,7 +359,7 @@ def doc_of(member: Any) -> str | None:
 
 
 def is_common(thing: type, name: str, member: Any) -> bool:
-    """Whether every client has it, and nobody says more of it."""
+    """Return whether every client has it, without a description of its own."""
     base = found(BASE)
     if thing.__module__.startswith(SYNC):
         return name in vars(base) and thing.__name__ not in ("Client", "MessageStream")
@@ -372,7 +372,7 @@ def is_common(thing: type, name: str, member: Any) -> bool:
 
 
 def members(thing: type) -> list[tuple[str, Any]]:
-    """Public methods and properties, those of bases first; of one name the nearest."""
+    """Return public methods and properties, those of bases first; overridden ones once."""
     taken: dict[str, Any] = {}
     for base in reversed(thing.__mro__):
         if not base.__module__.startswith("gantrymq"):
@@ -392,7 +392,8 @@ def members(thing: type) -> list[tuple[str, Any]]:
 
 
 def words_beside(thing: type) -> dict[str, tuple[str, str]]:
-    """Of each annotated field of a class: its type as written, and the docstring under it or the comment beside it."""
+    """Return for each annotated field of a class its type as written, and the docstring below it or the comment beside
+    it."""
     source = textwrap.dedent(inspect.getsource(thing))
     lines = source.splitlines()
     (node,) = ast.parse(source).body
@@ -453,7 +454,7 @@ def default_shown(default: Any) -> str:
 
 
 def option_rows(options: type) -> list[tuple[str, str, str, str]]:
-    """Name, type, default and meaning of the options that this TypedDict, and no base of it, has."""
+    """Return name, type, default and description of the options of this TypedDict, without those of its bases."""
     from gantrymq.client.connection_config import ConnectionConfig
     from gantrymq.client.group.settings import ConsumerSettings
     from gantrymq.client.producer_settings import ProducerSettings
@@ -479,7 +480,7 @@ def option_table(rows: Iterable[tuple[str, str, str, str]]) -> str:
 
 
 def options(function: Callable[..., Any], page: str, placed: dict[str, str]) -> list[str]:
-    """Of ``**options: Unpack[...]``: a table, or where the table is."""
+    """Return a table of the options of ``**options: Unpack[...]``, or a link to it."""
     last = list(inspect.signature(function).parameters.values())[-1:]
     unpacked = re.fullmatch(r"Unpack\[(\w+)\]", str(last[0].annotation)) if last else None
     if unpacked is None:
@@ -501,7 +502,7 @@ def options(function: Callable[..., Any], page: str, placed: dict[str, str]) -> 
 
 
 def leaves(module: Any, name: str) -> list[type]:
-    """The TypedDicts of which the one called *name* is made."""
+    """Return the TypedDict called *name* and its bases."""
     given = getattr(module, name, None) or typed_dict(module, name)
     (node,) = ast.parse(inspect.getsource(given)).body
     assert isinstance(node, ast.ClassDef)

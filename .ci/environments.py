@@ -1,4 +1,4 @@
-"""tox's environments as the folders of the tree determine them: their names, and the libraries they need.
+"""tox's environments, derived from the folders of the tree: their names, and the libraries they need.
 
 toxfile.py passes them to tox, check_groups.py expects them to have run.
 """
@@ -21,7 +21,7 @@ def quick() -> list[str]:
 
 
 def full(tree: Workspace) -> list[str]:
-    """Names of the environments that ``tox run -m full`` runs: those that *quick* leaves out."""
+    """Names of the environments of ``tox run -m full``: those not in *quick*."""
     every = [_named(version, "all") for version in PYTHONS]
     others = [name for name in every if name not in quick()]
     alone = [_named(ALONE_ON, "core"), *plugins_alone(tree)]
@@ -38,13 +38,13 @@ def plugins_alone(tree: Workspace) -> list[str]:
 
 
 def plugin_of(environment: str, tree: Workspace) -> Distribution | None:
-    """The plugin that *environment* tries alone, on any Python; None where it is of another kind."""
+    """Return the plugin that *environment* tests alone, on any Python; None for other environments."""
     python, _, word = environment.partition("-")
     return tree.plugins.get(word) if python.startswith("py") else None
 
 
 def test_libraries(environment: str, tree: Workspace) -> list[str]:
-    """What tests in *environment* need: those of core where it is alone, of the plugin that is alone, or of all."""
+    """Return the libraries for tests in *environment*: those of core, of the plugin tested alone, or of all."""
     alone = plugin_of(environment, tree)
     if environment.endswith("-core"):
         tested = [tree.core]
@@ -54,11 +54,11 @@ def test_libraries(environment: str, tree: Workspace) -> list[str]:
 
 
 def spark_libraries(tree: Workspace) -> list[str]:
-    """What plugins need beside Spark: their extra ``spark``."""
+    """Return the libraries that plugins need with Spark: their extra ``spark``."""
     extras = [each.settings["project"].get("optional-dependencies", {}) for each in tree.plugins.values()]
     return sorted({library for extra in extras for library in extra.get("spark", ())})
 
 
 def type_libraries(tree: Workspace) -> list[str]:
-    """What types are checked against: every library that is depended on, and what the distributions say besides."""
+    """Return the libraries for type checks: every dependency, and the dependency groups ``types``."""
     return sorted({library for each in tree.every for library in [*each.libraries, *each.group("types")]})

@@ -1,9 +1,9 @@
-"""Bring the signatures on the pages of docs/hooks up to date with the code.
+"""Update the signatures on the pages of docs/hooks from the code.
 
     python .ci/hook_pages.py
 
-A page shows what it names: the blocks under "Signature" and "Interface" are written anew, name by name, from
-`gantrymq.hooks`, `gantrymq.interfaces` and four classes besides. Needs ruff on the path, for the layout.
+The blocks under "Signature" and "Interface" of a page are regenerated for the names in them, from `gantrymq.hooks`,
+`gantrymq.interfaces` and four other classes. Needs ruff on the path, for the layout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def declarations() -> dict[str, str]:
-    """Name to declaration, of every function, class and alias that a page may show."""
+    """Return name to declaration, of every function, class and alias that a page may contain."""
     found: dict[str, str] = {}
     for path in DECLARING:
         source = path.read_text()
@@ -66,7 +66,7 @@ def class_stub(node: ast.ClassDef, lines: list[str]) -> str:
 
 
 def is_shown(name: str) -> bool:
-    """Whether a method is part of the interface."""
+    """Return whether a method is part of the interface."""
     return name in SHOWN_DUNDERS or not name.startswith("_")
 
 

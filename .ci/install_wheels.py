@@ -1,15 +1,15 @@
-"""Build the workspace's wheels, and install a choice of them into the Python that runs this.
+"""Build the workspace's wheels, and install a selection of them into the running Python.
 
     python .ci/install_wheels.py FOLDER --build-only
     python .ci/install_wheels.py FOLDER filter_tag
     python .ci/install_wheels.py FOLDER speedups --every-plugin
 
-Core and its companions are always installed, with the plugins that those depend on, but the compiled functions
-(``speedups``) only when they are named: those are built when the first Python asks for them, and their wheel fits every
-other. With a plugin come the plugins that it may import.
+Core and its companions are always installed, with the plugins that they depend on. The compiled functions
+(``speedups``) are only installed if named: they are built for the first Python that needs them, and their wheel fits
+the others. A plugin is installed with the plugins that it may import.
 
-Wheels are built when the sources are not those of the last build (a digest of every file, kept beside the wheels), so
-that one environment run alone tests what is in the tree. Whatever of GantryMQ was installed before is removed first.
+Wheels are built if the sources have changed since the last build (a digest of every file, stored beside the wheels), so
+that a single environment tests the current tree. Installed distributions of GantryMQ are removed first.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def chosen(words: list[str], tree: Workspace) -> list[Distribution]:
-    """Core, its companions in Python with the plugins they need, and those of *words* with what those may import."""
+    """Return core, its companions in Python with their plugins, and *words* with the plugins they may import."""
     if missing := [word for word in words if word not in tree.plugins]:
         raise SystemExit(f"no such plugin in this tree: {', '.join(missing)}")
     companions = [each for each in tree.companions.values() if each.word != COMPILED]
@@ -68,7 +68,7 @@ def chosen(words: list[str], tree: Workspace) -> list[Distribution]:
 
 
 def build(folder: Path, trees: list[Path]) -> None:
-    """Make *folder* hold one wheel for each tree, and nothing older."""
+    """Make *folder* contain one wheel per tree, and no older ones."""
     folder.mkdir(exist_ok=True)
     digest = digest_of(trees)
     stamp = folder / "sources.sha256"
@@ -84,7 +84,7 @@ def build(folder: Path, trees: list[Path]) -> None:
 
 
 def digest_of(trees: list[Path]) -> str:
-    """One digest over the name and content of everything that goes into the wheels."""
+    """Return a digest of the names and contents of all files of the wheels."""
     total = hashlib.sha256()
     for tree in trees:
         inside = [path for folder in SOURCE_FOLDERS for path in (tree / folder).rglob("*") if path.is_file()]
@@ -102,7 +102,7 @@ def wheel_of(folder: Path, built: Distribution) -> str:
 
 
 def install(wheels: Iterable[str]) -> None:
-    """Replace whatever of GantryMQ is installed by exactly *wheels*; what they need comes along."""
+    """Replace all installed distributions of GantryMQ by *wheels* and their dependencies."""
     listed = subprocess.run(
         [sys.executable, "-m", "pip", "list", "--format=freeze"], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -1,4 +1,4 @@
-"""Which Java is here, for what runs on it."""
+"""Detection of the installed Java."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARK_NEEDS = 17
 
 
 def no_spark() -> str:
-    """Why Spark cannot run on this machine's Java; empty where it can."""
+    """Return why Spark cannot run with this machine's Java; empty if it can."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or not os.path.exists(java):

@@ -1,15 +1,15 @@
-"""Check the import contracts of pyproject.toml against every distribution whose folder is there.
+"""Check the import contracts of pyproject.toml against every distribution with a folder in the tree.
 
     python .ci/lint_imports.py [options of lint-imports]
 
-The contracts name packages of distributions by words in braces, and this puts the packages in their place:
+The contracts name packages of distributions by words in braces, which are replaced:
 
     {packages}    every package of the tree
     {companions}  packages of the folders beside core
     {plugins}     packages of plugins
 
-What a plugin says that it may import (``may-import`` in its pyproject.toml) is left out of the contracts that {plugins}
-have to keep, from that plugin alone. The sources are read where they lie; nothing of GantryMQ has to be installed.
+Imports that a plugin may make (``may-import`` in its pyproject.toml) are excluded from the contracts of {plugins}, for
+that plugin only. Sources are read in place; GantryMQ need not be installed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any
 import workspace
 from workspace import Workspace
 
-SOURCES = ("modules", "source_modules")  # where contracts name those that have to keep them
+SOURCES = ("modules", "source_modules")  # keys of contracts that list the bound modules
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def filled(settings: dict[str, Any], tree: Workspace) -> dict[str, Any]:
-    """Import-linter's *settings* with packages in the place of words, and with what plugins may import."""
+    """Return import-linter's *settings* with packages for words, and with the exceptions of plugins."""
     meant = {
         "{packages}": [each.package for each in tree.every],
         "{companions}": [each.package for each in tree.companions.values()],
@@ -55,22 +55,22 @@ def filled(settings: dict[str, Any], tree: Workspace) -> dict[str, Any]:
 
 
 def with_packages(table: dict[str, Any], meant: dict[str, list[str]]) -> dict[str, Any]:
-    """A copy of *table*; in its lists of texts each word stands for the packages that it means."""
+    """Return a copy of *table*; in its lists of texts each word is replaced by its packages."""
     return {key: filled_list(value, meant) if is_texts(value) else value for key, value in table.items()}
 
 
 def is_texts(value: object) -> bool:
-    """Whether *value* is a list of texts."""
+    """Return whether *value* is a list of texts."""
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
 def filled_list(texts: list[str], meant: dict[str, list[str]]) -> list[str]:
-    """*texts* with each word replaced by what it means."""
+    """Return *texts* with each word replaced by its packages."""
     return [package for text in texts for package in meant.get(text, [text])]
 
 
 def allowed(tree: Workspace) -> list[str]:
-    """Imports that plugins may make although plugins may not, as import-linter writes them."""
+    """Return the imports allowed by ``may-import``, as import-linter writes them."""
     return [
         f"{importer} -> {imported}"
         for plugin in tree.plugins.values()
@@ -81,7 +81,7 @@ def allowed(tree: Workspace) -> list[str]:
 
 
 def as_toml(settings: dict[str, Any]) -> str:
-    """The file that import-linter reads. Texts, booleans and lists of texts look in TOML as they do in JSON."""
+    """Format import-linter's file. Texts, booleans and lists of texts look the same in TOML and JSON."""
     lines = ["[tool.importlinter]"]
     lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items() if key != "contracts"]
     for contract in settings["contracts"]:

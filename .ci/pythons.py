@@ -1,4 +1,4 @@
-"""The Pythons that tests run on, and those of them that pyenv has installed but not switched on."""
+"""The Python versions for tests, and those installed by pyenv but not activated."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
     python .ci/sanitize.py FOLDER [arguments of pytest]
 
-Builds ``speedups`` once more, from a copy in FOLDER and with the system's C compiler, installs it in place of what is
-there, and runs pytest below the sanitizers' libraries. Python takes its memory from malloc then, so that a byte too far
-is seen. The first finding ends the process that made it, pytest or one that a test started, and is printed: by
-UndefinedBehaviorSanitizer at once, by AddressSanitizer at the end. Each fails the run. Python and its modules keep
-memory for good, so leaks are not looked for: tests/speedups counts what the functions keep. Where the libraries are
-missing nothing runs, and one sentence says so.
+Builds ``speedups`` again, from a copy in FOLDER and with the system's C compiler, installs it in place of the existing
+one, and runs pytest with the sanitizers' libraries. Python allocates its memory with malloc then, so that out-of-bounds
+accesses are detected. The first finding ends the process, pytest or one started by a test, and is printed: by
+UndefinedBehaviorSanitizer at once, by AddressSanitizer at the end. Each fails the run. Python and its modules never
+free some memory, so leaks are not checked: tests/speedups counts the memory of the functions. If the libraries are
+missing, nothing runs, and one sentence is printed.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PROBE = "import gantrymq.speedups as found, sys; print(found.said); sys.exit(fou
 
 
 def libraries() -> list[str]:
-    """The sanitizers' libraries of the C compiler; empty where one is missing."""
+    """Return the sanitizers' libraries of the C compiler; empty if one is missing."""
     if sys.platform != "linux" or shutil.which("cc") is None:
         return []
     found = []
     for name in LIBRARIES:
         asked = subprocess.run(["cc", f"-print-file-name={name}"], capture_output=True, text=True, check=False)
-        path = Path(asked.stdout.strip())  # the bare name, where it has none
+        path = Path(asked.stdout.strip())  # the bare name, if it has none
         if path.is_absolute() and path.exists():
             found.append(str(path.resolve()))
     return found if len(found) == len(LIBRARIES) else []
@@ -58,7 +58,7 @@ def main() -> int:
     if subprocess.run([sys.executable, "-c", PROBE], env=env, check=False).returncode:
         print("the compiled functions do not load below the sanitizers", file=sys.stderr)
         return 1
-    # With --capture=sys what is written to descriptor 2 is seen although the process ends there.
+    # With --capture=sys, output on descriptor 2 is visible even if the process ends.
     done = subprocess.run([sys.executable, "-m", "pytest", "--capture=sys", *words], env=env, check=False)
     findings = sorted(reports.parent.iterdir())
     for path in findings:

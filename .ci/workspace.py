@@ -1,20 +1,20 @@
-"""The distributions of this tree, as their folders and their own pyproject files tell them.
+"""The distributions of this tree, from their folders and pyproject files.
 
     core/                gantrymq
-    speedups/ and so on  the companions of core, each in a folder beside it: gantrymq-<word>
+    speedups/ and others the companions of core, each in a folder beside it: gantrymq-<word>
     plugins/<word>/      the plugins: gantrymq-<word>
 
-tox's environments, what they install and the import contracts follow from this, so that adding a plugin is adding its
-folder. What is special to a plugin stands in its own pyproject.toml and nowhere else:
+tox's environments, their packages and the import contracts are derived from this, so that adding a folder adds a
+plugin. Special settings of a plugin are in its own pyproject.toml and nowhere else:
 
     [dependency-groups]
-    test = [...]        libraries that its tests need besides what it depends on
-    types = [...]       libraries that checking its types needs besides what it depends on
+    test = [...]        libraries for its tests, in addition to its dependencies
+    types = [...]       libraries for type checks, in addition to its dependencies
 
     [tool.gantrymq]
     standard = true     part of gantrymq[standard] and of requirements.txt
-    may-import = [...]  modules that it may import although plugins may not, such as "gantrymq.client" or another plugin
-    library = true      for applications to import: it registers nothing, so there is no entry point and no plugin.py
+    may-import = [...]  modules that it may import despite the rules, such as "gantrymq.client" or another plugin
+    library = true      a library for applications: it registers nothing, so it has no entry point and no plugin.py
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ KNOWN_KEYS = {"library", "may-import", "standard"}
 
 @dataclass(frozen=True)
 class Distribution:
-    """One folder that a wheel is built from."""
+    """One folder from which a wheel is built."""
 
     folder: Path
     settings: dict[str, Any]  # its pyproject.toml
 
     @property
     def word(self) -> str:
-        """The name of its folder, from which its other names are made."""
+        """The name of its folder, from which its other names are derived."""
         return self.folder.name
 
     @property
     def name(self) -> str:
-        """What pip calls it."""
+        """The name of its distribution."""
         return "gantrymq" if self.word == CORE else f"gantrymq-{self.word.replace('_', '-')}"
 
     @property
     def package(self) -> str:
-        """What Python imports."""
+        """The name of its import package."""
         return "gantrymq" if self.word == CORE else f"gantrymq_{self.word}"
 
     @property
@@ -60,17 +60,17 @@ class Distribution:
 
     @property
     def libraries(self) -> list[str]:
-        """Requirements that come from elsewhere."""
+        """Its requirements outside this project."""
         return [need for need in self.settings["project"].get("dependencies", ()) if not is_ours(need)]
 
     @property
     def standard(self) -> bool:
-        """Whether the default install has it."""
+        """Whether it is part of the default install."""
         return bool(self._own.get("standard", False))
 
     @property
     def library(self) -> bool:
-        """Whether applications import it and brokers do not: a plugin in all but hooks."""
+        """Whether it is a library for applications, without hooks."""
         return bool(self._own.get("library", False))
 
     @property
@@ -79,7 +79,7 @@ class Distribution:
         return list(self._own.get("may-import", ()))
 
     def group(self, name: str) -> list[str]:
-        """Requirements of one of its dependency groups; none where it has no such group."""
+        """Return the requirements of one of its dependency groups; empty if it has no such group."""
         return list(self.settings.get("dependency-groups", {}).get(name, ()))
 
     @property
@@ -107,12 +107,12 @@ class Workspace:
         return [self.core, *self.companions.values(), *self.plugins.values()]
 
     def needed_by(self, companion: Distribution) -> list[Distribution]:
-        """Plugins that *companion* depends on: they are wherever it is."""
+        """Return the plugins that *companion* depends on."""
         needs = {re.split(r"[^a-z0-9-]", need)[0] for need in companion.settings["project"].get("dependencies", ())}
         return [plugin for plugin in self.plugins.values() if plugin.name in needs]
 
     def imported_by(self, plugin: Distribution) -> list[Distribution]:
-        """Other plugins that *plugin* may import, and that those may import."""
+        """Return the other plugins that *plugin* may import, with those that they may import."""
         found: dict[str, Distribution] = {}
         waiting = [plugin]
         while waiting:
@@ -125,13 +125,13 @@ class Workspace:
 
 
 def read(root: Path = ROOT) -> Workspace:
-    """The distributions that lie in *root* now."""
+    """Return the distributions in *root*."""
     beside = _below(root, "*")
     return Workspace(beside.pop(CORE), beside, _below(root, "plugins/*"))
 
 
 def is_ours(requirement: str) -> bool:
-    """Whether a requirement names a distribution of this project."""
+    """Return whether a requirement names a distribution of this project."""
     return re.match(r"gantrymq(?![a-z0-9])", requirement) is not None
 
 
