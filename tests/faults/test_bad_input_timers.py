@@ -135,7 +135,7 @@ def test_bi254_a_timer_log_that_is_gone(tmp_path, broker_with, row, caplog):
     for path in (store / "timerlog").iterdir():
         path.unlink()
     broker_with(plugins=PLUGINS)
-    (said,) = [each for each in caplog.messages if "made again" in each]
+    (said,) = [each for each in caplog.messages if "rebuilt" in each]
     row.check(said, "starts", folder=store / "timerlog", size=52)
     wait_for(store / "timerlog")
 

@@ -157,7 +157,7 @@ def test_while_it_is_suspended_it_is_not_asked_and_another_expression_is(served)
     served.send("abc")
     served.kind.before = fail
     for _ in range(3):
-        with pytest.raises(BrokerRefused, match="it is asked again in [0-9]+ s, or when the expression changes"):
+        with pytest.raises(BrokerRefused, match="it is resumed in [0-9]+ s, or when the expression changes"):
             served.pull("CONTAINS:: b", "SQL92")
     assert served.shown("_calls_total") == {LABELS: 2}  # two stages
     assert served.shown("s_suspended") == {LABELS: 1}

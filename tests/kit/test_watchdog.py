@@ -20,7 +20,7 @@ def test_a_call_is_named_when_it_is_stuck_and_each_time_that_its_length_doubles(
     said = [(at, watchdog.check(at)) for at in (100.5, 101.0, 101.5, 102.0, 103.0, 104.0)]
     assert [at for at, sentence in said if sentence] == [101.0, 102.0, 104.0]
     assert said[1][1].startswith(f"{NAME} has been in one call for 1.0 s (")
-    assert said[1][1].endswith("the broker serves nobody meanwhile")
+    assert said[1][1].endswith("the broker is blocked meanwhile")
     assert "watchdog.py:" in said[1][1]  # here the watched thread is the one that looks
     assert watchdog.named == 1
     turn.end(104.0)

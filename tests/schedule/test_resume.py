@@ -87,7 +87,7 @@ def test_progress_beyond_the_queue_is_not_believed(gantrymq_simulation, caplog):
             assert [position for _, position, *_ in levels_of(again).positions.levels()] == [6, 5, 0]
 
     gantrymq_simulation(main, settings=SETTINGS)
-    assert len([each for each in caplog.messages if "is looked up in the log" in each]) == 2
+    assert len([each for each in caplog.messages if "the log is searched for what was delivered" in each]) == 2
 
 
 def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):

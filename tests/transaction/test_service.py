@@ -109,9 +109,9 @@ def test_what_is_rolled_back_is_never_seen():
     [
         ({"producerGroup": "Others"}, "belongs to producer group PG, not to Others"),
         ({"tranStateTableOffset": "5"}, "has queue offset 0, not 5"),
-        ({"commitLogOffset": "7"}, "no half message lies at log offset 7"),
-        ({"commitLogOffset": "-1"}, "no half message lies at log offset -1"),
-        ({"commitLogOffset": "99999999"}, "no half message lies at log offset 99999999"),
+        ({"commitLogOffset": "7"}, "no half message is stored at log offset 7"),
+        ({"commitLogOffset": "-1"}, "no half message is stored at log offset -1"),
+        ({"commitLogOffset": "99999999"}, "no half message is stored at log offset 99999999"),
     ],
 )
 def test_a_decision_that_does_not_fit_is_refused(change, words):
@@ -382,7 +382,7 @@ def test_nothing_is_decided_by_an_index_that_is_behind_the_log(monkeypatch):
         monkeypatch.setattr(store, "query", lambda *asked: real(*asked)._replace(records=(), complete=False))
         answer = await end(desk, fields, COMMIT)
         assert answer.code == 2
-        assert "the index by key is behind the log" in answer.remark
+        assert "the index by key lags behind the log" in answer.remark
         monkeypatch.setattr(store, "query", real)
         assert (await end(desk, fields, COMMIT)).code == 0
         assert await bodies(desk) == [b"body1"]

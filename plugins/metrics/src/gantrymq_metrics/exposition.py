@@ -70,7 +70,7 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     pulls = [(("found",), figures.pulls_found), (("nothing",), figures.pulls_missed)]
     yield make.counter("gantrymq_pulls_total", "Pulls that were answered, by outcome.", ("outcome",), pulls)
     yield make.broker_gauge("gantrymq_pulls_held", "Pulls that wait for a message now.", figures.pulls_held)
-    yield make.broker_gauge("gantrymq_connections", "Open connections that have asked something.", figures.connections)
+    yield make.broker_gauge("gantrymq_connections", "Open connections with at least one request.", figures.connections)
     errors = figures.plugin_errors.items()
     yield make.counter("gantrymq_plugin_errors_total", "Times a plugin's part raised.", ("kind", "name"), errors)
     unwritten = [((name,), 1) for name in figures.unwritten]
@@ -178,17 +178,25 @@ def _store(snapshot: MetricsSnapshot) -> Iterator[Metric]:
         ("commitlog_disk_ratio", "Used part of the store's file system.", used),
         ("consumequeue_disk_ratio", "Used part of the store's file system, which has the queues too.", used),
         ("commitlogdir_capacity_total", "Size of the store's file system, bytes.", disk.total),
-        ("commitlogdir_capacity_free", "What the store may still take of it, bytes.", disk.usable),
+        ("commitlogdir_capacity_free", "Bytes of it that the store may still use.", disk.usable),
         ("remain_howmanydata_toflush", "Bytes not durable yet.", state.max_log_offset - state.flushed_offset),
         ("dispatch_behind_bytes", "Bytes not visible to consumers yet.", state.max_log_offset - state.published_offset),
         ("putmessage_times_total", "Messages stored since the start.", put.messages),
         ("put_message_size_total", "Bytes of their records.", put.size),
-        ("msg_put_total_today_now", "Those of them that are not of system topics.", put.messages - system_put),
-        ("msg_puttotal_todaymorning", "What that was at the last midnight.", put_at_midnight.today),
-        ("msg_puttotal_yesterdaymorning", "What that was at the midnight before.", put_at_midnight.yesterday),
-        ("msg_gettotal_today_now", "Messages handed out since the start, so too.", got.messages - system_got),
-        ("msg_gettotal_todaymorning", "What that was at the last midnight.", got_at_midnight.today),
-        ("msg_gettotal_yesterdaymorning", "What that was at the midnight before.", got_at_midnight.yesterday),
+        (
+            "msg_put_total_today_now",
+            "Messages stored since the start, without system topics.",
+            put.messages - system_put,
+        ),
+        ("msg_puttotal_todaymorning", "Its value at the last midnight.", put_at_midnight.today),
+        ("msg_puttotal_yesterdaymorning", "Its value at the midnight before.", put_at_midnight.yesterday),
+        (
+            "msg_gettotal_today_now",
+            "Messages delivered since the start, without system topics.",
+            got.messages - system_got,
+        ),
+        ("msg_gettotal_todaymorning", "Its value at the last midnight.", got_at_midnight.today),
+        ("msg_gettotal_yesterdaymorning", "Its value at the midnight before.", got_at_midnight.yesterday),
     ):
         yield make.broker_gauge(runtime + name, text, value, as_exporter=True)
     yield make.broker_gauge(

@@ -62,7 +62,7 @@ def read_registration_body(body: bytes, *, crc32: int, compressed: bool, version
         servers = list(texts_in(members, "filterServerList"))
         return _read_wrapper(_object(members.get("topicConfigSerializeWrapper")), servers)
     except (FormatError, ValueError, OverflowError, TypeError, AttributeError, struct.error, zlib.error) as error:
-        why = error if isinstance(error, FormatError) else "it is damaged, or not what a broker writes"
+        why = error if isinstance(error, FormatError) else "it is damaged, or not written by a broker"
         raise RequestError(f"decode of a registration body of {len(body)} bytes failed: {why}") from error
 
 

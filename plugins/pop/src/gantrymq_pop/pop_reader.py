@@ -338,7 +338,7 @@ class PopReader:
                 part.state.stored(part.take)
             self._commit(group, part.queue, part.state)
         if not good:
-            raise ServiceNotAvailable(f"a pop of {request.topic} gives nothing out: {problem}; pop again in a moment")
+            raise ServiceNotAvailable(f"a pop of {request.topic} delivers nothing: {problem}; pop again in a moment")
         return good
 
     def _failed(self, group: str, parts: Sequence[QueueBatch]) -> None:

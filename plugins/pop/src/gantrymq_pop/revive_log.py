@@ -277,7 +277,7 @@ class ReviveLog:
             self._commit()
         except Exception:
             wait = True
-            log.exception("reviving messages that nobody acknowledged failed; it is tried again in a second")
+            log.exception("reviving unacknowledged messages failed; retrying in a second")
         finally:
             self._ticking = None
             if wait and not self._stopped and self._timer is None:

@@ -111,7 +111,7 @@ class PopService:
                 try:
                     self._broker.commit(group, queue, end)
                 except RequestError as error:
-                    log.warning("group %s of %s goes on where it was saved: %s", group, queue, error)
+                    log.warning("group %s of %s continues at its saved offset: %s", group, queue, error)
         for revive_queue in range(self._revive.queues):
             end = self._broker.bounds(Queue(self._revive.topic, revive_queue)).max_offset
             if end:  # otherwise the group would exist before it has an offset

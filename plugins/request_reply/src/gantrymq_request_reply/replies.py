@@ -102,7 +102,7 @@ class ReplyService:
                     stored_reply(header, queue_id, own, body, connection.peer_packed_host, self._broker.store_host)
                 )
             except GantryError as error:
-                log.warning("a reply of %s for %s is not kept: %s", connection.address, header.topic, error)
+                log.warning("a reply of %s for %s could not be stored: %s", connection.address, header.topic, error)
             else:
                 ext |= {
                     "msgId": self._offset_id(kept.log_offset),

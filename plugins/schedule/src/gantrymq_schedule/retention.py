@@ -26,7 +26,7 @@ def warn_of_retention(settings: Settings, delays_ms: Sequence[int]) -> None:
     hours = settings.number(RESERVED_H)
     if delays_s[key] > hours * 3600:
         log.warning(
-            "%s allows delays of %d hours and %s=%d removes messages after %d hours, also those that still wait; set "
+            "%s allows delays of %d hours and %s=%d removes messages after %d hours, even if they still wait; set "
             "%s to %d or more",
             *(key, -(-delays_s[key] // 3600), RESERVED_H, hours, hours, RESERVED_H, -(-delays_s[key] // 3600)),
         )

@@ -85,7 +85,7 @@ async def by_unique_id(broker: Broker, unique_id: str, topic: str, *, committed:
     if not result.complete:
         raise RequestRefused(
             SYSTEM_BUSY,
-            f"what was stored of the transaction {unique_id} cannot be told while the index by key is behind the log: "
+            f"what was stored of the transaction {unique_id} is unknown while the index by key lags behind the log: "
             f"{result.problem or 'it is being caught up'}; ask again",
         )
     records = map(read_record, result.records)

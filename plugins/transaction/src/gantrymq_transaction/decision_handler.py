@@ -102,8 +102,8 @@ class DecisionHandler:
         if half is None or half.topic != HALF_TOPIC:
             raise RequestRefused(
                 SYSTEM_ERROR,
-                f"no half message lies at log offset {request.half_log_offset} (commitLogOffset); send back what the "
-                "answer to its sending said",
+                f"no half message is stored at log offset {request.half_log_offset} (commitLogOffset); return the "
+                "offsets from the response to its send",
             )
         refusal = judge_decision(
             half.properties if own is None else own,

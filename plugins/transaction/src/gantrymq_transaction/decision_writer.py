@@ -91,7 +91,7 @@ class DecisionWriter:
             raise RequestRefused(
                 SYSTEM_BUSY,
                 f"{self._count} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
-                "the producer is asked about this one later",
+                "the producer of this one is checked later",
             )
         done: Stored = self._loop.create_future()
         each = _Submission(offsets, message, answer, done)
@@ -179,7 +179,7 @@ class DecisionWriter:
         except RequestError:  # an interceptor refused one of them, so none is stored
             return None
         except Exception:  # stored one by one, the other messages succeed
-            log.exception("what decides half messages could not be stored together")
+            log.exception("decisions could not be stored together")
             return None
 
     async def _store(self, group: list[_Submission], appended: Awaitable[Sequence[PutResult]] | None) -> None:
@@ -189,7 +189,7 @@ class DecisionWriter:
         except GantryError as error:
             self._failed(group, error)
         except Exception as error:
-            log.exception("what decides half messages could not be stored")
+            log.exception("decisions could not be stored")
             self._failed(group, error)
         finally:
             self._count -= len(group)
@@ -215,7 +215,7 @@ class DecisionWriter:
             except GantryError as error:
                 self._failed([each], error)
             except Exception as error:
-                log.exception("what decides the half messages at %s could not be stored", each.offsets)
+                log.exception("the decision of the half messages at %s could not be stored", each.offsets)
                 self._failed([each], error)
             else:
                 self._settled(each, result)

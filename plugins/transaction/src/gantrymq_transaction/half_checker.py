@@ -252,7 +252,7 @@ class HalfChecker:
             if ask and offset not in self._uncounted:
                 log.warning(
                     "the properties of the half message at queue offset %d have %d bytes, without room for the count "
-                    "of its checks; they are counted until the broker stops, and anew after its next start",
+                    "of its checks; they are counted in memory, and from zero after a restart",
                     *(offset, len(message.properties)),
                 )
         return self._submit(half, message, own, ask=ask, uncounted=uncounted)

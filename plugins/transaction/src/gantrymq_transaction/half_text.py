@@ -65,7 +65,7 @@ class HalfTextWriter:
 def _half(own: dict[str, str], topic: str, queue_id: int) -> dict[str, str]:
     if not own.get(props.PRODUCER_GROUP):
         raise MessageIllegal(
-            f"a half message for topic {topic} names no producer group (PGROUP), so nobody could ever decide it; send "
+            f"a half message for topic {topic} names no producer group (PGROUP), so it could never be decided; send "
             "it with the producer group, as RocketMQ's clients do"
         )
     unique_id = own.get(props.UNIQ_KEY)

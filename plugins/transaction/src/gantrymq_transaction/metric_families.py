@@ -14,7 +14,7 @@ def register_transaction_metrics(broker: Broker, undecided: Callable[[], Undecid
     """Register the metrics with the broker."""
 
     def count() -> MetricFamily:
-        text = "Half messages that nobody has decided."
+        text = "Undecided half messages."
         return MetricFamily("gantrymq_transactions_undecided", text, (), {(): undecided().count})
 
     def oldest() -> MetricFamily:

@@ -71,17 +71,19 @@ class TransactionRequests:
         if record is None or record.topic != CHECK_MAX_TIME_TOPIC or real_queue(record.properties) is None:
             raise RequestRefused(
                 SYSTEM_ERROR,
-                f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up shows "
-                "those there are",
+                f"{header.msg_id} is no message of {CHECK_MAX_TIME_TOPIC}; gantrymq transactions list --given-up lists "
+                "them",
             )
         if await committed_message(broker, identity_of(record.properties)) is not None:
-            raise RequestRefused(SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; nobody is asked")
+            raise RequestRefused(
+                SYSTEM_ERROR, f"the transaction of {header.msg_id} was committed; there is nothing to check"
+            )
         age_ms, keep_hours = broker.world.clock.now_ms() - record.born_timestamp, retention_hours(broker)
         if age_ms > keep_hours * 3600_000:
             raise RequestRefused(
                 SYSTEM_ERROR,
                 f"the message of {header.msg_id} was born {age_ms // 3600_000} hours ago; half messages older than "
-                f"{keep_hours} hours (fileReservedTime) are given up at once, so nobody would be asked",
+                f"{keep_hours} hours (fileReservedTime) are given up at once, so no check would be sent",
             )
         (result,) = await broker.put_all([resumed(record)], skip_interceptors=True)
         if result.status is not PutStatus.OK:

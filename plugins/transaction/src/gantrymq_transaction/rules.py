@@ -136,7 +136,7 @@ def judge_decision(
         return Refusal(
             ILLEGAL_OPERATION,
             f"the half message at {stored_at[1]} is {age_ms} ms old and was to be decided in {immunity} s "
-            f"({IMMUNITY}); its producer is asked about it instead",
+            f"({IMMUNITY}); its producer is checked instead",
         )
     owner = own.get(props.PRODUCER_GROUP)
     if owner != group:
@@ -149,7 +149,7 @@ def judge_decision(
         return Refusal(
             SYSTEM_ERROR,
             f"the half message at log offset {stored_at[1]} has queue offset {stored_at[0]}, not {named[0]} "
-            "(tranStateTableOffset); send back what the answer to its sending said",
+            "(tranStateTableOffset); return the offsets from the response to its send",
         )
     return None
 

@@ -78,7 +78,7 @@ class RocketTransactions:
         register_transaction_metrics(broker, self.undecided)
         waiting = ledger.undecided(half.max_offset)
         if waiting:
-            log.info("%d transactions are undecided; their producers are asked about them", waiting)
+            log.info("%d transactions are undecided; their producers will be checked", waiting)
 
     async def stop(self) -> None:
         """Store pending decisions and the positions."""

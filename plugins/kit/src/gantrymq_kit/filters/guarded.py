@@ -123,7 +123,7 @@ class GuardedFilter:
         """Return why the filter is suspended, and for how long."""
         left_s = max(0.0, (self.breaker.until or now) - now)
         return (
-            f"{self._name} is suspended: {self.breaker.reason}; it is asked again in {left_s:.0f} s, or when the "
+            f"{self._name} is suspended: {self.breaker.reason}; it is resumed in {left_s:.0f} s, or when the "
             "expression changes"
         )
 

@@ -38,7 +38,7 @@ class TurnBudget:
             self._fresh = False
             self._at_next_turn(self._renew)
         elif self._spent_s >= self._budget_s:
-            raise FilterBudgetExceeded(f"{what} has had its share of this turn")
+            raise FilterBudgetExceeded(f"{what} has used up its budget of this turn")
         self.began, self.running = now, what
 
     def watch(self, what: str, now: float) -> None:

@@ -65,9 +65,7 @@ class Watchdog:
         if now < self._logged[1]:
             return None
         self._logged = (began, began + 2 * (now - began))
-        return (
-            f"{running} has been in one call for {now - began:.1f} s{self._place()}; the broker serves nobody meanwhile"
-        )
+        return f"{running} has been in one call for {now - began:.1f} s{self._place()}; the broker is blocked meanwhile"
 
     def _run(self) -> None:
         while not self._ended.wait(self._stuck_s / CHECKS):

@@ -89,7 +89,8 @@ class LevelDelivery:
             position = max(self._file.offsets.get(level, 0), low)
             if position > high:
                 log.warning(
-                    "%s says %d for delay level %d, whose queue ends at %d; what was delivered is looked up in the log",
+                    "%s says %d for delay level %d, but its queue ends at %d; "
+                    "the log is searched for what was delivered",
                     *(self._path, position, level, high),
                 )
                 position = low
@@ -217,7 +218,7 @@ class LevelDelivery:
         self._stored[level] = {offset for offset in stored if offset >= position}
         self._move(level, position, next_ms, due.records[-1][1] if due.records else 0)
         if failure:
-            raise StoreError(f"the store takes none: {failure}")
+            raise StoreError(f"the store refuses them: {failure}")
 
     def _move(self, level: int, position: int, time_ms: int | None = None, before_ms: int = 0) -> None:
         self._unsaved = self._unsaved or self._file.offsets.get(level) != position

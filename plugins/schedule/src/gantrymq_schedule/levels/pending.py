@@ -71,7 +71,9 @@ class PendingLevels:
             InvalidParameter: *place* is malformed.
         """
         if _PLACE.match(place) is None:
-            raise InvalidParameter(f"place={place:.40} is no place; give the one that the page before told")
+            raise InvalidParameter(
+                f"place={place:.40} is not a valid place; pass the one returned with the previous page"
+            )
         pairs = (each.split(":") for each in place.split(",") if each)
         places = {int(level): int(at) for level, at in pairs}
         slices, found = TimeSlices(self._broker.world.clock, 1), list[_PendingRecord]()

@@ -80,7 +80,7 @@ async def find_delivered(
     begin = max(begin, store.state().min_log_offset)
     entries = store.scan(begin, end)
     if found:
-        log.info("what the delay levels delivered is looked up in %d bytes of the log", end - begin)
+        log.info("searching %d bytes of the log for messages that the delay levels delivered", end - begin)
     slices, more = TimeSlices(broker.world.clock, _DELIVERIES_TOGETHER), bool(found)
     while more and not stopping():
         deliveries, more = await broker.world.workers.run(_next_deliveries, entries)

@@ -43,7 +43,7 @@ class Acceptance:
         longest_ms = settings.number(keys.LONGEST_S) * 1000
         if deliver_ms <= now_ms:
             if DELETE_KEY in own:
-                raise MessageIllegal(f"the message to take back was due {now_ms - deliver_ms} ms ago")
+                raise MessageIllegal(f"the message to recall was due {now_ms - deliver_ms} ms ago")
             return message
         if deliver_ms - now_ms > longest_ms:
             raise MessageIllegal(

@@ -42,13 +42,13 @@ class TimerCheckpointFiles:
             found = decode_timer_checkpoint(self._files.read(self._check))
             self.checkpoint = found or self.checkpoint
         if self.checkpoint.read_time_ms <= 0:
-            return f"{self._check} is gone or says nothing"
+            return f"{self._check} is missing or empty"
         try:
             text = self._files.read(self._metrics)
             self.metrics = TimerMetrics.decode(text)
             self._saved_metrics = text
         except FileNotFoundError:
-            return f"{self._metrics} is gone" if self.checkpoint.in_slots > 0 else ""
+            return f"{self._metrics} is missing" if self.checkpoint.in_slots > 0 else ""
         except FormatError as error:
             return f"{self._metrics}: {error}"
         return ""

@@ -99,7 +99,7 @@ class TimerDequeuer:
             return None  # passing empty slots alone needs no save
         chain = await run(state.files.chain, tick)
         if chain.broken_at is not None:
-            problem = f"slot {tick} of the timer wheel names no entry of its own at {chain.broken_at}"
+            problem = f"slot {tick} of the timer wheel has no valid entry at {chain.broken_at}"
             if chain.broken_at >= min(await run(state.files.starts), default=0):
                 raise WheelDamage(problem)
             log.error("%s; its file was removed, as its messages have left the commit log", problem)

@@ -76,6 +76,6 @@ def _read_place(place: str) -> tuple[int, int | None]:
         return 0, None
     match = _PLACE.match(place)
     if match is None:
-        raise InvalidParameter(f"place={place:.40} is no place; give the one that the page before told")
+        raise InvalidParameter(f"place={place:.40} is not a valid place; pass the one returned with the previous page")
     at = int(match[2])
     return int(match[1]), None if at == 1 << 59 else at

@@ -61,11 +61,11 @@ def refuse_entry_of_other_precision(wheel: WheelFiles, read_tick: int, entry: Ti
     tick, beside = divmod(entry.due_ms, wheel.precision_ms)
     beyond = tick >= read_tick + SLOTS and wheel.precision_ms < PRECISIONS[-1]
     if beyond or (tick >= read_tick and beside and not entry.due_ms % PRECISIONS[0]):
-        raise _refusal(wheel, f"a message waits in the slot of {entry.due_ms} ms", "what it was made with")
+        raise _refusal(wheel, f"a message waits in the slot of {entry.due_ms} ms", "the value it was created with")
 
 
 def _refusal(wheel: WheelFiles, what: str, wanted: str) -> StoreLayoutError:
     return StoreLayoutError(
         f"{wheel.wheel_path}: {what}, and timerPrecisionMs is {wheel.precision_ms} now; set it back to {wanted}, and "
-        "change it once nothing waits (gantrymq message pending)"
+        "change it when no message waits (gantrymq message pending)"
     )

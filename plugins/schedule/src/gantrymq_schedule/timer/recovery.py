@@ -103,7 +103,8 @@ def _damage_of(wheel: WheelFiles, files: Files, start: int, flushed: int) -> str
     if start % wheel.file_bytes or found is None or found.size not in (0, wheel.file_bytes):
         raise StoreLayoutError(
             f"{path}: {size} bytes from byte {start} of the timer log, where "
-            f"mappedFileSizeTimerLog={wheel.file_bytes} makes other files; set it to what the store was made with"
+            f"mappedFileSizeTimerLog={wheel.file_bytes} expects other files; "
+            "set it to the value the store was created with"
         )
     return ""
 

@@ -187,7 +187,7 @@ class Timers:
             return took
         if self._state.rebuild is not None:
             self._state.rebuild = None
-            log.info("%d timed messages wait, after wheel and timer log were made again", self._state.waiting)
+            log.info("%d timed messages wait, after wheel and timer log were rebuilt", self._state.waiting)
             self._state.changed.set()
         self._state.clock.advance(now_ms)
         delivered = await self._dequeuer.deliver()
@@ -307,7 +307,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
         await run(checkpoint_files.forget)
         await run(files.remove)
     if found.cut:
-        log.warning("the timer log ends at %d; %d entries behind it were removed", files.end, found.cut)
+        log.warning("the timer log ends at %d; %d entries after it were removed", files.end, found.cut)
     delivery = TimerDelivery(broker)
     if checkpoint.delivered_from >= 0:
         await delivery.recall_from(checkpoint.delivered_from)
@@ -319,7 +319,7 @@ async def _open_state(broker: Broker, damage: str) -> tuple[TimerState, TimerEnq
     state.queue_offset = max(checkpoint.queue_offset, bounds.min_offset)
     state.log_end = min(checkpoint.flushed_position, files.end)
     if damage and bounds.min_offset < bounds.max_offset:
-        log.warning("%s; the wheel of timed messages and its log are made again from the commit log", damage)
+        log.warning("%s; the timer wheel and its log are rebuilt from the commit log", damage)
         state.rebuild = WheelRebuild()
     return state, TimerEnqueuer(state, found.in_wheel, found.came)
 
