@@ -77,7 +77,7 @@ def test_an_idle_broker_shows_every_family_once(beside, scrape):
 def test_the_readme_lists_every_family(beside, scrape):
     figures = beside(scrape, settings=ALONE)
     readme = Path(__file__).resolve().parents[2] / "plugins/metrics/README.md"
-    table = readme.read_text().partition("## The figures")[2].partition("The broker's own labels")[0]
+    table = readme.read_text().partition("## The metrics")[2].partition("The broker's own labels")[0]
     listed = re.findall(r"`((?:rocketmq|gantrymq)_\w+)`", table)
     shown = [name + "_total" * (family.type == "counter") for name, family in figures.families.items()]
     assert sorted(listed) == sorted(shown)
