@@ -60,7 +60,7 @@ def test_entries_that_claim_whole_bit_sets_cost_neither_time_nor_memory(popped, 
         longest_step[0] = 0.0
         tracemalloc.start()
         answer = await client.ask(200151, None, body)
-        assert (answer.code, "a pop gives out 32 at most" in answer.remark) == (13, True)
+        assert (answer.code, "a pop delivers at most 32" in answer.remark) == (13, True)
         assert tracemalloc.get_traced_memory()[1] < 20_000_000
         tracemalloc.stop()
 

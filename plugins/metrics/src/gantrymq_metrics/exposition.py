@@ -56,7 +56,7 @@ def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     )
     yield make.broker_gauge(
         "rocketmq_broker_qps",
-        "Messages handed out a second, last minute.",
+        "Messages delivered a second, last minute.",
         figures.got.messages_per_s,
         as_exporter=True,
     )
@@ -128,24 +128,24 @@ def _groups(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     make, gets = MetricBuilder(snapshot), snapshot.figures.gets
     own, exporter = ("topic", "consumer_group"), ("topic", "group")
     yield make.counter(
-        "rocketmq_messages_out_total", "Messages handed out.", own, [(key, each.messages) for key, each in gets.items()]
+        "rocketmq_messages_out_total", "Messages delivered.", own, [(key, each.messages) for key, each in gets.items()]
     )
     yield make.counter(
         "rocketmq_throughput_out_total",
-        "Bytes of the records handed out.",
+        "Bytes of the records delivered.",
         own,
         [(key, each.size) for key, each in gets.items()],
     )
     yield make.gauge(
         "rocketmq_consumer_tps",
-        "Messages handed out a second, last minute.",
+        "Messages delivered a second, last minute.",
         exporter,
         [(key, each.messages_per_s) for key, each in gets.items()],
         as_exporter=True,
     )
     yield make.gauge(
         "rocketmq_consumer_message_size",
-        "Bytes handed out a second, last minute.",
+        "Bytes delivered a second, last minute.",
         exporter,
         [(key, each.bytes_per_s) for key, each in gets.items()],
         as_exporter=True,

@@ -29,14 +29,14 @@ def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     make = MetricBuilder(snapshot)
     yield make.gauge(
         "rocketmq_group_get_latency_by_storetime",
-        "Milliseconds since the oldest message that the group has before it was stored.",
+        "Milliseconds since the oldest unconsumed message was stored.",
         _TOPIC_AND_GROUP,
         [((each.topic, each.group), each.lag_ms) for each in snapshot.lags],
         as_exporter=True,
     )
     for name, text, retried in (
-        ("rocketmq_group_diff", "Messages that the group has before it.", False),
-        ("rocketmq_group_retrydiff", "Messages that the group has before it on its retry topic.", True),
+        ("rocketmq_group_diff", "Consumer lag in messages.", False),
+        ("rocketmq_group_retrydiff", "Consumer lag in messages on the group's retry topic.", True),
     ):
         diffs = (
             _diff(snapshot, each.group, each.topic, each.lag) for each in snapshot.lags if _retried(each) == retried
@@ -70,19 +70,19 @@ def lag_families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     own = [each for each in snapshot.lags if not _retried(each)]
     yield make.gauge(
         "rocketmq_consumer_lag_messages",
-        "Messages that the group has before it.",
+        "Consumer lag in messages.",
         _LAG_LABELS,
         [(_lag_labels(snapshot, each), each.lag) for each in own],
     )
     yield make.gauge(
         "rocketmq_consumer_lag_latency",
-        "Milliseconds since the oldest message that the group has before it was stored.",
+        "Milliseconds since the oldest unconsumed message was stored.",
         _LAG_LABELS,
         [(_lag_labels(snapshot, each), each.lag_ms) for each in own],
     )
     yield make.gauge(
         IN_FLIGHT,
-        "Messages that the group was given and has not acknowledged.",
+        "Messages that were delivered to the group and are not acknowledged.",
         _LAG_LABELS,
         _in_flight(snapshot, own).items(),
     )

@@ -163,7 +163,7 @@ class AckRequests:
         handle = self._handle(text)
         topic = real_topic(named_topic, group, kind)
         if topic is None:
-            raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is no kind of topic; it is 0, 1 or 2")
+            raise MessageIllegal(f"BATCH_ACK_MESSAGE: {kind!r} is not a kind of topic; use 0, 1 or 2")
         checked_queue(self._broker, topic, queue_id, None, to_end=True)
         bounds = self._broker.bounds(Queue(topic, queue_id))
         offsets = tuple(each for each in _offsets(start, bits) if bounds.min_offset <= each <= bounds.max_offset)
@@ -183,7 +183,7 @@ def _bits_of(text: str) -> bytes:
     if len(bits) > MAX_BIT_SET_BYTES:
         raise FormatError(f"bitSet has {len(bits) * 8} offsets, at most {MAX_BIT_SET_BYTES * 8} are taken")
     if (count := int.from_bytes(bits).bit_count()) > MOST:
-        raise FormatError(f"bitSet names {count} messages, and a pop gives out {MOST} at most")
+        raise FormatError(f"bitSet names {count} messages, and a pop delivers at most {MOST}")
     return bits
 
 

@@ -193,7 +193,7 @@ class Acknowledger:
             position = self._orders.acknowledged(place, offset, pop_time)
         except KeyError:
             raise MessageIllegal(
-                f"offset {offset} of {queue} was not given out by the last pop of group {key.group} in order; pass on "
+                f"offset {offset} of {queue} was not delivered by the last pop of group {key.group} in order; pass on "
                 "POP_CK as the message had it"
             ) from None
         if position is not None:

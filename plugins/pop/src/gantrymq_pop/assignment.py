@@ -71,7 +71,7 @@ class Assignment:
             if not members:
                 raise RequestRefused(
                     1,
-                    f"no consumer of group {group} is online at this broker; queues are given out after its first "
+                    f"no consumer of group {group} is online at this broker; queues are assigned after its first "
                     f"heartbeat, see: gantrymq group clients {group}",
                 )
             strategy = self._broker.allocation(text_in(body, "strategyName", "") or "AVG")

@@ -38,7 +38,7 @@ POLLING_FULL: Final = 209
 POLLING_TIMEOUT: Final = 210
 
 TOO_MANY: Final = (
-    "as many pops wait on this broker as may; pop again later, or let more wait with: gantrymq broker config set "
+    "too many pops wait on this broker; pop again later, or let more wait with: gantrymq broker config set "
     "popPollingSize=N (for one queue of a group), popPollingMapSize=N (queues of groups), maxPopPollingSize=N (in all)"
 )
 LATE_MS: Final = 500  # a pop that arrives this long after its deadline is refused

@@ -64,7 +64,7 @@ class DelayInterceptor:
         elif not any(name in own for name in TIMES):
             return message
         if mover is None:
-            raise ServiceNotAvailable("delayed messages are not taken yet: the service schedule has not started")
+            raise ServiceNotAvailable("delayed messages are not accepted yet: the service schedule has not started")
         return mover.move(message, own)
 
 

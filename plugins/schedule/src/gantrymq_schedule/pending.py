@@ -83,7 +83,7 @@ class PendingRequests:
             raise ServiceNotAvailable("the service schedule does not run")
         name = ext.get("source", "levels")
         if name not in sources:
-            raise InvalidParameter(f"source={name} is no kind of delay here; there is {', '.join(sources)}")
+            raise InvalidParameter(f"source={name} is not a source of delays; there is {', '.join(sources)}")
         until = ext.get("untilMs")
         until_ms = None if until is None else _number("untilMs", until, 0, 2**63 - 1)
         most = _number("most", ext.get("most", "32"), 1, MOST)

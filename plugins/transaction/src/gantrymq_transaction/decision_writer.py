@@ -90,7 +90,7 @@ class DecisionWriter:
         if self._count >= WAITING or self._bytes > WAITING_BYTES:
             raise RequestRefused(
                 SYSTEM_BUSY,
-                f"{self._count} decisions of {self._bytes} bytes wait to be stored, which is as many as may; "
+                f"{self._count} decisions of {self._bytes} bytes are pending, which is the limit; "
                 "the producer of this one is checked later",
             )
         done: Stored = self._loop.create_future()

@@ -142,10 +142,10 @@ class LevelDelivery:
             await step
             return True
         except GantryError as error:
-            log.warning("delayed messages wait: %s; it is tried again", error)
+            log.warning("delayed messages wait: %s; retrying", error)
             await self._pause(AGAIN_S)
         except Exception:
-            log.exception("delayed messages wait: a bug; it is tried again")
+            log.exception("delayed messages wait because of a bug; retrying")
             await self._pause(AFTER_A_BUG_S)
         return False
 

@@ -32,7 +32,7 @@ def real_target(own: Mapping[str, str]) -> tuple[str, int]:
     topic, queue_id = own.get(props.REAL_TOPIC, ""), own.get(props.REAL_QUEUE_ID, "")
     if not topic or not queue_id.isdecimal():
         raise MessageIllegal(
-            f"{props.REAL_TOPIC}={topic} and {props.REAL_QUEUE_ID}={queue_id} do not say where it belongs"
+            f"{props.REAL_TOPIC}={topic} and {props.REAL_QUEUE_ID}={queue_id} do not name a valid target"
         )
     if topic == HALF_TOPIC:
         raise MessageIllegal(f"{props.REAL_TOPIC} is {HALF_TOPIC}: a half message cannot be delayed")

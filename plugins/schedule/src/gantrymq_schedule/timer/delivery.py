@@ -64,7 +64,7 @@ class TimerDelivery:
                 results = await self._stored(waiting)
             except Exception as error:
                 bug = not isinstance(error, StoreError | RequestError)
-                log.warning("timed messages could not be stored, they are tried again: %s", error, exc_info=bug)
+                log.warning("timed messages could not be stored, retrying: %s", error, exc_info=bug)
                 waiting = await self._not_stored(waiting, began)
                 continue
             if all(result.status is PutStatus.OK for result in results):

@@ -59,7 +59,11 @@ class TimerEnqueuer:
         broker = state.broker
         bounds = broker.bounds(TIMER_QUEUE)
         if state.queue_offset < bounds.min_offset:
-            log.warning("timed messages %d to %d left the log unread", state.queue_offset, bounds.min_offset)
+            log.warning(
+                "timed messages %d to %d were deleted from the log before they were enqueued",
+                state.queue_offset,
+                bounds.min_offset,
+            )
             state.queue_offset = bounds.min_offset
         found = await broker.get(TIMER_QUEUE, state.queue_offset, TOGETHER)
         if found.status is not GetStatus.FOUND:
@@ -98,7 +102,9 @@ class TimerEnqueuer:
                 await slices.item_done()
                 waiting = timed_message_of(record)
                 if waiting is None:
-                    log.error("the message at %d of the commit log names no time; it is left out", record.log_offset)
+                    log.error(
+                        "the message at %d of the commit log has no delivery time; it is skipped", record.log_offset
+                    )
                     continue
                 if record.log_offset in self._in_wheel:
                     changes[waiting.topic] += -1 if waiting.deletes is not None else 1

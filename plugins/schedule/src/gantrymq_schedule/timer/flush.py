@@ -58,7 +58,7 @@ class TimerFlusher:
                     cleaned = world.clock.monotonic()
                     await world.workers.run(state.files.clean, state.broker.store.state().min_log_offset)
             except (OSError, StoreError) as error:
-                log.error("the progress of timed messages could not be saved, it is tried again: %s", error)
+                log.error("the state of timed messages could not be saved, retrying: %s", error)
                 await world.clock.sleep(self._interval_s)
                 state.changed.set()
 

@@ -73,9 +73,7 @@ def decode_handle(text: str) -> RecallHandle:
     version, *parts = raw.decode("utf-8", "replace").split(" ")
     # Java's String.split drops empty parts at the end.
     if version != _VERSION or len(parts) < len(RecallHandle._fields) or not any(parts[3:]):
-        raise RequestRefused(
-            ILLEGAL_OPERATION, "recall handle is invalid; give back the one that the send was answered with"
-        )
+        raise RequestRefused(ILLEGAL_OPERATION, "recall handle is invalid; pass the one from the response to the send")
     return RecallHandle._make(parts[: len(RecallHandle._fields)])
 
 
@@ -129,11 +127,13 @@ class Recall:
         """
         broker = self._timers.broker
         if broker is None or not broker.settings.flag(keys.RECALL):
-            raise NoPermission(f"recall failed: this broker takes no message back; set {keys.RECALL}=true to allow it")
+            raise NoPermission(
+                f"recall failed: recalls are disabled on this broker; set {keys.RECALL}=true to allow it"
+            )
         now_ms = broker.world.clock.now_ms()
         if now_ms < broker.settings.number("startAcceptSendRequestTimeStamp"):
             raise ServiceNotAvailable(
-                "recall failed: this broker takes no message yet (startAcceptSendRequestTimeStamp)"
+                "recall failed: this broker does not accept messages yet (startAcceptSendRequestTimeStamp)"
             )
         header = RecallMessageRequest.from_ext(request.ext)
         if broker.topic(header.topic) is None:
@@ -153,7 +153,7 @@ class Recall:
         if not 0 < left_ms < longest_ms:
             raise RequestRefused(
                 ILLEGAL_OPERATION,
-                f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be taken back",
+                f"recall failed: the time of the handle is {left_ms} ms ahead; 1 to {longest_ms - 1} can be recalled",
             )
         unconfirmed = await self._store(broker, _marker(broker, handle, header.producer_group, connection, now_ms))
         if not self._timers.in_time(int(handle.time) - 1):

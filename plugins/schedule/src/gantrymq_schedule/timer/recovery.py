@@ -59,7 +59,7 @@ def recover(wheel: WheelFiles, files: Files, check: TimerCheckpoint, read_tick: 
     if found is not None and found.size not in (0, WHEEL_BYTES):
         raise StoreLayoutError(
             f"{wheel.wheel_path}: {found.size} bytes where a timer wheel has {WHEEL_BYTES}; it is damaged: move it "
-            "away, and it is made again from timerlog/"
+            "away, and it is rebuilt from timerlog/"
         )
     starts = wheel.starts()
     for start in starts:

@@ -76,7 +76,7 @@ class Timers:
             ServiceNotAvailable: the service is not running.
         """
         if self.broker is None:
-            raise ServiceNotAvailable("timed messages are not taken yet: the service schedule has not started")
+            raise ServiceNotAvailable("timed messages are not accepted yet: the service schedule has not started")
         return self._acceptance.move(message, own)
 
     # --- start and stop ---------------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ class Timers:
             self._state, self._enqueuer = await _open_state(broker, "")
         except OSError as error:
             raise StoreError(
-                f"the timed messages that wait cannot be read: {error}; start again once the disk is well"
+                f"the timed messages that wait cannot be read: {error}; start again when the disk works"
             ) from error
         self.broker, self._running, self._damage = broker, True, ""
         self._create_workers()
@@ -138,7 +138,7 @@ class Timers:
         try:
             await self._flusher.save()
         except (OSError, StoreError) as error:
-            log.error("the progress of timed messages could not be saved: %s", error)
+            log.error("the state of timed messages could not be saved: %s", error)
 
     # --- turns ------------------------------------------------------------------------------------------------------
 
