@@ -74,7 +74,7 @@ def test_pages_have_every_message_once_the_soonest_first(gantrymq_simulation, mo
     ("fields", "words"),
     [
         ({"source": "stars"}, "source=stars is not a source of delays; there is levels"),
-        ({"place": "1:2;3"}, "place=1:2;3 is no place"),
+        ({"place": "1:2;3"}, "place=1:2;3 is not a valid place"),
         ({"most": "0"}, "most=0 is not between 1 and 256"),
         ({"untilMs": "soon"}, "untilMs=soon is no whole number"),
     ],

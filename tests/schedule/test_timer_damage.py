@@ -212,7 +212,7 @@ def test_each_message_comes_once_whatever_was_damaged(caplog, damage, how):
 
     rig = run(work, timerRollWindowSlot=20 * 3600)
     check_once(rig)
-    warnings = [each for each in caplog.messages if "made again from the commit log" in each]
+    warnings = [each for each in caplog.messages if "rebuilt from the commit log" in each]
     assert len(warnings) == (0 if damage in MENDED else 1), caplog.messages
 
 
@@ -225,7 +225,7 @@ def test_damage_that_is_met_while_timers_run_is_mended_too(caplog, damage):
         await rig.clock.sleep(4 * 24 * 3600)
 
     check_once(run(work, timerRollWindowSlot=20 * 3600))
-    assert len([each for each in caplog.messages if "made again from the commit log" in each]) <= 1
+    assert len([each for each in caplog.messages if "rebuilt from the commit log" in each]) <= 1
 
 
 @pytest.mark.parametrize("pause_s", [0, 0.01, 0.2, 3.0])
@@ -253,7 +253,7 @@ def test_a_store_without_timed_messages_is_made_without_a_warning(caplog):
         await rig.restart("kill")
 
     run(work)
-    assert not [each for each in caplog.messages if "made again" in each]
+    assert not [each for each in caplog.messages if "rebuilt" in each]
 
 
 @pytest.mark.parametrize("damage", [log_files_gone, log_and_check_zeroed])

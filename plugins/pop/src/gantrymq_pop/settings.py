@@ -19,7 +19,7 @@ __all__ = ["SCHEMA"]
 
 def _no_key_value_store(value: Value) -> str | None:
     if value:
-        return "pop state in RocksDB is not implemented; the state is in the revive log, as by default in RocketMQ"
+        return "pop state in RocksDB is not built; the state is in the revive log, as by default in RocketMQ"
     return None
 
 
