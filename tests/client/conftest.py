@@ -1,4 +1,4 @@
-"""Our client against a broker in a process of its own; without the store and the filter there is none to start."""
+"""The client with a broker in a separate process; skipped without the store and filter plugins."""
 
 import sys
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""The program of docs/client-admin.md, and the facade at a broker in a process of its own."""
+"""The program of docs/client-admin.md, with a broker in a separate process."""
 
 import re
 

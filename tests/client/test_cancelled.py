@@ -1,6 +1,6 @@
-"""What the client offers is cancelled at each of its awaits, one after the other, and goes on as if it had not been.
+"""Cancel the client's calls at each of their awaits, one after the other; the next call works as before.
 
-Beside a broker in memory on a virtual clock. Afterwards no task is left that was not there before, the next call of the
+With an in-memory broker on a virtual clock. Afterwards no task is left that was not there before, the next call of the
 same kind succeeds with room for one call only, and consumers have got every message.
 """
 
@@ -26,7 +26,7 @@ TOPIC = "Orders"
 MOST_AWAITS = 400
 SETTLE_S = 60
 MESSAGES = 5
-RUN_S = 3  # that consuming goes on where it is not cancelled before
+RUN_S = 3  # consuming continues unless it is cancelled earlier
 LONG_BODY = bytes(range(256)) * 1024  # compressed in a thread
 
 
@@ -54,7 +54,7 @@ class _Counted:
                 problem = raised
 
 
-AT_WORK = ContextVar("at_work", default=None)  # counts awaits of what is tried, and of the tasks that it makes
+AT_WORK = ContextVar("at_work", default=None)  # counts awaits of the call and of its tasks
 
 
 async def cancelled_at(at, work, clock=None):
@@ -98,7 +98,7 @@ def everywhere(make):
 
 
 async def nothing_is_left(cluster, before):
-    """After a while the tasks are those of *before*."""
+    """Check that eventually no task remains except those in *before*."""
     await cluster.world.clock.sleep(SETTLE_S)
     left = [task for task in asyncio.all_tasks() if task not in before and task is not asyncio.current_task()]
     assert [task.get_coro().__qualname__ for task in left] == []

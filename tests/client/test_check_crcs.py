@@ -1,4 +1,4 @@
-"""Bodies that are not what the broker stored: whoever asks for check sums is told, nobody else."""
+"""Corrupt bodies are reported to consumers with ``check_crcs`` only."""
 
 from importlib.util import find_spec
 

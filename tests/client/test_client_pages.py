@@ -1,4 +1,4 @@
-"""The client's pages name what is here; those for who comes from other clients forget no name of theirs."""
+"""The client's pages use existing names; pages for users of other clients cover all names of those clients."""
 
 import inspect
 import re
@@ -115,7 +115,7 @@ def test_what_the_clients_pages_name_is_here(page):
 
 
 def unknown_in(span):
-    """What a piece of code names of ours that is not there: attributes, options, classes that are made."""
+    """Return attributes, options and classes in a code span that do not exist in the client."""
     found = [
         f"{owner}.{name}"
         for owner, name in re.findall(r"\b(\w+)\.(\w+)", span)
@@ -134,7 +134,7 @@ def exported(name):
 
 
 def annotations(thing):
-    """Its fields, and what its constructors set."""
+    """Return fields and constructor parameters."""
     found = {name for base in thing.__mro__ for name in getattr(base, "__annotations__", {})}
     for base in thing.__mro__:
         if base.__module__.startswith("gantrymq") and "__init__" in vars(base) and not hasattr(base, "__attrs_attrs__"):

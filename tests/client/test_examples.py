@@ -1,4 +1,4 @@
-"""The README's Python is what stands in examples/, and that runs as it is."""
+"""The README's Python code equals the files in examples/, which run unchanged."""
 
 import contextlib
 import os
@@ -127,7 +127,7 @@ def test_the_example_of_a_handler(servers):
 
 
 def test_the_tests_that_are_an_example(tmp_path):
-    """With what the page says to install, and no other plugin."""
+    """With the distributions that the page names, and no other plugin."""
     words = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", f"--basetemp={tmp_path / 'tests'}"]
     (tmp_path / "installed.py").write_text(ONLY.format(distributions_to_install("docs/client-testing.md")))
     done = subprocess.run(
@@ -150,7 +150,7 @@ def finished(name, namesrv, folder=None):
 
 
 def interrupted(name, namesrv, lines):
-    """Run a program of examples/ until it has printed so many lines, then press Ctrl-C; the lines."""
+    """Run a program of examples/ until it has printed a number of lines, then press Ctrl-C; return the lines."""
     with example(name, namesrv) as running:
         try:
             said = [running.stdout.readline().rstrip("\n") for _ in range(lines)]

@@ -1,4 +1,4 @@
-"""Automatic batching beside our broker in memory: what is gathered is found by place, id and tag."""
+"""Automatic batching with an in-memory broker: batched messages are found by offset, id and tag."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What hooks of our producers and consumers are told, beside a broker in memory on a virtual clock."""
+"""Hooks of producers and consumers, with an in-memory broker on a virtual clock."""
 
 import asyncio
 import contextlib

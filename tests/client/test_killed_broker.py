@@ -1,4 +1,4 @@
-"""Who polls, pops or reads goes on when its broker is killed and started again: nothing that was sent is missing."""
+"""Polling, popping and reading continue after the broker is killed and restarted, without losing messages."""
 
 import asyncio
 from importlib.util import find_spec
@@ -13,7 +13,7 @@ DEADLINE_S = 90.0
 
 
 class Seen:
-    """Numbers that arrived, and who waits for more."""
+    """Numbers received so far, and a waiter for more."""
 
     def __init__(self):
         self.numbers = []

@@ -1,4 +1,4 @@
-"""Message traces that our producers and consumers write, beside a broker in memory on a virtual clock."""
+"""Message traces of producers and consumers, with an in-memory broker on a virtual clock."""
 
 import asyncio
 import logging

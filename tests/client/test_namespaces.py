@@ -1,4 +1,4 @@
-"""A client with a namespace beside a broker in memory: the program sees its own names, servers those with NS%."""
+"""A client with a namespace, with an in-memory broker: the program sees its own names, servers see NS% names."""
 
 import asyncio
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""Spans that our producers and consumers make, beside a broker in memory on a virtual clock."""
+"""Spans of producers and consumers, with an in-memory broker on a virtual clock."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""One program of the client on plain asyncio, on uvloop, and with nothing that only Unix has, as on Windows."""
+"""One program of the client on plain asyncio, on uvloop, and without Unix-only modules, as on Windows."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ def without_unix():
     import os
     import types
 
-    import ctypes, mmap, ssl, tempfile  # the standard library, which has parts of its own for each system
+    import ctypes, mmap, ssl, tempfile  # parts of the standard library that differ by system
 
     sys.platform = "win32"  # asyncio's own loop for Windows needs the system's library and stays out of this
     for name in ("fcntl", "resource", "pwd", "grp", "termios", "syslog"):

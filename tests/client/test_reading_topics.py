@@ -1,4 +1,4 @@
-"""Loops over topics by `Reader`, beside a broker in memory on a virtual clock."""
+"""Iteration over topics by `Reader`, with an in-memory broker on a virtual clock."""
 
 import asyncio
 from contextlib import aclosing
@@ -35,7 +35,7 @@ def test_a_loop_ends_where_the_topic_ended_when_it_began():
                 found.append((message.queue_id, message.queue_offset))
                 await sent(cluster, 1, first=1000)  # one more for each: it would never end
             assert sorted(found) == [(queue, offset) for queue in range(4) for offset in range(25)]
-            assert len(await bodies(r)) == 200  # each loop begins anew
+            assert len(await bodies(r)) == 200  # each loop starts again
 
     simulate_cluster(work)
 

@@ -1,4 +1,4 @@
-"""Requests and replies, recall, choices of queues and batches of our producer, beside a broker in memory."""
+"""Request-reply, recall, queue selection and batches of a producer, with an in-memory broker."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A broker that ends and comes back on its port while messages are sent."""
+"""A broker that is restarted on its port while messages are sent."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Transactions of our producer beside a broker in memory, on a virtual clock."""
+"""Transactions of a producer, with an in-memory broker on a virtual clock."""
 
 import asyncio
 import contextlib

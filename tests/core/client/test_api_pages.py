@@ -1,4 +1,4 @@
-"""The client's API reference says what the code says."""
+"""The client's API reference matches the docstrings."""
 
 import importlib.util
 import re
@@ -68,7 +68,7 @@ def test_docstrings_in_markdown():
 
 
 def test_links_lead_to_headings():
-    """Of all pages of the client, those written by hand as well."""
+    """Covers all pages of the client, including those written by hand."""
     pages = {path.name: path.read_text() for path in (ROOT / "docs").glob("*.md")}
     anchors = {name: headings(text) for name, text in pages.items()}
     lost = []

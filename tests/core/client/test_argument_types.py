@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def parameters(kind):
-    """Names of the parameters that the class takes, those of its settings included."""
+    """Return the parameter names of the class, including its settings."""
     own = inspect.signature(kind.__init__).parameters.values()
     named = [each.name for each in own if each.name != "self" and each.kind is not each.VAR_KEYWORD]
     settings = SETTINGS.get(kind.__name__)
@@ -47,7 +47,7 @@ def needed(kind):
 
 
 def outcome(make, **given):
-    """What is wrong with what it raises; None if it returns or raises a ClientError."""
+    """Return an error description, or None if the call returns or raises a ClientError."""
     try:
         make(**given)
     except ClientError as error:

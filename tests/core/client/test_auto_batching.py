@@ -144,7 +144,7 @@ def test_a_selector_is_asked_for_each_message(simulate, cluster):
             assert [r.queue for r in results] == [by_key(key)(queues, body(0)) for key in keys]
             assert len(batches(c)) == len({r.queue for r in results})
             for kind in KINDS:
-                sent = getattr(producer, kind)(body(1))  # has no keys, and nobody suffers for it
+                sent = getattr(producer, kind)(body(1))  # has no keys, which must not affect the others
                 with pytest.raises(InvalidParameter, match="key that chooses a queue is None"):
                     await sent
             assert (await producer.send(Message("T", b"x", keys="k1"))).ok

@@ -57,7 +57,7 @@ def test_many_batches_ask_once_and_a_guess_is_asked_again(simulate, cluster):
             assert len(peer.of(CONFIG)) == 1
             peer.answers[CONFIG] = BATCHED
             await world.clock.sleep(31)
-            await producer.send_batch(MESSAGES)  # by what was known; asks
+            await producer.send_batch(MESSAGES)  # answered from the cache; starts a request
             await world.clock.sleep(1)
             await producer.send_batch(MESSAGES)
             await world.clock.sleep(200)

@@ -103,7 +103,7 @@ def test_with_least_latency_the_quicker_broker_gets_nearly_all_until_it_is_the_s
             then = brokers([await producer.send(MESSAGE) for _ in range(200)])
             assert then["a"] > 150
             both = brokers(await asyncio.gather(*(producer.send(MESSAGE) for _ in range(300))))
-            assert both["a"] > 2 * both["b"] > 0  # what is under way counts
+            assert both["a"] > 2 * both["b"] > 0  # sends in flight count
 
     simulate(work)
 

@@ -79,7 +79,7 @@ def test_what_a_client_makes_connects_as_the_client(simulate, cluster):
             with pytest.raises(InvalidParameter, match=r"a Consumer has no option ordered"):
                 client.consumer("G", "T", ordered=True)
             await producer.close()
-            async with producer:  # begun anew by itself, in the same way
+            async with producer:  # restarted without the Client, with the same configuration
                 assert producer._started() is client._started()
 
     simulate(work)

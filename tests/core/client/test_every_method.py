@@ -1,4 +1,4 @@
-"""Every public method of every client, where things fail: what it raises is a `ClientError` with a sentence.
+"""Every public method of every client in failing environments: it raises a `ClientError` with a message.
 
 Methods are found by looking; their arguments are made by the names of their parameters.
 """

@@ -1,4 +1,4 @@
-"""What `gantrymq.client` exports, and what importing it costs."""
+"""Exports of `gantrymq.client`, and the cost of importing it."""
 
 import ast
 import subprocess
@@ -23,7 +23,7 @@ def loaded_by(statement):
 
 
 def test_type_checkers_see_what_python_sees():
-    """The imports that only they read are those that a first use makes; and no others, so that they find typos."""
+    """Imports for type checkers equal the lazy imports, so that type checkers find typos."""
     tree = ast.parse(Path(gantrymq.client.__file__).read_text())
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {name.asname: node.module for node in block.body for name in node.names}

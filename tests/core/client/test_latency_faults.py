@@ -41,7 +41,7 @@ def test_the_table(latency_ms, duration_ms):
 
 @given(events, st.booleans())
 def test_any_order_of_events_is_what_the_rules_say(given_events, detecting):
-    """The model keeps every event; a broker's state follows from those since it was forgotten."""
+    """The model stores every event; a broker's state follows from the events since it was removed."""
     faults, now = LatencyFaults(detecting=detecting), 0
     until, reachable = dict.fromkeys(NAMES, 0), dict.fromkeys(NAMES, True)
     for kind, name, latency, pause in given_events:

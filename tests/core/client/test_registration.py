@@ -25,7 +25,7 @@ NOTHING_NEW = Command(19, ext={"nextBeginOffset": "0", "minOffset": "0", "maxOff
 
 
 def serves_a_consumer(peer, consumer, offset=0):
-    """One that finds nothing, and sees itself as the only member."""
+    """A member that finds no messages and sees itself as the only member."""
 
     def members(request):
         return Command(0, body=json.dumps({"consumerIdList": [consumer._started().client_id]}).encode())
@@ -300,18 +300,18 @@ def test_a_heartbeat_that_says_more_may_begin_in_the_step_that_ends_the_one_befo
             await registration.send_all()
 
         later = asyncio.ensure_future(more())
-        await asyncio.sleep(0)  # it waits first, so it goes on first
+        await asyncio.sleep(0)  # it waits first, so it continues first
         first = asyncio.ensure_future(registration.send_all())
         await peer.asked.acquire()
         peer.answer.set_result(None)
         await asyncio.gather(later, first)
-        assert not peer.asked.locked()  # asked once more
+        assert not peer.asked.locked()  # requested once more
 
     asyncio.run(work())
 
 
 def test_a_paused_member_that_awaits_others_rests_between_its_rounds(simulate, cluster, monkeypatch):
-    """Members that never come back are awaited no more, although nothing is shared out meanwhile."""
+    """Members that never return are not awaited any longer, although no rebalance happens meanwhile."""
 
     async def work(world):
         async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:

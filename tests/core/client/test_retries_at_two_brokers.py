@@ -78,7 +78,7 @@ def test_a_failed_attempt(simulate, cluster, kind, outcome):
                 await begin(producer, name)
                 assert len(first.tried) == 2
                 assert outcome == 1500 or set(first.tried) == {"a", "b"}  # first a new connection to the same broker
-            elif outcome == 13 and begin is gathered:  # each by itself, and they are legal
+            elif outcome == 13 and begin is gathered:  # each on its own, where they are legal
                 await begin(producer, name)
             else:
                 with pytest.raises(BrokerRefused) as refused:

@@ -106,7 +106,7 @@ def test_a_request_from_a_template_has_the_bytes_of_its_fields(serialize, broker
             for each in (request, read):
                 each.opaque, each.serialize = opaque, serialize
             assert encode(request) == encode(plain(read))
-            assert encode(read) == encode(plain(read))  # whose fields were asked for
+            assert encode(read) == encode(plain(read))  # after its fields were read
 
 
 def test_a_batch_from_a_template_has_the_bytes_of_its_fields():

@@ -34,7 +34,7 @@ def test_so_many_are_under_way_and_the_others_come_in_their_order(simulate):
         assert (visitors.came, window.sends, len(window)) == ([0, 1, 2], 3, 7)
         for _ in range(7):
             window.leave(1, finished=True)
-            assert not window.take(1)  # nobody overtakes those who wait
+            assert not window.take(1)  # waiting sends are not overtaken
         await asyncio.gather(*tasks)
         assert (visitors.came, window.sends, window.bytes, len(window)) == (list(range(10)), 3, 3, 0)
 

@@ -54,7 +54,7 @@ def test_what_java_wrote_is_read_and_written_again_byte_for_byte():
 
 
 def ours(now_ms, ids=()):
-    """Our hook, and what it appends."""
+    """Return a hook and the list of its records."""
     found = []
     instance = SimpleNamespace(
         ids=SimpleNamespace(next=iter(ids).__next__),
