@@ -41,7 +41,7 @@ class CountingProducer(Producer):
 
     def _register(self, instance: ClientInstance) -> None:
         super()._register(instance)
-        sending = self._modes.sending
+        sending = self._modes.sender
         attempt = sending._attempt
 
         async def counted(*args: Any) -> SendResult:

@@ -80,7 +80,7 @@ class BatchAccumulator:
     def __init__(
         self,
         instance: ClientInstance,
-        sending: MessageSender,
+        sender: MessageSender,
         settings: ProducerSettings,
         send: Callable[[Submission, BatchKey], Coroutine[Any, Any, SendResult]],
         begin: Callable[[Coroutine[Any, Any, None]], object],
@@ -89,14 +89,14 @@ class BatchAccumulator:
 
         Args:
             instance: of the producer.
-            sending: of the producer; knows routes and queue types.
+            sender: of the producer; knows routes and queue types.
             settings: of the producer, with ``batching``.
             send: sends a batch or a single message.
             begin: creates a task that the producer's close waits for.
         """
         self._clock = instance.world.clock
         self._next_id = instance.ids.next
-        self._sending = sending
+        self._sender = sender
         self._limits = settings.batching if isinstance(settings.batching, Batching) else Batching()
         self._short_bytes = min(settings.compress_over_bytes, settings.max_message_bytes, self._limits.max_bytes)
         self._send = send
@@ -115,7 +115,7 @@ class BatchAccumulator:
         )
 
     def gather(
-        self, message: Message, where: Destination, timeout_s: float, *, is_async: bool = False
+        self, message: Message, destination: Destination, timeout_s: float, *, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """Add *message*, for which `takes` is true, to a batch.
 
@@ -124,11 +124,11 @@ class BatchAccumulator:
             message.
         """
         topic = message.topic
-        queues, inner = self._sending.queues_known(topic), self._sending.batch_queues.known(topic)
+        queues, inner = self._sender.queues_known(topic), self._sender.batch_queues.known(topic)
         if not queues or inner is None or topic in self._first:
-            return self._collect_later(message, where, timeout_s, is_async=is_async)
+            return self._collect_later(message, destination, timeout_s, is_async=is_async)
         try:
-            queue, balancing = resolve_destination(where, queues, message)
+            queue, balancing = resolve_destination(destination, queues, message)
         except Exception as error:  # as without batching: the send fails, not the call
             failed: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             failed.set_exception(error)
@@ -139,16 +139,16 @@ class BatchAccumulator:
         )
 
     async def _collect_later(
-        self, message: Message, where: Destination, timeout_s: float, *, is_async: bool
+        self, message: Message, destination: Destination, timeout_s: float, *, is_async: bool
     ) -> SendResult:
         topic = message.topic
         first = self._first.setdefault(topic, _PendingTopic())
         first.waiting += 1
         try:
             async with first.turn:
-                queues = await self._sending.queues(topic, timeout_s)
-                inner = await self._sending.batch_queues.has_batch_queues(topic)
-                queue, balancing = resolve_destination(where, queues, message)
+                queues = await self._sender.queues(topic, timeout_s)
+                inner = await self._sender.batch_queues.has_batch_queues(topic)
+                queue, balancing = resolve_destination(destination, queues, message)
                 tag = message.tags if inner else None
                 group = BatchKey(topic, queue, balancing, message.wait_stored, timeout_s, is_async, inner, tag)
                 waiter = self._add(group, message)

@@ -108,8 +108,8 @@ class Producer(BaseClient):
         instance.registration.add_producer(self.group)
         settings = self.settings
         identity = SendIdentity(self.group, settings.default_topic, settings.default_topic_queues)
-        sending = MessageSender(instance, identity, settings, self._count_dropped)
-        self._modes = SendModes(instance, sending, settings, self._compressor, self._start_task)
+        sender = MessageSender(instance, identity, settings, self._count_dropped)
+        self._modes = SendModes(instance, sender, settings, self._compressor, self._start_task)
         self._hooks = self._instrumentation.sends(instance, self.group, settings.max_message_bytes)
 
     async def _finish(self) -> None:
@@ -122,7 +122,7 @@ class Producer(BaseClient):
     async def _unregister(self, instance: ClientInstance) -> None:
         await self._instrumentation.close()
         if self._modes is not None:
-            self._modes.sending.end()
+            self._modes.sender.end()
             self._modes = None
         await instance.registration.remove_producer(self.group)
 
@@ -134,7 +134,7 @@ class Producer(BaseClient):
             ConnectFailed: no name server answers.
         """
         names.check_topic(topic)
-        return await self._send_modes().sending.queues(topic)
+        return await self._send_modes().sender.queues(topic)
 
     async def send(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
@@ -219,7 +219,7 @@ class Producer(BaseClient):
         self,
         modes: SendModes,
         message: Message,
-        where: Destination | None,
+        destination: Destination | None,
         timeout_s: float | None,
         is_async: bool = False,
     ) -> asyncio.Future[SendResult]:
@@ -229,11 +229,11 @@ class Producer(BaseClient):
                 self._hooks.around(
                     "single",
                     (message,),
-                    where,
-                    lambda context: modes.send_single(context.messages[0], where, timeout_s, is_async),
+                    destination,
+                    lambda context: modes.send_single(context.messages[0], destination, timeout_s, is_async),
                 )
             )
-        work = modes.start_single(message, where, timeout_s, is_async)
+        work = modes.start_single(message, destination, timeout_s, is_async)
         return work if isinstance(work, asyncio.Future) else self._start_task(work)
 
     async def send_oneway(

@@ -69,28 +69,28 @@ def at_random(chance: random.Random | None = None) -> Selector:
 
 
 def resolve_destination(
-    where: Destination, queues: Sequence[MessageQueue], message: Message
+    destination: Destination, queues: Sequence[MessageQueue], message: Message
 ) -> tuple[MessageQueue | None, Balancing]:
     """Return the queue of *message*, or None and the balancing to use.
 
     Args:
-        where: the destination.
+        destination: queue, selector or balancing.
         queues: of the topic, for a selector.
         message: for a selector.
 
     Raises:
-        InvalidParameter: *where* is not a destination, or a selector did not return a queue.
+        InvalidParameter: *destination* is none of these, or a selector did not return a queue.
     """
-    if isinstance(where, Balancing):
-        return None, where
-    if isinstance(where, MessageQueue):
-        return where, Balancing.ROUND_ROBIN
-    if not callable(where):
+    if isinstance(destination, Balancing):
+        return None, destination
+    if isinstance(destination, MessageQueue):
+        return destination, Balancing.ROUND_ROBIN
+    if not callable(destination):
         raise InvalidParameter(
-            f"the queue of a message to {message.topic} is {where!r}; "
+            f"the queue of a message to {message.topic} is {destination!r}; "
             "expected a MessageQueue, a Balancing or a selector"
         )
-    queue = require_plain(call_function(where, queues, message), f"the selector of a message to {message.topic}")
+    queue = require_plain(call_function(destination, queues, message), f"the selector of a message to {message.topic}")
     if not isinstance(queue, MessageQueue):
         raise InvalidParameter(
             f"the selector of a message to {message.topic} returned {queue!r}; expected one of the queues it was given"

@@ -1,6 +1,6 @@
 """Send modes of a producer: single, batched, oneway, explicit batch.
 
-    validated message -> its queue, or a balancing -> collected (`auto_batching`), or encoded alone -> `sending`
+    validated message -> its queue, or a balancing -> collected (`auto_batching`), or encoded alone -> `sender`
 
 A message that is sent alone only waits for the messages of its topic that were collected before.
 """
@@ -37,13 +37,13 @@ class SendModes:
     def __init__(
         self,
         instance: ClientInstance,
-        sending: MessageSender,
+        sender: MessageSender,
         settings: ProducerSettings,
         compressor: Compressor,
         begin: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         """*begin* creates a task that the producer's close waits for."""
-        self.sending = sending
+        self.sender = sender
         self._next_id = instance.ids.next
         self._clock = instance.world.clock
         self._settings = settings
@@ -52,10 +52,10 @@ class SendModes:
         self._async_policy = RetryPolicy(1 + settings.async_retries, _NO_CODES)
         self._batching: BatchAccumulator | None = None
         if settings.batching:
-            self._batching = BatchAccumulator(instance, sending, settings, self._send_batch, begin)
+            self._batching = BatchAccumulator(instance, sender, settings, self._send_batch, begin)
 
     def send_single(
-        self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
+        self, message: Message, destination: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """Send *message*.
 
@@ -65,40 +65,40 @@ class SendModes:
         submission = self._submission(message, lambda: prepare(message, self._next_id))
         policy = self._async_policy if is_async else self._policy
         if self._batching is None:
-            return self._send(submission, message, where, timeout_s, policy)
+            return self._send(submission, message, destination, timeout_s, policy)
         if self._batching.takes(message):
-            return self._collect(self._batching, message, where, timeout_s, is_async)
-        return self._send_after_batches(submission, message, where, timeout_s, policy)
+            return self._collect(self._batching, message, destination, timeout_s, is_async)
+        return self._send_after_batches(submission, message, destination, timeout_s, policy)
 
     def start_single(
-        self, message: Message, where: Destination | None, timeout_s: float | None, is_async: bool = False
+        self, message: Message, destination: Destination | None, timeout_s: float | None, is_async: bool = False
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
         """Send *message* like `send_single`; later changes to it have no effect."""
         if self._batching is not None:
             if self._batching.takes(message):
-                return self._collect(self._batching, message, where, timeout_s, is_async)
+                return self._collect(self._batching, message, destination, timeout_s, is_async)
             self._batching.flush(message.topic)
         encoded = prepare(message, self._next_id)
         submission = self._submission(message, lambda: encoded)
-        return self._send(submission, message, where, timeout_s, self._async_policy if is_async else self._policy)
+        return self._send(submission, message, destination, timeout_s, self._async_policy if is_async else self._policy)
 
-    async def oneway(self, message: Message, where: Destination | None, timeout_s: float | None) -> None:
+    async def oneway(self, message: Message, destination: Destination | None, timeout_s: float | None) -> None:
         """Hand *message* to a connection. Errors as `Producer.send_oneway`."""
         submission = self._submission(message, lambda: prepare(message, self._next_id))
-        queue, balancing = await self._resolve(message, self._destination(where))
-        await self.sending.oneway(submission, queue, self.limit_s(timeout_s), balancing)
+        queue, balancing = await self._resolve(message, self._destination(destination))
+        await self.sender.oneway(submission, queue, self.limit_s(timeout_s), balancing)
 
     async def batch(
-        self, messages: Sequence[Message], where: Destination | None, timeout_s: float | None
+        self, messages: Sequence[Message], destination: Destination | None, timeout_s: float | None
     ) -> SendResult:
         """Send *messages* as one request. Errors as `Producer.send_batch`."""
         topic = messages[0].topic
         await self._flush_topic(topic)
-        await self.sending.queues(topic, self.limit_s(timeout_s))
-        inner = await self.sending.batch_queues.has_batch_queues(topic)
+        await self.sender.queues(topic, self.limit_s(timeout_s))
+        inner = await self.sender.batch_queues.has_batch_queues(topic)
         encoded = prepare_batch(messages, self._next_id, self._settings.max_message_bytes, inner=inner)
         submission = Submission(topic, len(encoded.body), lambda: encoded)
-        return await self._send(submission, messages[0], where, timeout_s, self._policy)
+        return await self._send(submission, messages[0], destination, timeout_s, self._policy)
 
     def flush(self) -> None:
         """Send collected messages."""
@@ -122,11 +122,11 @@ class SendModes:
         self,
         batching: BatchAccumulator,
         message: Message,
-        where: Destination | None,
+        destination: Destination | None,
         timeout_s: float | None,
         is_async: bool,
     ) -> asyncio.Future[SendResult] | Coroutine[Any, Any, SendResult]:
-        return batching.gather(message, self._destination(where), self.limit_s(timeout_s), is_async=is_async)
+        return batching.gather(message, self._destination(destination), self.limit_s(timeout_s), is_async=is_async)
 
     async def _flush_topic(self, topic: str) -> None:
         """Wait until messages collected for *topic* are written."""
@@ -136,46 +136,46 @@ class SendModes:
     async def _send_batch(self, submission: Submission, group: BatchKey) -> SendResult:
         policy = self._async_policy if group.is_async else self._policy
         policy = policy if group.queue is None else _ONE_QUEUE
-        return await self.sending.send(submission, group.queue, group.timeout_s, policy, group.balancing)
+        return await self.sender.send(submission, group.queue, group.timeout_s, policy, group.balancing)
 
     async def _send_after_batches(
         self,
         submission: Submission,
         message: Message,
-        where: Destination | None,
+        destination: Destination | None,
         timeout_s: float | None,
         policy: RetryPolicy,
     ) -> SendResult:
         await self._flush_topic(message.topic)
-        return await self._send(submission, message, where, timeout_s, policy)
+        return await self._send(submission, message, destination, timeout_s, policy)
 
     def _send(
         self,
         submission: Submission,
         message: Message,
-        where: Destination | None,
+        destination: Destination | None,
         timeout_s: float | None,
         policy: RetryPolicy,
     ) -> Coroutine[Any, Any, SendResult]:
-        where = self._destination(where)
+        destination = self._destination(destination)
         limit_s = self.limit_s(timeout_s)
-        if isinstance(where, Balancing):
-            return self.sending.send(submission, None, limit_s, policy, where)
-        return self._send_to(where, submission, message, limit_s)
+        if isinstance(destination, Balancing):
+            return self.sender.send(submission, None, limit_s, policy, destination)
+        return self._send_to(destination, submission, message, limit_s)
 
     async def _send_to(
-        self, where: Destination, submission: Submission, message: Message, limit_s: float
+        self, destination: Destination, submission: Submission, message: Message, limit_s: float
     ) -> SendResult:
-        queue, _ = await self._resolve(message, where)
-        return await self.sending.send(submission, queue, limit_s, _ONE_QUEUE)
+        queue, _ = await self._resolve(message, destination)
+        return await self.sender.send(submission, queue, limit_s, _ONE_QUEUE)
 
-    def _destination(self, where: Destination | None) -> Destination:
-        return self._settings.selector if where is None else where
+    def _destination(self, destination: Destination | None) -> Destination:
+        return self._settings.selector if destination is None else destination
 
-    async def _resolve(self, message: Message, where: Destination) -> tuple[MessageQueue | None, Balancing]:
+    async def _resolve(self, message: Message, destination: Destination) -> tuple[MessageQueue | None, Balancing]:
         """Return the queue of *message*, or the balancing to use."""
-        is_selector = not isinstance(where, MessageQueue | Balancing)
-        return resolve_destination(where, await self.sending.queues(message.topic) if is_selector else (), message)
+        is_selector = not isinstance(destination, MessageQueue | Balancing)
+        return resolve_destination(destination, await self.sender.queues(message.topic) if is_selector else (), message)
 
     def _submission(self, message: Message, make: Callable[[], EncodedMessage]) -> Submission:
         size = len(message.body)

@@ -210,7 +210,7 @@ class MessageSender:
 class _SendState:
     """State of one send: its room in a window, its deadline, its encoded message."""
 
-    __slots__ = ("_clock", "_deadline", "_outgoing", "_submission", "_timeout_s", "_window")
+    __slots__ = ("_clock", "_deadline", "_encoded", "_submission", "_timeout_s", "_window")
 
     def __init__(self, submission: Submission, clock: Clock, timeout_s: float) -> None:
         self._submission = submission
@@ -218,7 +218,7 @@ class _SendState:
         self._timeout_s = timeout_s
         self._deadline: float | None = None  # set when it is first admitted
         self._window: SendWindow | None = None
-        self._outgoing: EncodedMessage | None = None
+        self._encoded: EncodedMessage | None = None
 
     def left_s(self) -> float:
         """Return the seconds until the deadline."""
@@ -226,15 +226,15 @@ class _SendState:
 
     def encode_now(self) -> EncodedMessage | None:
         """Return the encoded message, or None if encoding takes a while."""
-        if self._outgoing is None and self._submission.compressor is None:
-            self._outgoing = self._submission.make()
-        return self._outgoing
+        if self._encoded is None and self._submission.compressor is None:
+            self._encoded = self._submission.make()
+        return self._encoded
 
     async def encoded(self, workers: Workers) -> EncodedMessage:
         """Return the encoded message, as every attempt sends it."""
-        if self._outgoing is None:
-            self._outgoing = await _encode(self._submission, workers)
-        return self._outgoing
+        if self._encoded is None:
+            self._encoded = await _encode(self._submission, workers)
+        return self._encoded
 
     async def enter(self, window: SendWindow, limit_s: float | None, *, finished: bool) -> float:
         """Wait for room at a broker and return the seconds of the attempt; *finished* as in `leave`.
@@ -271,12 +271,12 @@ class _SendState:
 
 async def _encode(submission: Submission, workers: Workers) -> EncodedMessage:
     """Encode the message; a large body is compressed in a thread."""
-    encode_now = submission.make()
+    encoded = submission.make()
     if submission.compressor is None:
-        return encode_now
+        return encoded
     if submission.size < IN_THREAD_BYTES:
-        return compressed(encode_now, submission.compressor)
-    return await workers.run(compressed, encode_now, submission.compressor)
+        return compressed(encoded, submission.compressor)
+    return await workers.run(compressed, encoded, submission.compressor)
 
 
 def _wrong_queue(queue: MessageQueue, topic: str) -> InvalidParameter:

@@ -76,11 +76,11 @@ class Redelivery:
         self._settings = settings
         self._deliveries = deliveries
         self._unit_mode = unit_mode
-        self._sending = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
+        self._sender = MessageSender(instance, SendIdentity(_INNER_GROUP), ProducerSettings(), _ignore_oneway)
 
     def close(self) -> None:
         """Send no more messages."""
-        self._sending.end()
+        self._sender.end()
 
     async def failed(self, pq: ProcessQueue, message: ReceivedMessage, level: int) -> None:
         """Redeliver a message of *pq*. Raises nothing; does nothing once the queue was given up."""
@@ -144,7 +144,7 @@ class Redelivery:
         copy = retry_copy(message, self._group, self._settings.tries)
         submission = Submission(copy.topic, len(copy.body), lambda: prepare(copy, self._instance.ids.next))
         try:
-            await self._sending.send(submission, None, SEND_TIMEOUT_S, RetryPolicy(attempts=3))
+            await self._sender.send(submission, None, SEND_TIMEOUT_S, RetryPolicy(attempts=3))
         except GantryError as problem:
             self._instance.outages.failed(f"sending messages to {copy.topic}", problem)
             return False

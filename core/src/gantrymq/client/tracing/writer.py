@@ -57,7 +57,7 @@ class TraceWriter:
         self._instance = instance
         self._clock = instance.world.clock
         identity = SendIdentity(f"_INNER_TRACE_PRODUCER-{group}-{role}-1"[:MAX_GROUP_CHARS])
-        self._sending = MessageSender(instance, identity, ProducerSettings(), _nothing)
+        self._sender = MessageSender(instance, identity, ProducerSettings(), _nothing)
         self._compressor = Compressor("zlib", 5)
         self._waiting: deque[TraceRecord] = deque()
         self._due = asyncio.Event()
@@ -103,7 +103,7 @@ class TraceWriter:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._sending.end()
+        self._sender.end()
         self._job.cancel()
         left = len(self._waiting)
         self._waiting.clear()
@@ -173,7 +173,7 @@ class TraceWriter:
             lambda: prepare(message, self._instance.ids.next),
             self._compressor if size >= _COMPRESS_OVER else None,
         )
-        await self._sending.send(submission, None, TIMEOUT_S, _ATTEMPTS)
+        await self._sender.send(submission, None, TIMEOUT_S, _ATTEMPTS)
 
     def _lost(self, count: int, why: str) -> None:
         self._trace.dropped += count
