@@ -1,4 +1,4 @@
-"""Every strategy against what all strategies promise."""
+"""All strategies fulfil the contract of allocation strategies."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""A running broker whose metrics port tests talk to byte by byte."""
+"""A running broker, and raw connections to its metrics port."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ class Answer:
 
 
 class Client(asyncio.Protocol):
-    """Sends bytes, keeps what comes back until the other side closes."""
+    """Sends bytes, and collects the response until the connection is closed."""
 
     def __init__(self):
         self.got = b""
@@ -66,7 +66,7 @@ def http():
 
 @pytest.fixture
 def beside(gantrymq_simulation):
-    """Run ``work(cluster, service)`` beside a simulated broker with metrics on a free port."""
+    """Run ``work(cluster, service)`` with a simulated broker and metrics on a free port."""
     pytest.importorskip("gantrymq_storage_memory")
     pytest.importorskip("gantrymq_filter_tag")
 

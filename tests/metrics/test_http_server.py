@@ -1,4 +1,4 @@
-"""The port: what is served, what is refused, what is bounded."""
+"""The HTTP server: pages, refusals and limits."""
 
 import asyncio
 
@@ -23,7 +23,7 @@ async def never():
 
 
 def served(work):
-    """Run ``work(world, address)`` beside a server with three pages."""
+    """Run ``work(world, address)`` with a server of three pages."""
 
     async def main(world):
         server = HttpServer(world, {"/hello": hello, "/fails": fails, "/never": never})

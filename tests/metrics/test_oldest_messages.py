@@ -21,7 +21,7 @@ class Clock:
 
 
 class Broker:
-    """Messages that are stored at 1000 ms times their queue offset; `asked` is what was read."""
+    """A broker with store times of 1000 ms times the queue offset; `asked` records the reads."""
 
     def __init__(self):
         self.world = SimpleNamespace(clock=Clock())

@@ -419,7 +419,7 @@ def test_each_problem_is_a_sentence(broker, problems):
 
 
 def test_twenty_thousand_queues_are_read_in_short_steps(beside, monkeypatch):
-    """Between two turns of others only so many queues are looked at, by a group that is behind on all of them too."""
+    """The number of queues read per turn of the event loop is bounded, also with lag on all of them."""
 
     async def work(cluster, service):
         cluster.broker.create_topic(TopicConfig("Wide", 20_000, 20_000))

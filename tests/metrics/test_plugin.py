@@ -1,4 +1,4 @@
-"""What the distribution gantrymq-metrics registers, and when its port is opened."""
+"""Registrations of the distribution gantrymq-metrics, and when its port is opened."""
 
 import logging
 from types import SimpleNamespace

@@ -60,7 +60,7 @@ def registration() -> MakeRegistration:
 
 
 class FakeClock:
-    """Time that moves when told to; what is due runs then, in order."""
+    """A manual clock; due timers run in order when it is advanced."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0  # seconds
@@ -144,7 +144,7 @@ class Desk:
         connection: object = None,
         version: int = CURRENT_VERSION,
     ) -> Command:
-        """Ask, then let what is due now happen."""
+        """Send a request, then run the timers that are due."""
         return self.answer(Command(code, ext=ext, body=body, opaque=5, version=version), connection)
 
     def answer(self, request: Command, connection: object = None) -> Command:

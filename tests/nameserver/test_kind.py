@@ -1,4 +1,4 @@
-"""What the command line is given: one name server, whose modules are imported when it is built."""
+"""The registered name server kind; its modules are imported when it is built."""
 
 import subprocess
 import sys

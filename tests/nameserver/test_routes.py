@@ -1,4 +1,4 @@
-"""Route assembly: what is listed, who stands in for a master, which zones stay."""
+"""Route lookup: contents, acting masters, zones."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_two_name_servers_know_their_own_brokers(run):
 
 
 class Inbox:
-    """A broker that keeps what it is told."""
+    """A broker that records received requests."""
 
     def __init__(self) -> None:
         self.told: asyncio.Queue[Command] = asyncio.Queue()

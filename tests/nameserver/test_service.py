@@ -1,4 +1,4 @@
-"""Every request, asked without a socket."""
+"""All requests, without a socket."""
 
 from __future__ import annotations
 

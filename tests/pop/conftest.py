@@ -1,4 +1,4 @@
-"""A consumer that pops, over bare requests, beside a simulated or a real broker."""
+"""A popping consumer with plain requests, for a simulated or a real broker."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ from pop_client import PopClient
 
 @pytest.fixture
 def popped(gantrymq_simulation):
-    """Run ``work(client)`` beside a simulated broker that has topic T with two queues."""
+    """Run ``work(client)`` with a simulated broker that has topic T with two queues."""
     pytest.importorskip("gantrymq_storage_memory")
     pytest.importorskip("gantrymq_filter_tag")
 

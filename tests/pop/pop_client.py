@@ -9,7 +9,7 @@ from gantrymq.remoting.command import request
 
 
 class Message:
-    """One popped message with what it takes to acknowledge it."""
+    """A popped message with its receipt handle."""
 
     def __init__(self, record, topic, handle):
         self.body = bytes(record.body)

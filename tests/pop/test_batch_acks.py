@@ -1,4 +1,4 @@
-"""Batches of acknowledgements (200151): what may be in one, and what one costs."""
+"""Batches of acknowledgements (200151): valid contents, and their cost."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ async def batch(client, *entries, broker="broker-a"):
 
 @pytest.fixture
 def longest_step(monkeypatch):
-    """Of the event loop, in seconds of this thread's processor time; a list whose only item it is."""
+    """Return a list with one item: the longest step of the event loop, in seconds of this thread's CPU time."""
     longest, run = [0.0], asyncio.Handle._run
 
     def measured(handle):

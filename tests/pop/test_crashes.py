@@ -1,4 +1,4 @@
-"""Consumers that pop, while the broker is killed at random: nothing lost, nothing given out twice before its time."""
+"""Popping consumers with a randomly killed broker: no message lost, none redelivered early."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ ROOT = Path("/gantrymq")
 
 
 class Rig:
-    """A broker that is killed and started again, and what consumers know of each message."""
+    """A broker that is killed and restarted, and the consumers' view of each message."""
 
     def __init__(self, world, seed, crashes):
         self.world, self.rng, self.crashes = world, random.Random(seed), crashes

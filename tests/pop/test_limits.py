@@ -1,4 +1,4 @@
-"""Bounds of what waits, resets from outside, and what the plugin registers."""
+"""Limits of waiting pops and checkpoints, resets, and the plugin's registrations."""
 
 import asyncio
 
@@ -81,7 +81,7 @@ def test_a_pop_that_comes_too_late_is_not_looked_at(popped):
 
 
 def test_what_memory_has_no_room_for_comes_back_from_the_log(popped):
-    """Two pops fit; the others wait in the log, and acknowledgements count wherever they lie."""
+    """Two checkpoints fit in memory, the others stay in the log; acknowledgements are applied to both."""
 
     async def main(client):
         await client.send(*(b"%d" % each for each in range(10)))
@@ -113,7 +113,7 @@ def test_a_reset_from_outside_is_where_the_next_pop_begins(popped):
 
 
 def test_a_revive_log_that_lost_its_end_is_written_on(popped):
-    """After a power cut its reader may stand behind its end; what is popped then comes back all the same."""
+    """After a power loss the committed position may be after the log's end; later pops are still redelivered."""
 
     async def main(client):
         broker = client.cluster.broker

@@ -1,4 +1,4 @@
-"""Pops in order: what blocks a queue, what is committed, how often a message came, and the file."""
+"""Ordered pops: blocked queues, committed offsets, delivery counts, and the file."""
 
 import pytest
 

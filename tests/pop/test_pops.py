@@ -1,4 +1,4 @@
-"""Pops, acknowledgements and messages that come back, over bare requests beside a broker on a virtual clock."""
+"""Pops, acknowledgements and redeliveries, with plain requests and a virtual clock."""
 
 import asyncio
 

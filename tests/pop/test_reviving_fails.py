@@ -1,4 +1,4 @@
-"""What nobody acknowledged comes back, whatever goes wrong while it is given back."""
+"""Unacknowledged messages are redelivered despite failures during the revival."""
 
 import asyncio
 

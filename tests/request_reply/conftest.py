@@ -1,4 +1,4 @@
-"""A broker with the plugin, and clients of it that answer what a test lets them answer."""
+"""A broker with the plugin, and clients with configurable responses."""
 
 import json
 
@@ -13,7 +13,7 @@ ASKED_FOR_MS = 1_700_000_000_000
 
 
 class Peer:
-    """One connection: asks the broker, keeps what it is asked, and answers by code from `answers`."""
+    """One connection: sends requests, records received ones, and answers them by code from `answers`."""
 
     def __init__(self, cluster):
         self.cluster, self.asked, self.answers = cluster, [], {326: Command(0)}

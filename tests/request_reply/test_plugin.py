@@ -1,4 +1,4 @@
-"""What the distribution gantrymq-request-reply registers, for each broker by itself."""
+"""Registrations of the distribution gantrymq-request-reply, separate for each broker."""
 
 from gantrymq_request_reply import plugin
 

@@ -1,4 +1,4 @@
-"""Replies: whom they reach, what is kept of them, and what is answered when nobody takes them."""
+"""Replies: their receivers, their storage, and the responses to failed pushes."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""A broker of a simulated world, and another on what a kill would leave of its store."""
+"""A simulated broker, and a second one on a copy of its store as a kill would leave it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copied(files, source, target):
 
 @asynccontextmanager
 async def after_a_kill(cluster, name, change=lambda store: None):
-    """A broker on what a kill of *cluster* would leave now."""
+    """Start a broker on the store that a kill of *cluster* would leave now."""
     world, root = cluster.world, Path(f"/{name}")
     world.files.make_dirs(root / "store")
     copied(world.files, cluster.root / "store", root / "store")

@@ -1,4 +1,4 @@
-"""Deliveries of timers through failures of the store: each once, and what the last life delivered stays known."""
+"""Timer deliveries during store failures: each exactly once, also after a restart."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def timed(unique_id):
 
 
 class Failing:
-    """Stores through a rig's broker, and fails as often as it is told: before, or after it stored."""
+    """A broker whose puts fail a given number of times, before or after the message is stored."""
 
     def __init__(self, broker):
         self.inner, self.store, self.world = broker, broker.store, broker.world

@@ -1,4 +1,4 @@
-"""Delay levels beside a simulated broker: moved aside, delivered at their time, progress kept."""
+"""Delay levels on a simulated broker: storage aside, delivery when due, saved offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits: counts without reading, messages page by page and the soonest first, and the command that shows them."""
+"""Pending delayed messages: counts without reads, pages sorted by due time, and the command that lists them."""
 
 from __future__ import annotations
 

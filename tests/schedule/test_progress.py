@@ -1,4 +1,4 @@
-"""Levels as a state machine: what is due goes in order, nothing is skipped, nobody wakes for nothing."""
+"""Positions of the delay levels: due messages in order, none skipped, no needless wake-ups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DELAYS = {1: 1000, 2: 5000, 3: 60_000}
 
 
 class Bench:
-    """Levels with queues as lists, and a reader that does what is asked of it."""
+    """Levels with lists as queues, and a simple reader."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -32,7 +32,7 @@ class Bench:
         self.progress.arrived(level, len(self.queues[level]))
 
     def work(self):
-        """Deliver until nothing is ready, as the service does: slices, with what is known of the next."""
+        """Deliver slices until no level is ready, as the service does."""
         while (ready := self.progress.ready(self.now)) is not None:
             level, until = ready
             queue, at = self.queues[level], self.progress.position(level)

@@ -1,4 +1,4 @@
-"""After a kill nothing that was delivered comes again: a store is copied under its broker, and another opens it."""
+"""After a kill no message is delivered twice: a running broker's store is copied, and another broker opens it."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_progress_beyond_the_queue_is_not_believed(gantrymq_simulation, caplog):
 
 
 def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
-    """All have one unique key and go one way; which of them were delivered is told by their order in the log."""
+    """All messages have the same unique key and target; their order in the log tells which were delivered."""
 
     async def main(cluster):
         broker, clock = cluster.broker, cluster.world.clock

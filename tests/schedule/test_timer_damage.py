@@ -1,4 +1,4 @@
-"""Timers whose files were damaged while the broker was away: each message comes once, and one warning says why."""
+"""Timer files damaged while the broker was down: each message is delivered once, and one warning is logged."""
 
 import random
 from collections import Counter

@@ -1,10 +1,10 @@
-"""What a power cut leaves of a store."""
+"""The state of a store after a power loss."""
 
 import shutil
 
 
 def cut(store, end):
-    """What a power cut leaves: the log up to *end*, and nothing that was made of it."""
+    """Reduce a store to its state after a power loss: the log up to *end*, without derived files."""
     (path,) = (store / "commitlog").iterdir()
     with path.open("r+b") as log:
         log.seek(end)

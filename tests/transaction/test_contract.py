@@ -1,4 +1,4 @@
-"""The service keeps what every transaction service promises."""
+"""The service fulfils the contract of transaction services."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Transactions whose messages ask for a delay: it begins when the message is committed, and the message comes once."""
+"""Transactions with delayed messages: the delay begins with the commit, and the message is delivered once."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What is stored and asked equals what a Java broker 5.3.3 stored and asked, byte for byte."""
+"""Stored messages and checks equal those of a Java broker 5.3.3, byte for byte."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""What is kept of a half message's text says the same as the text."""
+"""Cached parsing of half messages gives the same result as parsing their text."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""The plugin among others: which service is taken, and what operators are answered."""
+"""The plugin among others: choice of the service, and operators' requests."""
 
 import importlib
 import json
@@ -47,7 +47,7 @@ def gantry_register_transactions(registry):
 
 @pytest.fixture
 def theirs(tmp_path, monkeypatch):
-    """A distribution of somebody else's, as pip leaves one in site-packages."""
+    """A third-party distribution, as installed by pip in site-packages."""
     (tmp_path / "their_transactions.py").write_text(THEIRS)
     info = tmp_path / "their_transactions-1.0.dist-info"
     info.mkdir()

@@ -30,7 +30,7 @@ MOST_CHECKS = 8
 
 
 class Transaction:
-    """One, with what its producer knows of it."""
+    """A transaction, with its producer's knowledge of it."""
 
     def __init__(self, number, outcome, when):
         self.number, self.outcome = number, outcome
@@ -42,7 +42,7 @@ class Transaction:
 
 
 class Rig:
-    """A broker on a host of its own, two members of a producer group, and the transactions."""
+    """A broker on its own host, two members of a producer group, and their transactions."""
 
     def __init__(self, world, choice):
         self.world, self.clock, self.choice = world, world.clock, choice
@@ -88,7 +88,7 @@ class Rig:
 
 
 class Member:
-    """A producer; it answers some of what it is asked, the broker willing."""
+    """A producer that answers some of its checks."""
 
     def __init__(self, rig, number):
         self.rig, self.number, self.peer, self.answered = rig, number, None, 0
