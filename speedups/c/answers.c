@@ -1,7 +1,7 @@
 /* gantrymq.remoting.responses: write_answers */
 #include "common.h"
 
-/* Slots of a Send. */
+/* Slots of a SendCommand. */
 enum { FLAG, OPAQUE, QUEUE_ID, UNIQUE_ID, SEND_SLOTS };
 static const char *const send_names[SEND_SLOTS] = {"flag", "opaque", "queue_id", "unique_id"};
 
@@ -20,7 +20,7 @@ typedef struct {
     Py_ssize_t send_at[SEND_SLOTS];
 } AnswerWriter;
 
-/* What one answer says. */
+/* The values of one response. */
 typedef struct {
     long long log_offset, queue_id, queue_offset, opaque;
     PyObject *id; /* borrowed */
@@ -67,7 +67,7 @@ answer_writer_dealloc(AnswerWriter *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* Read what the answer to a send says: 1, or 0 for one that wants none, or -1 with an error. */
+/* Read the values of the response to a send request: 1, 0 for a oneway request, or -1 with an error. */
 static int
 read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *answer)
 {
@@ -77,10 +77,10 @@ read_answer(const AnswerWriter *self, PyObject *send, PyObject *result, Answer *
         !int_between(PyTuple_GetItem(result, QUEUE_OFFSET), 0, INT64_HIGH, &answer->queue_offset) ||
         !int_between(PyTuple_GetItem(result, LOG_OFFSET), 0, INT64_HIGH, &answer->log_offset) ||
         (answer->id = get_slot(send, self->send_at[UNIQUE_ID])) == NULL || !PyBytes_CheckExact(answer->id)) {
-        PyErr_SetString(PyExc_TypeError, "a send that is none, or a result that is none");
+        PyErr_SetString(PyExc_TypeError, "expected a SendCommand and a result tuple");
         return -1;
     }
-    PyObject *flag = get_slot(send, self->send_at[FLAG]); /* a peer may send one of any size */
+    PyObject *flag = get_slot(send, self->send_at[FLAG]); /* peers may send any number */
     if (flag == NULL || !PyLong_Check(flag)) {
         PyErr_SetString(PyExc_TypeError, "a flag that is no number");
         return -1;
@@ -174,7 +174,7 @@ finish:
 }
 
 static PyType_Slot answer_writer_slots[] = {
-    {Py_tp_doc, "AnswerWriter(Send, texts, oneway): what it makes is called as write_answers(sends, results)."},
+    {Py_tp_doc, "AnswerWriter(SendCommand, texts, oneway): its instances are called as write_answers(sends, results)."},
     {Py_tp_new, answer_writer_new},
     {Py_tp_dealloc, answer_writer_dealloc},
     {Py_tp_call, answer_writer_call},

@@ -1,4 +1,4 @@
-/* gantrymq.remoting.command: decode, where a header is in JSON and its ext fields are plain texts */
+/* gantrymq.remoting.command: decode, for JSON headers whose ext fields are plain strings */
 #include "header.h"
 
 enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, SERIALIZE, EXT, BODY, OPAQUE };
@@ -6,10 +6,10 @@ static const char *const command_names[COMMAND_SLOTS] = {
     "code", "language", "version", "flag", "remark", "serialize", "ext", "body", "opaque",
 };
 
-/* What a walk found. */
+/* Result of a scan. */
 typedef struct {
     Members members;
-    PyObject *ext; /* a dict or None, NULL where there was none; owned */
+    PyObject *ext; /* a dict or None, NULL if missing; owned */
 } Found;
 
 int
@@ -26,7 +26,7 @@ take_plain_text(Walk *it, Text *text)
     return take_text(it, text) && it->escapes == before && !it->wide;
 }
 
-/* Texts, from behind the bracket on; 0 where Python has to read them, perhaps with an error. */
+/* Take the strings after the opening brace; 0 if Python must read them, possibly with an error. */
 static int
 take_texts(Walk *it, PyObject *ext)
 {

@@ -1,6 +1,5 @@
-/* What the parts share. Every function here is the twin of one in Python, which says what it does and why; tests hold
- * the two against each other. Nothing but Python's limited API is used, so that one build fits every Python from 3.11
- * on. */
+/* Shared declarations. Each exported function is the twin of a Python function, which has the documentation; tests compare
+ * the two. Only Python's limited API is used, so that one build works for all versions from 3.11 on. */
 #ifndef GANTRYMQ_COMMON_H
 #define GANTRYMQ_COMMON_H
 
@@ -58,7 +57,7 @@ write_bytes(unsigned char *at, const void *bytes, Py_ssize_t count)
 
 /* --- decimal numbers -------------------------------------------------------------------------------------------------- */
 
-enum { NUMBER_BYTES = 20 }; /* of the longest */
+enum { NUMBER_BYTES = 20 }; /* longest number */
 
 static inline unsigned char *
 write_number(unsigned char *to, long long value)
@@ -78,17 +77,17 @@ write_number(unsigned char *to, long long value)
 
 /* --- attributes of Python classes with __slots__ -------------------------------------------------------------------- */
 
-/* Look up where the instances of a class keep the slots of these names; -1 with an error where one is none. */
+/* Look up the offsets of the named slots in instances of a class; -1 with an error if one is missing. */
 int find_slots(PyObject *type, const char *const *names, Py_ssize_t count, Py_ssize_t *offsets);
 
-/* What a slot holds, borrowed; NULL, without an error, where it was never set. */
+/* Return the value of a slot, borrowed; NULL without an error if it was never set. */
 static inline PyObject *
 get_slot(PyObject *object, Py_ssize_t offset)
 {
     return *(PyObject **)((char *)object + offset);
 }
 
-/* Put a value into a slot and take over the reference; -1 where there is none, as after an error. */
+/* Set a slot, stealing the reference; -1 if the value is NULL, as after an error. */
 static inline int
 give_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
 {
@@ -102,33 +101,33 @@ give_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
     return 0;
 }
 
-/* As give_slot, but keeps a reference of its own; no value leaves the slot as it is. */
+/* Set a slot with a new reference; a NULL value leaves the slot unchanged. */
 static inline void
 set_slot(PyObject *object, Py_ssize_t offset, PyObject *value)
 {
     give_slot(object, offset, Py_XNewRef(value));
 }
 
-/* --- what is handed in: -1 with an error where it is something else --------------------------------------------------- */
+/* --- argument checks: -1 with an error on a wrong type ---------------------------------------------------------------- */
 
 int check_named_tuple(PyObject *type);
 
-/* A tuple of so many bytes objects. */
+/* A tuple of *count* bytes objects. */
 int check_texts(PyObject *texts, Py_ssize_t count);
 
 /* --- objects -------------------------------------------------------------------------------------------------------- */
 
-/* A new instance of a class with __slots__, made without its __init__. */
+/* Create an instance of a class with __slots__ without calling __init__. */
 static inline PyObject *
 new_instance(PyTypeObject *type)
 {
     return PyType_GenericAlloc(type, 0);
 }
 
-/* A new named tuple of these fields, whose references it takes over; NULL with an error where one of them is NULL. */
+/* Create a named tuple, stealing the references of the fields; NULL with an error if one of them is NULL. */
 PyObject *new_named_tuple(PyTypeObject *type, PyObject **fields, Py_ssize_t count);
 
-/* The value of an exact int between two bounds; 0 where it is another object or lies outside. */
+/* Read an exact int within two bounds; 0 for other objects and values. */
 static inline int
 int_between(PyObject *object, long long low, long long high, long long *value)
 {
@@ -147,7 +146,7 @@ int_between(PyObject *object, long long low, long long high, long long *value)
 
 /* --- Java's String.hashCode ------------------------------------------------------------------------------------------- */
 
-/* The hash of a text in ASCII, going on from that of what stands before it. */
+/* Continue the hash *before* with ASCII text. */
 static inline uint32_t
 hash_on(uint32_t hash, const void *text, Py_ssize_t size)
 {
@@ -175,11 +174,11 @@ is_ascii_without_zero(const void *text, Py_ssize_t size)
     return is_ascii(text, size) && memchr(text, 0, (size_t)size) == NULL;
 }
 
-/* --- check sums ------------------------------------------------------------------------------------------------------- */
+/* --- checksums -------------------------------------------------------------------------------------------------------- */
 
 void make_crc_tables(void);
 
-/* zlib.crc32; the tables are there. */
+/* zlib.crc32. The tables must be initialized. */
 uint32_t crc32_of(const unsigned char *at, Py_ssize_t size);
 
 extern PyType_Spec frame_cutter_spec;

@@ -1,8 +1,8 @@
 /* CRC-32 as zlib.crc32 computes it: reflected, polynomial 0x04C11DB7.
  *
- * With tables it takes eight bytes a step, each through a table of its own ("slicing by 8"): 1.3 GB/s. Processors of
- * x86 that multiply without carries fold 64 bytes a step into as many before them: 10 GB/s. What is left then are 16
- * bytes that have the same check sum as all that were folded, and these go through the tables.
+ * The portable version processes eight bytes per step with one table each ("slicing by 8"): 1.3 GB/s. On x86 processors
+ * with carry-less multiplication 64 bytes per step are folded into the previous 64: 10 GB/s. The remaining 16 bytes have
+ * the same checksum as all folded bytes and are processed with the tables.
  *
  * Source of the folding and its constants: Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
  * Instruction", Intel 2009 (bit-reflected, k1 to k4 for 0x04C11DB7). */
@@ -42,7 +42,7 @@ read_little_u32(const unsigned char *at)
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* The register after these bytes. */
+/* Return the register after these bytes. */
 static uint32_t
 through_tables(uint32_t crc, const unsigned char *at, Py_ssize_t size)
 {
@@ -67,7 +67,7 @@ load(const unsigned char *at)
     return _mm_loadu_si128((const __m128i *)at);
 }
 
-/* Move a lane on by as many bytes as the constants are for, and put it over the bytes that stand there. */
+/* Advance a lane by the distance of the constants and combine it with the bytes there. */
 __attribute__((target("pclmul"))) static inline __m128i
 fold(__m128i lane, __m128i constants, __m128i onto)
 {
@@ -75,7 +75,7 @@ fold(__m128i lane, __m128i constants, __m128i onto)
     return _mm_xor_si128(_mm_xor_si128(low, high), onto);
 }
 
-/* The register after these bytes, at least STEP_BYTES of them. */
+/* Return the register after these bytes, at least STEP_BYTES. */
 __attribute__((target("pclmul"))) static uint32_t
 through_folds(uint32_t crc, const unsigned char *at, Py_ssize_t size)
 {

@@ -8,20 +8,20 @@ enum { DELAYED, TAGS, CRC_TAIL_START, TEXTS };
 typedef struct {
     PyObject_HEAD
     PyTypeObject *entry;
-    PyObject *texts; /* the topic of delayed messages, the name and mark of a tag, the start of a record's check sum */
+    PyObject *texts; /* topic of delayed messages, name and mark of a tag, start of the checksum property of a record */
     uint32_t magic, odd_flags;
 } EntryReader;
 
-/* A record that can be taken; everything in it is borrowed. */
+/* A record that can be processed here; all members are borrowed. */
 typedef struct {
     const unsigned char *head, *name, *properties;
     Py_ssize_t size, name_size, properties_size;
     int32_t code;
 } Plain;
 
-/* What goes from record to record. */
+/* State shared by consecutive records. */
 typedef struct {
-    PyObject *topics, *topic; /* the topic before, borrowed from the topics; NULL at first */
+    PyObject *topics, *topic; /* the previous topic, borrowed from the topics; NULL at first */
     const unsigned char *name;
     Py_ssize_t name_size;
 } Known;
@@ -67,7 +67,7 @@ read_i32(const unsigned char *at)
     return (int32_t)read_u32(at);
 }
 
-/* --- which records can be taken -------------------------------------------------------------------------------------- */
+/* --- supported records ----------------------------------------------------------------------------------------------- */
 
 static inline int
 is_text(PyObject *text, const unsigned char *at, Py_ssize_t size)
@@ -82,7 +82,7 @@ begins_with(PyObject *text, const unsigned char *at, Py_ssize_t size)
            memcmp(PyBytes_AsString(text), at, (size_t)size_of(text)) == 0;
 }
 
-/* Hash the value of the last tag, 0 without one; 0 is returned where it is empty, so that an earlier one counts. */
+/* Hash the value of the last tag, 0 without one. Return 0 if it is empty, as an earlier one then counts. */
 static int
 hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code)
 {
@@ -103,7 +103,7 @@ hash_tag(PyObject *mark, const unsigned char *at, Py_ssize_t size, int32_t *code
     return good;
 }
 
-/* Read a record, of which *left* bytes are there; 0 where it has to go another way. */
+/* Parse a record of at most *left* bytes; 0 if Python must process it. */
 static int
 read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, long long log_offset, int check_crc,
            Plain *plain)
@@ -137,7 +137,7 @@ read_plain(const EntryReader *self, const unsigned char *at, Py_ssize_t left, lo
     return 1;
 }
 
-/* Find the topic of a record: 1, or 0 where it has to go another way, perhaps with an error. */
+/* Find the topic of a record: 1, or 0 if Python must process it, possibly with an error. */
 static int
 find_topic(const EntryReader *self, const Plain *plain, Known *known)
 {
@@ -155,7 +155,7 @@ find_topic(const EntryReader *self, const Plain *plain, Known *known)
         !is_text(PyTuple_GetItem(self->texts, DELAYED), plain->name, plain->name_size)) {
         PyObject *made = PyUnicode_DecodeASCII((const char *)plain->name, plain->name_size, NULL);
         if (made != NULL && PyDict_SetItem(known->topics, name, made) == 0) {
-            topic = made; /* the topics keep it */
+            topic = made; /* the dict keeps a reference */
         }
         Py_XDECREF(made);
     }
@@ -166,7 +166,7 @@ find_topic(const EntryReader *self, const Plain *plain, Known *known)
     return topic != NULL;
 }
 
-/* --- making entries --------------------------------------------------------------------------------------------------- */
+/* --- creating entries ------------------------------------------------------------------------------------------------- */
 
 static PyObject *
 new_entry(const EntryReader *self, const Plain *plain, PyObject *topic)
@@ -225,7 +225,7 @@ entry_reader_call(EntryReader *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
 }
 
 static PyType_Slot entry_reader_slots[] = {
-    {Py_tp_doc, "EntryReader(DispatchEntry, texts, magic, odd_flags): what it makes is called as\n"
+    {Py_tp_doc, "EntryReader(DispatchEntry, texts, magic, odd_flags): its instances are called as\n"
                 "plain_entries(data, position, log_offset, end, most, check_crc, topics)."},
     {Py_tp_new, entry_reader_new},
     {Py_tp_dealloc, entry_reader_dealloc},

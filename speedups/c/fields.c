@@ -4,9 +4,9 @@
 /* A Field. */
 enum { ATTRIBUTE, WIRE, KIND, READ, REQUIRED, DEFAULT, FIELD_PARTS };
 
-enum { INT32_DIGITS = 9, INT64_DIGITS = 18 }; /* so many always fit */
+enum { INT32_DIGITS = 9, INT64_DIGITS = 18 }; /* numbers of this length always fit */
 
-/* Digits, no more than so many; NULL where Python has to read them, perhaps with an error. */
+/* Parse at most *most* digits; NULL if Python must do it, possibly with an error. */
 static PyObject *
 read_digits(const char *text, Py_ssize_t size, Py_ssize_t most)
 {
@@ -20,7 +20,7 @@ read_digits(const char *text, Py_ssize_t size, Py_ssize_t most)
     return size > 0 ? PyLong_FromLongLong(number) : NULL;
 }
 
-/* The value that a text stands for, a new reference; NULL as read_digits. */
+/* Convert a string to a value, a new reference; NULL as in read_digits. */
 static PyObject *
 read_text(PyObject *field, PyObject *value)
 {
@@ -31,7 +31,7 @@ read_text(PyObject *field, PyObject *value)
     const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, &size) : NULL;
     if (text == NULL) {
         if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
-            PyErr_Clear(); /* half of a surrogate pair */
+            PyErr_Clear(); /* a lone surrogate */
         }
         return NULL;
     }
@@ -46,7 +46,7 @@ read_text(PyObject *field, PyObject *value)
     return is_true || (size == 5 && memcmp(text, "false", 5) == 0) ? PyBool_FromLong(is_true) : NULL;
 }
 
-/* Set an attribute of a header to what the field says; 0 where Python has to do it, perhaps with an error. */
+/* Set an attribute of a header from its field; 0 if Python must do it, possibly with an error. */
 static int
 fill_field(PyObject *header, PyObject *field, PyObject *ext)
 {
@@ -84,6 +84,6 @@ fill_header(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 PyMethodDef fields_methods[] = {
-    {"fill_header", fill_header, METH_VARARGS, "fill_header(header, fields, ext): whether all fields were plain"},
+    {"fill_header", fill_header, METH_VARARGS, "fill_header(header, fields, ext): return whether all fields were plain"},
     {NULL, NULL, 0, NULL},
 };

@@ -81,7 +81,7 @@ frame_cutter_call(FrameCutter *self, PyObject *args, PyObject *Py_UNUSED(kwargs)
 }
 
 static PyType_Slot frame_cutter_slots[] = {
-    {Py_tp_doc, "FrameCutter(Frame): what it makes is called as cut_frames(data, limit)."},
+    {Py_tp_doc, "FrameCutter(Frame): its instances are called as cut_frames(data, limit)."},
     {Py_tp_new, frame_cutter_new},
     {Py_tp_dealloc, frame_cutter_dealloc},
     {Py_tp_call, frame_cutter_call},

@@ -1,14 +1,14 @@
-/* gantrymq.remoting.sends: what the header of a send says, its members in any order. Whatever a client would not write (an
- * escape in a name, a member that counts twice, a lone surrogate, a number that is no integer) is left to Python. */
+/* gantrymq.remoting.sends: decoding of the header of a send request, with members in any order. Unusual text (an escape in
+ * a name, a repeated member, a lone surrogate, a number that is not an integer) is left to Python. */
 #include "header.h"
 
 enum { MAX_QUEUE_ID = 1023 };
 
-/* What a walk found. */
+/* Result of a scan. */
 typedef struct {
     Members members;
     Value queue_id[MOST_SPELLINGS], born[MOST_SPELLINGS], properties[MOST_SPELLINGS];
-    Py_ssize_t spelling; /* of the code */
+    Py_ssize_t spelling; /* index of the spelling for the code */
     int has_fields;
 } Found;
 
@@ -48,7 +48,7 @@ find_spelling(const Spellings *known, Value value)
     return -1;
 }
 
-/* --- walking ---------------------------------------------------------------------------------------------------------- */
+/* --- scanning --------------------------------------------------------------------------------------------------------- */
 
 static inline int
 is(Text text, PyObject *name)
@@ -107,7 +107,7 @@ walk_header(const Spellings *known, Walk *it, Found *found)
         } else {
             good = take_member(it, name, &found->members);
         }
-        if (good && is_literal(name, "code")) { /* it comes first as a rule, and tells whether the rest is worth a walk */
+        if (good && is_literal(name, "code")) { /* usually first, and decides whether to scan the rest */
             good = (found->spelling = find_spelling(known, found->members.code)) >= 0;
         }
         if (!good) {
@@ -119,7 +119,7 @@ walk_header(const Spellings *known, Walk *it, Found *found)
     return more == 0 && it->at == it->end;
 }
 
-/* --- what was found --------------------------------------------------------------------------------------------------- */
+/* --- varying values --------------------------------------------------------------------------------------------------- */
 
 static inline int
 is_alphanumeric(char c)
@@ -127,7 +127,7 @@ is_alphanumeric(char c)
     return ('0' <= c && c <= '9') || ('A' <= c && c <= 'Z') || ('a' <= c && c <= 'z');
 }
 
-/* Read a value of this kind that begins at a place: digits without zeros in front, or letters and digits. */
+/* Read a value of this kind at a position: digits without leading zeros, or letters and digits. */
 static inline int
 read_varying(Varying *value, int kind, const char *at, const char *end)
 {
@@ -151,14 +151,14 @@ read_varying(Varying *value, int kind, const char *at, const char *end)
     return at > start;
 }
 
-/* Read one that is the whole of a text or number; a queue id and a time may be either. */
+/* Read a value that is a whole string or number; queue id and time may be either. */
 static int
 read_whole(Varying *value, int kind, Text text)
 {
     return text.at != NULL && read_varying(value, kind, text.at, text.at + text.size) && value->text.size == text.size;
 }
 
-/* The unique id among properties, as they stand in a header: the name and 0x01 before it, 0x02 or nothing behind it. */
+/* Find the unique id in the properties of a header: preceded by name and 0x01, followed by 0x02 or the end. */
 static int
 find_id(Varying *value, Value properties)
 {
@@ -205,7 +205,7 @@ sort_by_place(Varying *varying)
     }
 }
 
-/* 1, or 0 where Python has to read the header, perhaps with an error. */
+/* Return 1, or 0 if Python must decode the header, possibly with an error. */
 static int
 read_found(const Spellings *known, const Found *found, Said *said)
 {

@@ -1,4 +1,4 @@
-/* Reading the headers of sends, and of other commands. */
+/* Decoding of the headers of send requests and other commands. */
 #ifndef GANTRYMQ_HEADER_H
 #define GANTRYMQ_HEADER_H
 
@@ -9,13 +9,13 @@ enum { SPELLING_CODE, QUEUE_NAME, BORN_NAME, PROPERTIES_NAME, SPELLING_FIELDS };
 
 enum { MOST_SPELLINGS = 2, LONGEST_HEADER = 8192 };
 
-/* How headers are spelled. */
+/* The spellings of headers. */
 typedef struct {
-    PyObject *spellings; /* a tuple of tuples, MOST_SPELLINGS at most */
+    PyObject *spellings; /* a tuple of at most MOST_SPELLINGS tuples */
     PyObject *languages; /* name to number */
 } Spellings;
 
-/* What differs from one send to the next: where it stands, and the number that it is. */
+/* The values that vary between send requests: position and number. */
 enum { QUEUE_VALUE, BORN_VALUE, ID_VALUE, OPAQUE_VALUE, VARYING };
 typedef struct {
     int kind;
@@ -23,22 +23,22 @@ typedef struct {
     long long number;
 } Varying;
 
-/* What one header says. */
+/* One decoded header. */
 typedef struct {
     Text header;
-    Varying varying[VARYING]; /* in the order in which they stand */
+    Varying varying[VARYING]; /* in the order of the text */
     Py_ssize_t spelling;
     long long flag, version;
     PyObject *language; /* borrowed */
-    int no_remark;      /* it is null or missing, where other sends have an empty one */
+    int no_remark;      /* it is null or missing, not empty */
 } Said;
 
-/* The members of a header beside its fields; one that is not there has no text. */
+/* The members of a header other than its ext fields; a missing one has no text. */
 typedef struct {
     Value code, language, version, flag, opaque, remark;
 } Members;
 
-/* As take_once, for the member of a name; another one is passed over. */
+/* Take the value of a known member once; skip that of an unknown one. */
 static inline int
 take_member(Walk *it, Text name, Members *members)
 {
@@ -52,33 +52,33 @@ take_member(Walk *it, Text name, Members *members)
                                                         : &other);
 }
 
-/* A class of commands, and where its slots are. */
+/* A command class and the offsets of its slots. */
 enum { COMMAND_SLOTS = 9 };
 typedef struct {
     PyTypeObject *type;
     Py_ssize_t at[COMMAND_SLOTS];
 } Commands;
 
-/* Look up the slots of a class, which is kept; -1 with an error. */
+/* Look up the slots of a class and keep a reference to it; -1 with an error. */
 int know_commands(Commands *commands, PyObject *type);
 
-/* The command in a header that is no send's; NULL where Python has to read it, perhaps with an error. */
+/* Return the command of a header that is not a send request; NULL if Python must decode it, possibly with an error. */
 PyObject *read_command(const Commands *commands, const Spellings *known, Text header, PyObject *body);
 
-/* An integer, of which take_bare has looked at the form. */
+/* Convert an integer whose form take_bare has checked. */
 int read_integer(Value value, long long low, long long high, long long *number);
 
-/* The index of the spelling that belongs to a code; -1 where it is none of a send. */
+/* Return the index of the spelling for a code; -1 for other codes. */
 Py_ssize_t find_spelling(const Spellings *known, Value code);
 
-/* The number of a language, borrowed; NULL where it is not known, perhaps with an error. */
+/* Return the number of a language, borrowed; NULL if unknown, possibly with an error. */
 PyObject *find_language(const Spellings *known, Value name);
 
-/* Read a header: 1, or 0 where Python has to do it, perhaps with an error. */
+/* Decode a header: 1, or 0 if Python must do it, possibly with an error. */
 int read_header(const Spellings *known, Text header, Said *said);
 
-/* Whether a header says what the one before it says but for the values; these are taken over then. A walk would go the
- * same way: it sees the same text up to each value, and behind it, and no value has anything in it that leads elsewhere. */
+/* Whether a header equals the previous one except for the varying values, which are then read. A full scan would give the
+ * same result: the text before and after each value is equal, and no value contains a structural character. */
 int read_alike(Text header, Said *said);
 
 #endif

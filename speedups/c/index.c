@@ -6,13 +6,13 @@ enum { ENTRY_BYTES = 20, PAIR_END = 2 };
 
 /* --- keys and hashes -------------------------------------------------------------------------------------------------- */
 
-/* Properties of one entry, or a value in them. */
+/* Properties of one entry, or one value. */
 typedef struct {
     const unsigned char *at;
     Py_ssize_t size;
 } Text;
 
-/* The last value behind a mark (the name and 0x01); 0 where there is none. An empty one counts as there. */
+/* Find the last value after a mark (name and 0x01); 0 without one. An empty value counts as present. */
 static int
 find_value(Text properties, PyObject *mark, Text *value)
 {
@@ -46,7 +46,7 @@ append_hash(PyObject *hashes, uint32_t hash)
     return failed;
 }
 
-/* Add the hashes of all parts of a value, which blanks separate; -1 with an error. */
+/* Add the hashes of all space-separated parts of a value; -1 with an error. */
 static int
 append_parts(PyObject *hashes, uint32_t front, Text value)
 {
@@ -62,7 +62,7 @@ append_parts(PyObject *hashes, uint32_t front, Text value)
     return 0;
 }
 
-/* Hash the keys of a plain entry: 1 when done, 0 where it is not plain, -1 with an error. */
+/* Hash the keys of a plain entry: 1 on success, 0 for other entries, -1 with an error. */
 static int
 hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **before, uint32_t *front, PyObject *hashes)
 {
@@ -83,7 +83,7 @@ hash_plain(PyObject *entry, PyObject *marks, long long odd_flags, PyObject **bef
         Py_ssize_t size;
         const char *text = PyUnicode_AsUTF8AndSize(topic, &size);
         if (text == NULL) {
-            PyErr_Clear(); /* a half of a pair by itself */
+            PyErr_Clear(); /* a lone surrogate */
         }
         if (text == NULL || !is_ascii(text, size)) {
             return 0;
@@ -178,9 +178,9 @@ read_number(PyObject *list, Py_ssize_t index, long long *number)
     return 0;
 }
 
-/* What put_entries works on. */
+/* Arguments of put_entries. */
 typedef struct {
-    PyObject *hashes, *offsets, *times, *dirty; /* the first three as PySequence_Fast gives them, equally long */
+    PyObject *hashes, *offsets, *times, *dirty; /* the first three from PySequence_Fast, of equal length */
     int32_t *slots;
     long long slot_count, number, begin, used, page_slots;
 } Filling;
@@ -246,7 +246,7 @@ put_entries(PyObject *Py_UNUSED(module), PyObject *args)
     Py_ssize_t count = size_of(it.hashes);
     if (it.slot_count < 1 || it.page_slots < 1 || size_of(it.offsets) != count ||
         size_of(it.times) != count) {
-        PyErr_SetString(PyExc_ValueError, "there are no slots, or not as many offsets and times as hashes");
+        PyErr_SetString(PyExc_ValueError, "no slots, or different numbers of hashes, offsets and times");
         goto finish;
     }
     entries = PyBytes_FromStringAndSize(NULL, count * ENTRY_BYTES);

@@ -1,5 +1,5 @@
-/* Walking a JSON text from its first byte to its last, without making anything of it. Each function takes what it reads off
- * the front and returns whether it was there, written in a usual way: whoever needs more goes through Python. */
+/* Scanner of JSON text that creates no objects. Each function consumes an element at the current position and returns
+ * whether it was found in its usual spelling. Other text is left to the Python version. */
 #ifndef GANTRYMQ_JSON_H
 #define GANTRYMQ_JSON_H
 
@@ -7,23 +7,23 @@
 
 enum { MAX_DIGITS = 18 };
 
-/* A piece of a text. */
+/* A slice of the text. */
 typedef struct {
     const char *at;
     Py_ssize_t size;
 } Text;
 
-/* A number, a text or a word that stands in it; nothing was there when its text begins nowhere. */
+/* A number, string or word in the text. Missing if text.at is NULL. */
 typedef struct {
     Text text; /* without the quotes */
     int quoted;
 } Value;
 
-/* A text while it is walked. */
+/* The state of a scan. */
 typedef struct {
     const char *at, *end;
-    int wide;    /* something in it is not ASCII; whether it is UTF-8 is not looked at */
-    int escapes; /* how many there were */
+    int wide;    /* some bytes are not ASCII; UTF-8 is not validated */
+    int escapes; /* number of escapes */
 } Walk;
 
 static inline void
@@ -51,8 +51,8 @@ is_hex(char c)
     return ('0' <= c && c <= '9') || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F');
 }
 
-/* What stands behind a backslash. A surrogate is unusual, and so is a letter or sign of ASCII: names are compared as they
- * are written. */
+/* Skip an escape after its backslash. Escaped surrogates and printable ASCII are left to Python, as names are compared as
+ * written. */
 static inline int
 skip_escape(Walk *it)
 {
@@ -73,14 +73,14 @@ skip_escape(Walk *it)
     return 1;
 }
 
-/* Whether a byte is no quote, no backslash, no control character and ASCII. */
+/* Whether a byte is ASCII and not a quote, backslash or control character. */
 static inline int
 is_ordinary(char c)
 {
     return 0x20 <= (unsigned char)c && (unsigned char)c < 0x80 && c != '"' && c != '\\';
 }
 
-/* Whether eight bytes are. */
+/* The same for eight bytes. */
 static inline int
 all_ordinary(const char *at)
 {
@@ -91,7 +91,7 @@ all_ordinary(const char *at)
     return (((quotes - ones) | (slashes - ones) | (bytes - ones * 0x20) | bytes) & tops) == 0;
 }
 
-/* A text between quotes. */
+/* Take a quoted string. */
 static inline int
 take_text(Walk *it, Text *text)
 {
@@ -121,7 +121,7 @@ take_text(Walk *it, Text *text)
     }
 }
 
-/* The name of a member, with the colon behind it. */
+/* Take the name of a member and the colon after it. */
 static inline int
 take_name(Walk *it, Text *name)
 {
@@ -129,7 +129,7 @@ take_name(Walk *it, Text *name)
     return take_text(it, name) && it->escapes == before && take(it, ':');
 }
 
-/* An integer without zeros in front, or one of three words; -0 is unusual. */
+/* Take an integer without leading zeros, or one of three words. -0 is left to Python. */
 static inline int
 take_bare(Walk *it, Text *text)
 {
@@ -156,7 +156,7 @@ take_value(Walk *it, Value *value)
     return value->quoted ? take_text(it, &value->text) : take_bare(it, &value->text);
 }
 
-/* Whether a value that is there is the word null. */
+/* Whether a present value is the word null. */
 static inline int
 is_null(Value value)
 {
@@ -169,14 +169,14 @@ is_literal(Text text, const char *name)
     return text.size == (Py_ssize_t)strlen(name) && memcmp(text.at, name, (size_t)text.size) == 0;
 }
 
-/* As take_value, for one that may come once. */
+/* Take a value that may occur once only. */
 static inline int
 take_once(Walk *it, Value *value)
 {
     return value->text.at == NULL && take_value(it, value);
 }
 
-/* Behind a member: 1 where another one follows, 0 at the object's end, -1 where neither is there. */
+/* After a member: return 1 if another one follows, 0 at the end of the object, -1 on other text. */
 static inline int
 another(Walk *it)
 {

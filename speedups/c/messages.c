@@ -1,7 +1,7 @@
 /* gantrymq.broker.wire.send_templates: make_messages */
 #include "common.h"
 
-/* Slots of a Send. */
+/* Slots of a SendCommand. */
 enum { ALIKE, BODY, QUEUE_ID, BORN, UNIQUE_ID, SEND_SLOTS };
 static const char *const send_names[SEND_SLOTS] = {"alike", "body", "queue_id", "born_timestamp", "unique_id"};
 
@@ -130,7 +130,7 @@ failed:
 }
 
 static PyType_Slot message_maker_slots[] = {
-    {Py_tp_doc, "MessageMaker(Send, StoreMessage): what it makes is called as make_messages(asked, start, queues,\n"
+    {Py_tp_doc, "MessageMaker(SendCommand, StoreMessage): its instances are called as make_messages(asked, start, queues,\n"
                 "before, after, topic, tags_code, flag, sys_flag, born_host, store_host, reconsume_times, wait_stored,\n"
                 "messages)."},
     {Py_tp_new, message_maker_new},

@@ -1,10 +1,9 @@
-/* The module, and what common.h declares. */
+/* The module, and the functions declared in common.h. */
 #include "common.h"
 
 #include <structmember.h>
 
-/* Where instances of a class keep the slot of this name, which the class itself or one above it declares; 0 where none
- * does. */
+/* Return the offset of the named slot in instances of a class, declared there or in a base class; 0 if missing. */
 static Py_ssize_t
 find_slot(PyTypeObject *type, const char *name)
 {
@@ -49,13 +48,13 @@ new_named_tuple(PyTypeObject *type, PyObject **fields, Py_ssize_t count)
         if (made == NULL) {
             Py_XDECREF(fields[index]);
         } else {
-            PyTuple_SetItem(made, index, fields[index]); /* there are as many places, and nobody else has it yet */
+            PyTuple_SetItem(made, index, fields[index]); /* the size is right, and there is no other reference yet */
         }
     }
     if (made == NULL || Py_Version < 0x030E0000) {
         return made;
     }
-    /* Tuples keep their hash from 3.14 on, and only tuple.__new__ says that it is not known yet. */
+    /* Tuples cache their hash since 3.14, and only tuple.__new__ marks it as unknown. */
     newfunc make = (newfunc)PyType_GetSlot(&PyTuple_Type, Py_tp_new);
     PyObject *args = PyTuple_Pack(1, made);
     Py_DECREF(made);
@@ -87,7 +86,7 @@ check_texts(PyObject *texts, Py_ssize_t count)
     return good ? 0 : -1;
 }
 
-/* Add a heap type of this specification to the module; -1 with an error. */
+/* Create a heap type and add it to the module; -1 with an error. */
 static int
 add_type(PyObject *module, PyType_Spec *spec)
 {
@@ -114,7 +113,7 @@ execute(PyObject *module)
             return -1;
         }
     }
-    if (PyModule_AddIntConstant(module, "INTERFACE", 7) < 0) { /* of gantrymq.speedups */
+    if (PyModule_AddIntConstant(module, "INTERFACE", 7) < 0) { /* must equal that of gantrymq.speedups */
         return -1;
     }
     if (PyModule_AddFunctions(module, index_methods) < 0 || PyModule_AddFunctions(module, fields_methods) < 0 ||
@@ -132,7 +131,7 @@ static PyModuleDef_Slot slots[] = {
 static PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "gantrymq_speedups._compiled",
-    .m_doc = "Twins of the functions of GantryMQ that run for every message.",
+    .m_doc = "Compiled versions of GantryMQ functions that run for every message.",
     .m_slots = slots,
 };
 

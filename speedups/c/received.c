@@ -4,7 +4,7 @@
 
 enum { LEAST_RECORD_BYTES = HEAD_BYTES + 1 + LENGTH_BYTES, MORE_OF_IPV6 = 12, NAME_END = 1, PAIR_END = 2 };
 
-/* Slots of a ReceivedMessage: what is read at once, then how the rest is read. */
+/* Slots of a ReceivedMessage: values decoded at once, then those for decoding the rest. */
 enum { TOPIC, BODY, QUEUE_ID, QUEUE_OFFSET, LOG_OFFSET, SIZE, RECONSUMED, BROKER, PROBLEM, REST, READ_REST, SLOTS };
 static const char *const slot_names[SLOTS] = {
     "topic",           "body",        "queue_id",     "queue_offset", "log_offset", "store_size",
@@ -15,16 +15,16 @@ typedef struct {
     PyObject_HEAD
     PyTypeObject *message;
     PyObject *read_rest, *tag_mark, *no_problem;
-    uint32_t magic[2], odd_flags, host_flags[2]; /* of both versions; of the born host and the store host */
+    uint32_t magic[2], odd_flags, host_flags[2]; /* for both versions; for born host and store host */
     Py_ssize_t at[SLOTS];
 } MessageReader;
 
-/* What all messages of a call share. */
+/* Values shared by all messages of a call. */
 typedef struct {
-    PyObject *broker, *tags, *offset_delta; /* tags and delta NULL where there is none */
+    PyObject *broker, *tags, *offset_delta; /* tags and delta are NULL without one */
 } Shared;
 
-/* Where the parts of a record lie, which is whole. */
+/* Positions of the parts of a complete record. */
 typedef struct {
     const unsigned char *head, *behind_hosts, *topic, *properties;
     Py_ssize_t size, head_size, body_size, topic_size, properties_size;
@@ -89,7 +89,7 @@ read_i16(const unsigned char *at)
     return (int16_t)(at[0] << 8 | at[1]);
 }
 
-/* Find the parts of a record, of which *left* bytes are there; 0 where it has to go another way. */
+/* Find the parts of a record of at most *left* bytes; 0 if Python must process it. */
 static int
 find_parts(const MessageReader *self, const unsigned char *at, Py_ssize_t left, Parts *parts)
 {
@@ -126,7 +126,7 @@ find_parts(const MessageReader *self, const unsigned char *at, Py_ssize_t left, 
     return read_i16(parts->properties - LENGTH_BYTES) == parts->properties_size;
 }
 
-/* Whether the last tag is among those wanted; -1 with an error. */
+/* Whether the last tag is among the requested ones; -1 with an error. */
 static int
 is_wanted(const MessageReader *self, const Parts *parts, PyObject *tags)
 {
@@ -208,12 +208,12 @@ new_message(const MessageReader *self, const Parts *parts, PyObject *topic, cons
     return message;
 }
 
-/* Read from *position* on, and leave in it where the first record begins that is not plain; -1 with an error. */
+/* Decode records from *position* on and set it to the first record that is not plain; -1 with an error. */
 static int
 read_all(const MessageReader *self, const Py_buffer *records, Py_ssize_t *position, const Shared *shared,
          PyObject *found)
 {
-    const unsigned char *start = records->buf, *known = NULL; /* the topic before, and as text */
+    const unsigned char *start = records->buf, *known = NULL; /* the previous topic, as bytes and as string */
     Py_ssize_t known_size = 0;
     PyObject *topic = NULL;
     Parts parts;
@@ -271,7 +271,7 @@ message_reader_call(MessageReader *self, PyObject *args, PyObject *Py_UNUSED(kwa
 
 static PyType_Slot message_reader_slots[] = {
     {Py_tp_doc, "MessageReader(ReceivedMessage, read_rest, tag_mark, magic_v1, magic_v2, odd_flags, born_host_flag,\n"
-                "store_host_flag): what it makes is called as plain_messages(records, position, broker_name, tags,\n"
+                "store_host_flag): its instances are called as plain_messages(records, position, broker_name, tags,\n"
                 "offset_delta, found)."},
     {Py_tp_new, message_reader_new},
     {Py_tp_dealloc, message_reader_dealloc},
@@ -288,7 +288,7 @@ PyType_Spec message_reader_spec = {
 
 /* --- properties ------------------------------------------------------------------------------------------------------- */
 
-/* Keep a piece of the text, if it is a pair; -1 with an error. */
+/* Store a part of the text if it is a pair; -1 with an error. */
 static int
 keep_pair(PyObject *found, const char *at, Py_ssize_t size)
 {

@@ -1,5 +1,5 @@
-/* gantrymq.formats.record: where the fields of a record stand that lie before its body, between IPv4 hosts. Behind the
- * body: the topic with its length, u16 of the properties' length, the properties. */
+/* gantrymq.formats.record: positions of the fields before the body in a record with IPv4 hosts. After the body: length and
+ * topic, u16 length of the properties, properties. */
 #ifndef GANTRYMQ_RECORD_H
 #define GANTRYMQ_RECORD_H
 

@@ -23,11 +23,11 @@ typedef struct {
     PyTypeObject *message, *queue, *entry, *result;
     PyObject *ok, *crc32, *empty;
     Py_ssize_t most_properties; /* bytes */
-    long long odd_flags;        /* a message with one of these goes another way */
+    long long odd_flags;        /* a message with one of these is left to Python */
     Py_ssize_t message_at[MESSAGE_SLOTS], queue_at[QUEUE_SLOTS];
 } RecordEncoder;
 
-/* A message that can be written, with its numbers. The objects are kept: the sizes are of these and no others. */
+/* A message that can be encoded, with its numbers. The objects are referenced, as the sizes are theirs. */
 typedef struct {
     PyObject *message, *queue, *body, *properties, *named;
     long long queue_id, flag, sys_flag, born, reconsumed, prepared, tags, magic;
@@ -83,7 +83,7 @@ record_encoder_dealloc(RecordEncoder *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* --- which messages can be written ----------------------------------------------------------------------------------- */
+/* --- supported messages ---------------------------------------------------------------------------------------------- */
 
 static inline int
 is_bytes(PyObject *object, Py_ssize_t most)
@@ -91,14 +91,14 @@ is_bytes(PyObject *object, Py_ssize_t most)
     return object != NULL && PyBytes_CheckExact(object) && size_of(object) <= most;
 }
 
-/* Whether a message belongs into one file with the one before it, or may do so. */
+/* Whether a message must be in the same file as the previous one, or may be. */
 static int
 in_same_file(const RecordEncoder *self, PyObject *message)
 {
     return !Py_IS_TYPE(message, self->message) || get_slot(message, self->message_at[SAME_FILE]) != Py_False;
 }
 
-/* The queue of a message, borrowed; NULL where it is not known, perhaps with an error. */
+/* Return the queue of a message, borrowed; NULL if unknown, possibly with an error. */
 static PyObject *
 find_queue(const RecordEncoder *self, PyObject *known, PyObject *topic, PyObject *queue_id)
 {
@@ -111,7 +111,7 @@ find_queue(const RecordEncoder *self, PyObject *known, PyObject *topic, PyObject
     return queue != NULL && Py_IS_TYPE(queue, self->queue) ? queue : NULL;
 }
 
-/* Read a message; 0 where it has to go another way, perhaps with an error. */
+/* Read a message; 0 if Python must process it, possibly with an error. */
 static int
 read_message(const RecordEncoder *self, PyObject *message, Py_ssize_t most_body, PyObject *known, Plain *plain)
 {
@@ -248,14 +248,14 @@ new_result(const RecordEncoder *self, PyObject *queue_offset, PyObject *log_offs
     return new_named_tuple(self->result, fields, sizeof fields / sizeof *fields);
 }
 
-/* Where one call puts what it makes. */
+/* Output of one call. */
 typedef struct {
     PyObject *entries, *targets, *packed, *results, *now_object;
     long long now, log_offset;
     unsigned char *to;
 } Output;
 
-/* Write one message and move its queue on; -1 with an error, and then its queue is as before. */
+/* Encode one message and advance its queue; -1 with an error, which leaves the queue unchanged. */
 static int
 put_message(const RecordEncoder *self, const Plain *plain, Output *out)
 {
@@ -293,7 +293,7 @@ put_message(const RecordEncoder *self, const Plain *plain, Output *out)
     return failed ? -1 : 0;
 }
 
-/* Take back what the first *count* messages took of their queues. */
+/* Undo the queue offsets of the first *count* messages. */
 static void
 move_back(const RecordEncoder *self, const Plain *plain, Py_ssize_t count)
 {
@@ -330,7 +330,7 @@ record_encoder_call(RecordEncoder *self, PyObject *args, PyObject *Py_UNUSED(kwa
         return NULL;
     }
     Py_ssize_t end = size_of(messages), count = 0, total = 0, done = 0;
-    Py_ssize_t alone = 0, alone_total = 0; /* before the last message that starts a group: what may be written alone */
+    Py_ssize_t alone = 0, alone_total = 0; /* before the last message that starts a group: the part that may be written alone */
     Plain *plain = PyMem_New(Plain, end > start ? end - start : 1);
     if (plain == NULL) {
         PyErr_NoMemory();
@@ -381,7 +381,7 @@ finish:
 
 static PyType_Slot record_encoder_slots[] = {
     {Py_tp_doc, "RecordEncoder(StoreMessage, ConsumeQueue, DispatchEntry, PutResult, ok, crc32, most_properties,\n"
-                "odd_flags): what it makes is called as encode_records(messages, start, known, log_offset, limit, now,\n"
+                "odd_flags): its instances are called as encode_records(messages, start, known, log_offset, limit, now,\n"
                 "most_body, entries, targets, packed, results)."},
     {Py_tp_new, record_encoder_new},
     {Py_tp_dealloc, record_encoder_dealloc},

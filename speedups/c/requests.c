@@ -6,14 +6,14 @@ enum { TEXTS = 4 }; /* around born time, properties and opaque */
 static const char name_end[] = "\\u0001", pair_end[] = "\\u0002";
 enum { MARK_BYTES = sizeof name_end - 1 };
 
-/* The bytes of a text that stands in JSON as it is; NULL for another one, perhaps with an error. */
+/* Return the bytes of a string that needs no escapes in JSON; NULL for others, possibly with an error. */
 static const char *
 plain_text(PyObject *text, Py_ssize_t *size)
 {
     const char *at = PyUnicode_Check(text) ? PyUnicode_AsUTF8AndSize(text, size) : NULL;
     if (at == NULL) {
         if (PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
-            PyErr_Clear(); /* half of a surrogate pair */
+            PyErr_Clear(); /* a lone surrogate */
         }
         return NULL;
     }
@@ -25,7 +25,7 @@ plain_text(PyObject *text, Py_ssize_t *size)
     return at;
 }
 
-/* The bytes of the properties in JSON, without quotes; -1 where Python has to write them, perhaps with an error. */
+/* Return the size of the properties in JSON, without quotes; -1 if Python must encode them, possibly with an error. */
 static Py_ssize_t
 measure_properties(PyObject *properties)
 {
@@ -40,7 +40,7 @@ measure_properties(PyObject *properties)
     return bytes;
 }
 
-/* Write properties that were measured. */
+/* Encode properties whose size was determined. */
 static unsigned char *
 write_properties(unsigned char *to, PyObject *properties)
 {
@@ -99,6 +99,6 @@ write_send_header(PyObject *Py_UNUSED(module), PyObject *args)
 
 PyMethodDef requests_methods[] = {
     {"write_send_header", write_send_header, METH_VARARGS,
-     "write_send_header(texts, born_ms, properties, opaque): None where a property is not plain"},
+     "write_send_header(texts, born_ms, properties, opaque): return None if a property is not plain"},
     {NULL, NULL, 0, NULL},
 };

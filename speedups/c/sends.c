@@ -1,7 +1,7 @@
 /* gantrymq.remoting.sends: read_plain */
 #include "header.h"
 
-/* Slots of a Send; those before HEADER are alike in all sends that are alike. */
+/* Slots of a SendCommand; those before HEADER are equal in requests with equal ``alike``. */
 enum { CODE, LANGUAGE, VERSION, FLAG, REMARK, ALIKE, SERIALIZE, EXT, HEADER, BODY, OPAQUE, QUEUE_ID, BORN, UNIQUE_ID,
        SEND_SLOTS };
 enum { ALIKE_SLOTS = HEADER };
@@ -16,7 +16,7 @@ typedef struct {
     Commands others;
     Spellings known;
     PyObject *zero, *no_text;
-    Py_ssize_t longest; /* bytes of a header */
+    Py_ssize_t longest; /* longest header in bytes */
     Py_ssize_t send_at[SEND_SLOTS];
 } CommandReader;
 
@@ -39,7 +39,7 @@ command_reader_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwarg
         }
     }
     if (!good) {
-        PyErr_SetString(PyExc_TypeError, "a spelling is a code and three bytes objects, and headers are not too long");
+        PyErr_SetString(PyExc_TypeError, "expected spellings of a code and three bytes objects each, and a valid header limit");
         return NULL;
     }
     CommandReader *self = (CommandReader *)PyType_GenericAlloc(type, 0);
@@ -74,9 +74,9 @@ command_reader_dealloc(CommandReader *self)
     Py_DECREF((PyObject *)type);
 }
 
-/* --- one send --------------------------------------------------------------------------------------------------------- */
+/* --- one request ------------------------------------------------------------------------------------------------------ */
 
-/* A header without what varies, a zero in each place: no JSON text has one. */
+/* A header with each varying value replaced by a zero byte, which no JSON text contains. */
 static PyObject *
 new_alike(const Said *said)
 {
@@ -92,7 +92,7 @@ new_alike(const Said *said)
     return PyBytes_FromStringAndSize(alike, to - alike);
 }
 
-/* Set what the sends that are alike share; *like* is one of them, or none. */
+/* Set the values shared by equal requests; *like* is one of them, or NULL. */
 static int
 set_alike(const CommandReader *self, PyObject *send, PyObject *like, const Said *said)
 {
@@ -146,7 +146,7 @@ new_send(const CommandReader *self, PyObject *like, PyObject *header, PyObject *
 
 /* --- many headers ----------------------------------------------------------------------------------------------------- */
 
-/* The header of a JSON frame, borrowed; NULL for others. */
+/* Return the header of a JSON frame, borrowed; NULL for others. */
 static PyObject *
 header_of(const CommandReader *self, PyObject *frame)
 {
@@ -187,7 +187,7 @@ command_reader_call(CommandReader *self, PyObject *args, PyObject *Py_UNUSED(kwa
             Py_XDECREF(command);
             break;
         }
-        Py_DECREF(command); /* the commands keep it, and with a send the header that *said* points into */
+        Py_DECREF(command); /* the list keeps it, and thus the header that *said* points into */
     }
     if (PyErr_Occurred()) {
         return NULL;
@@ -196,7 +196,7 @@ command_reader_call(CommandReader *self, PyObject *args, PyObject *Py_UNUSED(kwa
 }
 
 static PyType_Slot command_reader_slots[] = {
-    {Py_tp_doc, "CommandReader(Send, Command, spellings, languages, longest): what it makes is called as\n"
+    {Py_tp_doc, "CommandReader(SendCommand, Command, spellings, languages, longest): its instances are called as\n"
                 "read_plain(frames, start, commands)."},
     {Py_tp_new, command_reader_new},
     {Py_tp_dealloc, command_reader_dealloc},
