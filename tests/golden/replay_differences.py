@@ -39,12 +39,18 @@ class Named(NamedTuple):
 
 # Requests that need what is not built, and what they are told.
 NOT_BUILT = (
-    Named(1, "GET_BROKER_EPOCH_CACHE", "code", "the controller, which Java refuses here too (1)", ours="3 *not built*"),
-    Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not built*"),
-    Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not built*"),
+    Named(
+        1,
+        "GET_BROKER_EPOCH_CACHE",
+        "code",
+        "the controller, which Java refuses here too (1)",
+        ours="3 *not implemented*",
+    ),
+    Named(1, "AUTH_LIST_USER", "code", "users, which Java refuses here too (1)", ours="3 *not implemented*"),
+    Named(1, "AUTH_LIST_ACL", "code", "access control, which Java refuses here too (1)", ours="3 *not implemented*"),
 )
 
-REPLICATION = "replication is not built"
+REPLICATION = "replication is not implemented"
 SHIFTED = "records follow each other in the log, and one before has other properties, or decides a transaction (below)"
 
 # What follows from what is not built, or from a difference below.

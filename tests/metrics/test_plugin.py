@@ -29,7 +29,7 @@ def test_registers_one_service_and_its_settings():
 
 @pytest.mark.parametrize("value", ["OTLP_GRPC", "LOG", "1", "3"])
 def test_other_exporters_are_refused_with_a_sentence(value):
-    with pytest.raises(ConfigError, match="not built in this version; PROM lets Prometheus fetch"):
+    with pytest.raises(ConfigError, match="not implemented in this version; PROM lets Prometheus fetch"):
         Settings(SCHEMA).set("metricsExporterType", value, "broker.conf line 1")
 
 

@@ -184,7 +184,9 @@ class ServerFault(RequestError):
     """A request failed with an unexpected exception. The peer gets no details; the log has the traceback."""
 
     def __init__(self) -> None:
-        super().__init__("the server failed to serve this request, which is a fault of its own; its log says why")
+        super().__init__(
+            "the server failed to serve this request because of an internal error; its log has the details"
+        )
 
 
 # --- store ----------------------------------------------------------------------------------------------------------

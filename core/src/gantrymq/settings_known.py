@@ -45,10 +45,10 @@ def _other_than(*allowed: str) -> Test:
     return lambda text: text not in allowed
 
 
-_REPLICATION = "replication is not built in this version; a broker here is the only one of its name"
-_CONTROLLER = "the controller is not built in this version"
-_ACCESS = "access control is not built in this version; keep the ports inside a network you trust"
-_ROCKSDB = "the RocksDB store is not built in this version"
+_REPLICATION = "replication is not implemented in this version; a broker here is the only one of its name"
+_CONTROLLER = "the controller is not implemented in this version"
+_ACCESS = "access control is not implemented in this version; keep the ports inside a network you trust"
+_ROCKSDB = "the RocksDB store is not implemented in this version"
 _TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
 _POP = "pop consumption needs a plugin that is not installed; install it with: " + install_command("gantrymq-pop")
 
@@ -68,11 +68,14 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "enableSlaveActingMaster": (_true, _REPLICATION),
     "enableRemoteEscape": (_true, _REPLICATION),
     "duplicationEnable": (_true, _REPLICATION),
-    "enableDLegerCommitLog": (_true, "DLedger is not built in this version; use the plain commit log"),
+    "enableDLegerCommitLog": (_true, "DLedger is not implemented in this version; use the plain commit log"),
     "enableControllerMode": (_true, _CONTROLLER),
     "enableControllerInNamesrv": (_true, _CONTROLLER),
     "controllerAddr": (_any, _CONTROLLER),
-    "storeType": (_other_than("default"), "the RocksDB store is not built in this version; use storeType=default"),
+    "storeType": (
+        _other_than("default"),
+        "the RocksDB store is not implemented in this version; use storeType=default",
+    ),
     "rocksdbCQDoubleWriteEnable": (_true, _ROCKSDB),
     "indexRocksDBEnable": (_true, _ROCKSDB),
     "timerRocksDBEnable": (_true, _ROCKSDB),
@@ -82,20 +85,23 @@ NOT_BUILT: dict[str, tuple[Test, str]] = {
     "authorizationEnabled": (_true, _ACCESS),
     "tlsEnable": (_true, _TLS),
     "tlsMode": (_other_than("disabled"), _TLS),
-    "enableProxy": (_true, "the gRPC proxy is not built in this version; clients use the remoting protocol"),
-    "enableBrokerContainer": (_true, "a container of several brokers is not built; start one process for each broker"),
-    "fetchNamesrvAddrByAddressServer": (_true, "an address server is not asked; set namesrvAddr"),
-    "fetchNameSrvAddrByDnsLookup": (_true, "DNS is not asked for name servers; set namesrvAddr"),
+    "enableProxy": (_true, "the gRPC proxy is not implemented in this version; clients use the remoting protocol"),
+    "enableBrokerContainer": (
+        _true,
+        "a container of several brokers is not implemented; start one process for each broker",
+    ),
+    "fetchNamesrvAddrByAddressServer": (_true, "address servers are not supported; set namesrvAddr"),
+    "fetchNameSrvAddrByDnsLookup": (_true, "name servers are not looked up in DNS; set namesrvAddr"),
     "enableLmq": (_true, f"light queues {_STORE}"),
     "enableMultiDispatch": (_true, f"light queues {_STORE}"),
     "enableConsumeQueueExt": (_true, f"ext files {_STORE}"),
-    "enabledAppendPropCRC": (_true, "the check sum property is not built in this version"),
-    "forceVerifyPropCRC": (_true, "the check sum property is not built in this version"),
-    "readUnCommitted": (_true, "messages are never shown before they are confirmed"),
+    "enabledAppendPropCRC": (_true, "the check sum property is not implemented in this version"),
+    "forceVerifyPropCRC": (_true, "the check sum property is not implemented in this version"),
+    "readUnCommitted": (_true, "messages are never visible before they are confirmed"),
     "defaultMessageRequestMode": (_other_than("PULL"), _POP),
     "popConsumerKVServiceEnable": (_true, _POP),
     "metricsExporterType": (_other_than("DISABLE", "0"), _METRICS),
-    "clusterTest": (_true, "cluster test mode is not built"),
+    "clusterTest": (_true, "cluster test mode is not implemented"),
 }
 
 

@@ -1,4 +1,4 @@
-"""A whole broker in a simulated world, asked over its network as a client would ask it."""
+"""A complete broker in a simulated world, accessed over its network like by a client."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LIMIT_S = 24 * 3600.0
 
 
 class Peer:
-    """One connection to the broker, and what the broker asked over it."""
+    """A connection to the broker that records the broker's requests."""
 
     def __init__(self, world: World) -> None:
         self.client = RemotingClient(world, handler=self)
         self.asked: list[Command] = []
 
     def requests(self, connection: Connection, commands: Sequence[Command]) -> None:
-        """Keep what the broker asks."""
+        """Record the broker's requests."""
         self.asked.extend(commands)
 
     async def ask(

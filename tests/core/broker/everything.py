@@ -17,7 +17,7 @@ FROM, TO = Queue("A", 0), Queue("B", 0)
 
 
 class Copier:
-    """The service and the guard; `told` is what it heard, in order."""
+    """A service and guard that records notifications in `told`."""
 
     name = "copier"
     order = 10

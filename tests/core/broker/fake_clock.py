@@ -1,4 +1,4 @@
-"""Time that moves when told to; what is due runs then, in order."""
+"""A manual clock: advancing it runs due timers in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A store of which a test decides everything."""
+"""A store controlled by tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def entry(topic="T", queue_id=0, queue_offset=0, *, tags_code=0, log_offset=0, s
 
 
 class FakeStore:
-    """Appends 100 bytes a message; a body ``b"bad"`` is refused. `calls` says what was asked, in order."""
+    """Appends 100 bytes per message; a body ``b"bad"`` is refused. `calls` records the calls in order."""
 
     def __init__(self, calls=None):
         self.calls = calls if calls is not None else []

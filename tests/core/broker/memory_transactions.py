@@ -1,4 +1,4 @@
-"""The plainest transaction service: what is undecided is a set in memory, read from both queues at the start."""
+"""A minimal transaction service: a set of undecided messages in memory, read from both queues at startup."""
 
 from __future__ import annotations
 

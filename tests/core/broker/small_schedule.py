@@ -1,4 +1,4 @@
-"""Delay levels as small as they can be: an interceptor and a service for tests of what needs them."""
+"""A minimal implementation of delay levels: an interceptor and a service, for tests that need them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVELS_MS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
 
 
 class SmallSchedule:
-    """Keeps a message in the schedule topic until its level is over; `levels` is what it saw."""
+    """Keeps a message in the schedule topic until its delay is over; `levels` records the levels."""
 
     name = "small schedule"
     order = 5

@@ -1,4 +1,4 @@
-"""Interceptors see each entry of a batch, whether it gets a record of its own or not."""
+"""Interceptors are called for each entry of a batch, with or without a record per entry."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_each_entry_is_seen_and_stored_as_it_came_back(broker, plugins):
 
 
 def inner_batch(*interceptors, entries=ENTRIES):
-    """What becomes of *entries* on their way into a batch queue, and the body that came."""
+    """Return the message for *entries* of a batch queue, and the original body."""
     body = encode_batch(entries)
     request = SimpleNamespace(body=body, flag=0, born_timestamp=5, born_host=bytes(8), reconsume_times=0)
     settings = Settings(SCHEMA)

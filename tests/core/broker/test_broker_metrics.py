@@ -1,4 +1,4 @@
-"""What plugins that show a broker are told of it."""
+"""Metrics of the broker for plugins."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The table of who is online."""
+"""The table of connected clients."""
 
 from __future__ import annotations
 

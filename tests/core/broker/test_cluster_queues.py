@@ -33,7 +33,7 @@ class NameServer:
 
 
 def asked(settings, answers, *, addresses=("10.0.0.9:9876",)):
-    """What is found for topic T beside name servers that give *answers*, or none at all."""
+    """Return the queues of topic T with name servers that give *answers*, or without name servers."""
 
     async def run(world):
         topics = TopicTable(settings, world.clock.now_ms)

@@ -1,4 +1,4 @@
-"""Whatever of a plugin raises is counted by kind and name, and the broker goes on."""
+"""Exceptions of plugins are counted by kind and name, and the broker continues."""
 
 from __future__ import annotations
 

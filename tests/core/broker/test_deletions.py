@@ -11,7 +11,7 @@ from gantrymq.errors import InvalidParameter, StoreError
 
 
 class Kept:
-    """What is forgotten, and when it is durable."""
+    """Records deletions and when they become durable."""
 
     def __init__(self):
         self.forgotten, self.durable, self.saves = [], [], 0

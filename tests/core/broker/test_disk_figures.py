@@ -11,7 +11,7 @@ from gantrymq.world.files import DiskUsage
 
 
 class Disk:
-    """Files of which only the space counts."""
+    """Files that only have disk usage."""
 
     def __init__(self, use, *folders):
         self.use = use

@@ -98,7 +98,7 @@ def test_one_that_raises_is_parked_with_the_reason_and_the_others_go_on(store, w
     asyncio.run(running.close())
     assert running.parked == {"bad": f"ValueError: {where} broke"}
     assert [what for what, _ in good.calls] == ["truncate", "dispatch", "dispatch", "flush"]
-    assert "dispatcher bad is parked" in caplog.text
+    assert "dispatcher bad is suspended" in caplog.text
     if where != "flush":
         assert ("flush", None) not in bad.calls  # its position stays where it was
 

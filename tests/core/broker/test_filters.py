@@ -1,4 +1,4 @@
-"""Compiled filters: kept, dropped, and switched off when they raise."""
+"""The cache of compiled filters, and rejection of filters that raise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gantrymq.plugins import Plugins
 
 
 class Fragile:
-    """A filter type whose filters raise where their expression says so."""
+    """A filter type with filters that raise if requested by the expression."""
 
     name = "FRAGILE"
 

@@ -1,4 +1,4 @@
-"""Held pulls: what wakes them, and what does not."""
+"""Held pulls: events that wake them, and events that do not."""
 
 from __future__ import annotations
 

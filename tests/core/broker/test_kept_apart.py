@@ -1,4 +1,4 @@
-"""What clients put around a message and a broker leaves alone: compressed bodies, namespaces, traces."""
+"""Features of clients that a broker does not interpret: compressed bodies, namespaces, traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a request puts into a table that is kept in a file, the broker starts again on that file."""
+"""The broker can start with the files of its tables after any request that changes them."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_whether_any_queue_of_a_group_is_held(locks, clock):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_two_clients_consume_a_queue_at_once_whatever_they_do(clock, seed):
-    """Clients lock, renew, give up, die and come back; each believes in a lock for 30 s, as RocketMQ's do."""
+    """Clients lock, renew, release, die and reconnect; each uses a lock for 30 s, like RocketMQ's clients."""
     rng, locks = random.Random(seed), QueueLocks(clock.now_ms)
     renewed, trusted_until = {}, {}  # by queue: holder and its last renewal; by client and queue: end of its belief
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""From append to acknowledgement: the order of things, and who hears of failures."""
+"""From append to acknowledgement: the order of events, and the reporting of failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def message(body=b"m", *, wait=True):
 
 
 class Bench:
-    """A pipeline over a fake store; `calls` tells what happened, in order."""
+    """A pipeline with a fake store; `calls` records the events in order."""
 
     def __init__(self, world, *, gated=True, timeout_s=5.0):
         self.calls = []
@@ -344,7 +344,7 @@ def test_a_listener_that_raises_harms_neither_the_next_one_nor_the_sender(bench,
 
 
 class Source:
-    """Stands for a connection."""
+    """A placeholder for a connection."""
 
 
 def held(bench, source, name):

@@ -16,7 +16,7 @@ from gantrymq_testing.simulated import simulate
 
 
 def started(plugins, case, **values):
-    """Run ``await case(world, server)`` beside a broker."""
+    """Run ``await case(world, server)`` with a running broker."""
 
     async def main(world):
         server = BrokerServer(world, settings_for(plugins, **values), plugins)

@@ -1,4 +1,4 @@
-"""Pulls: what is found, and waiting. Refusals are in test_pull_refusals.py."""
+"""Pulls: results and waiting. Refusals are in test_pull_refusals.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which queues list a message besides its own."""
+"""Queue targets of messages."""
 
 import pytest
 

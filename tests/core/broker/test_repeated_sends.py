@@ -192,7 +192,7 @@ def says_more(message):
 
 @pytest.mark.parametrize(
     ("odd", "code", "seen"),
-    [(refuses, 13, "may not wait"), (fails, 1, "a fault of its own"), (says_more, 0, "recallHandle")],
+    [(refuses, 13, "may not wait"), (fails, 1, "because of an internal error"), (says_more, 0, "recallHandle")],
 )
 def test_a_delayed_one_that_is_a_case_of_its_own_parts_those_around_it(broker, plugins, taken, odd, code, seen):
     async def main(desk, delays):

@@ -180,7 +180,7 @@ def test_a_request_for_a_name_server_is_told_where_that_is(router):
 def test_what_is_not_built_is_named(router, code):
     ((_, answered, remark),) = answers_of(router, asked(code))
     assert answered == 3
-    assert "not built in this version" in remark
+    assert "not implemented in this version" in remark
 
 
 @pytest.mark.parametrize("code", sorted(IN_PLUGINS))

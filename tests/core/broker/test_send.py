@@ -1,4 +1,4 @@
-"""Sends: each check in RocketMQ's order with its code, and what a stored message looks like."""
+"""Sends: each check in RocketMQ's order with its code, and the stored messages."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_batch_is_stored_entry_by_entry_and_answered_with_every_id(broker):
 
 
 def test_entries_keep_their_own_ids_when_the_envelope_has_none(broker):
-    """Clients before 5.0 send it without; a broker's own id there would hide those of the entries."""
+    """Clients before 5.0 send batches without an id; an id added by the broker would hide those of the entries."""
 
     async def main(desk):
         entries = [(b"one", b"UNIQ_KEY\x01U1\x02"), (b"two", b"UNIQ_KEY\x01U2\x02")]

@@ -1,4 +1,4 @@
-"""Failed messages that come back (36), and sends to a retry topic: tried again later, at last dead letters."""
+"""Failed messages sent back (36), and sends to a retry topic: retries, then dead letters."""
 
 from __future__ import annotations
 

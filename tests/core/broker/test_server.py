@@ -1,4 +1,4 @@
-"""A broker's life: what is opened in which order and closed in the reverse one, and starts that fail."""
+"""Startup and shutdown of a broker: the order of opening and closing, and failing starts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gantrymq_testing.simulated import simulate
 
 
 class Watching:
-    """Notes what is done to it, in order."""
+    """Records calls in order."""
 
     def __init__(self, calls, name):
         self.calls, self.name = calls, name
@@ -245,7 +245,7 @@ def test_after_a_crash_no_committed_offset_is_left_behind_the_end_of_its_queue(p
         return kept
 
     assert simulate(1, main) == {"T": 4 if clean else 0, "Batch": 4, "%LMQ%light": 4}
-    assert ("4 messages that it had read are gone" in caplog.text) is not clean
+    assert ("4 consumed messages are lost" in caplog.text) is not clean
 
 
 def test_what_a_connection_may_cost_is_set():

@@ -1,4 +1,4 @@
-"""Clients that ask for much and read nothing: what waits for them is bounded, and they get it all once they read."""
+"""Clients that send many requests without reading: unread responses are limited, and all arrive once they read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTICE = 40
 
 
 async def stopped(desk):
-    """A peer that reads nothing, its own end, and the broker's end of its connection."""
+    """A peer that does not read, with both ends of its connection."""
     peer = desk.peer()
     await peer.heartbeat("slow", client_id="slow")
     (end,) = desk.tables.clients.consumer_group("slow").members

@@ -1,4 +1,4 @@
-"""The tables on disk: what is saved when, who waits for it, and what happens when the disk says no."""
+"""Persistence of tables: times of saves, waiting for saves, and failing disks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOLDER = Path("/store/config")
 
 
 class FailingFiles:
-    """Files that refuse to replace what they are told to, and remember what was replaced."""
+    """Files that refuse selected replacements and record the others."""
 
     def __init__(self, files):
         self._files = files
@@ -55,7 +55,7 @@ class Room:
         self.clock = world.clock
 
     async def restart(self, *, light=False):
-        """Forget the tables and load what is on disk."""
+        """Create new tables and load them from disk."""
         settings, now_ms = Settings(SCHEMA), self.clock.now_ms
         self.topics, self.groups = TopicTable(settings, now_ms), GroupTable(settings, now_ms)
         self.offsets = ConsumerOffsets(500, now_ms)
@@ -362,9 +362,7 @@ def test_commits_that_no_file_takes_are_refused_after_a_while_and_shown_all_the_
         await desk.clock.sleep(20)
         answer = await desk.ask(15, {**commit, "commitOffset": "3"})
         assert answer.code == 14
-        assert answer.remark.startswith(
-            "the commit of group CG in queue T/0 is not taken: /store/config/consumerOffset"
-        )
+        assert answer.remark.startswith("the commit of group CG in queue T/0 is refused: /store/config/consumerOffset")
         assert (await desk.pull("T", consumerGroup="CG")).code == 0
         assert (await desk.ask(14, commit)).ext["offset"] == "2"
         shown = loads((await desk.ask(28)).payload)["table"]["unwrittenFiles"]

@@ -1,6 +1,6 @@
-"""Topics of a declared kind (message.type): the attribute is kept and shown, and a broker takes messages of any kind.
+"""Topics with a declared message type (message.type): the attribute is stored, and the broker accepts any message.
 
-What keeps to the kind is RocketMQ's proxy, which a remoting client does not pass (DefaultTopicMessageTypeValidator).
+Only RocketMQ's proxy enforces the type, which remoting clients do not use (DefaultTopicMessageTypeValidator).
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_attributes_are_set_kept_and_deleted(topics):
         ({"+reserve.time": "soon"}, "whole number"),
         ({"+reserve.time": "9" * 5000}, "whole number"),
         ({"-message.type": ""}, "is new, so attribute message.type cannot be deleted"),
-        ({"+cleanup.policy": "COMPACTION"}, "not built"),
+        ({"+cleanup.policy": "COMPACTION"}, "not implemented"),
     ],
 )
 def test_an_attribute_that_cannot_be_kept_is_refused(topics, changes, word):

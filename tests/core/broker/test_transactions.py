@@ -1,4 +1,4 @@
-"""Transactions reach the service: what is half, what is decided by request 37, and who is asked by the timer."""
+"""Calls of the transaction service: half messages, decisions (request 37), and checks by the timer."""
 
 from __future__ import annotations
 

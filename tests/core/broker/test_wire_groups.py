@@ -144,7 +144,7 @@ def test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets(broker, c
 
 
 def test_retry_topics_and_locks_of_a_deleted_group_stay_while_it_has_members(broker):
-    """Their next heartbeat makes the group again, and what they sent back waits there."""
+    """The next heartbeat creates the group again, and its retry topic has the messages sent back."""
 
     async def main(desk):
         await desk.send("T")

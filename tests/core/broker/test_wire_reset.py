@@ -112,7 +112,7 @@ def test_a_deleted_topic_takes_its_resets_along(broker):
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning_by_those_who_knew_the_old_one(broker):
-    """Java 5.3.3 sends them to the end of the new queue: what came before their first pull is passed over."""
+    """Java 5.3.3 moves them to the end of the new queue, so messages before their first pull are skipped."""
 
     async def main(desk):
         await consumed(desk)

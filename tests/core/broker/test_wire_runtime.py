@@ -139,7 +139,7 @@ def test_what_mornings_found_follows_two_midnights(broker):
 
 
 class SlowStore:
-    """The memory store behind a disk that takes 30 ms to read."""
+    """The memory store with a delay of 30 ms for reads."""
 
     def __init__(self, store, clock):
         self._store, self._clock = store, clock

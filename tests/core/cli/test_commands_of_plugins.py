@@ -1,4 +1,4 @@
-"""Commands that plugins bring: which plugin is loaded, when it is imported, and what is said where one is missing."""
+"""Commands of plugins: loading, lazy imports, and errors for missing plugins."""
 
 import sys
 from types import ModuleType, SimpleNamespace

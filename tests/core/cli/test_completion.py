@@ -1,4 +1,4 @@
-"""Completion by the shell: what bash gets, and that no command is imported for it."""
+"""Shell completion: results for bash, without importing commands."""
 
 import os
 import shutil

@@ -66,7 +66,12 @@ def test_a_key_that_nobody_knows_says_which_is_near():
     [
         ("debugLockEnable", "broker", "false", "known to RocketMQ, no effect in this version"),
         ("haHousekeepingInterval", "broker", "20000", "known to RocketMQ, no effect in this version"),
-        ("aclEnable", "broker", "false", "known to RocketMQ, for a part that is not built here: access control"),
+        (
+            "aclEnable",
+            "broker",
+            "false",
+            "known to RocketMQ, for a feature that is not implemented here: access control",
+        ),
     ],
 )
 def test_a_key_of_rocketmq_that_has_no_effect_is_explained_too(key, server, default, sentence):
@@ -92,4 +97,4 @@ def test_warnings_go_to_stderr():
 def test_a_flag_for_what_is_not_built_is_wrong_usage():
     result = invoke("--set", "brokerRole=SLAVE")
     assert result.exit_code == 2
-    assert "replication is not built" in result.stderr
+    assert "replication is not implemented" in result.stderr

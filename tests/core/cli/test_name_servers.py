@@ -1,4 +1,4 @@
-"""Which name server the commands run: which plugins are loaded for it, and what is said where there is none."""
+"""Selection of the name server plugin: loaded plugins, and errors without one."""
 
 import json
 from types import ModuleType, SimpleNamespace

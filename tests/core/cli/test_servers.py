@@ -206,7 +206,7 @@ def test_an_advertised_loopback_address_beside_a_public_bind_is_warned_about(run
     server = start(run, tmp_path / "store", "--set", "bindAddress=0.0.0.0", "--set", "brokerIP1=127.0.0.1")
     server.ready()
     _, errors = server.stop()
-    assert "listens on 0.0.0.0 but tells clients to come to 127.0.0.1" in errors
+    assert "listens on 0.0.0.0 but advertises 127.0.0.1" in errors
     assert "set brokerIP1" in errors
 
 
@@ -252,7 +252,7 @@ def test_a_port_that_is_taken_is_one_sentence_and_exit_code_1(run, tmp_path):
 def test_a_setting_that_is_not_built_stops_the_start(run, tmp_path):
     code, errors = start(run, tmp_path / "store", "--set", "brokerRole=SLAVE").end()
     assert code == 2
-    assert "replication is not built" in errors
+    assert "replication is not implemented" in errors
     assert "Traceback" not in errors
 
 

@@ -1,4 +1,4 @@
-"""What a ready line says, and when a broker's address misleads."""
+"""The ready line, and warnings about misleading broker addresses."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Groups of commands: whole sentences in their help, and what a misspelt name may have meant."""
+"""Command groups: complete sentences in the help, and suggestions for misspelt names."""
 
 import click
 import pytest

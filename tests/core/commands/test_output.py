@@ -1,4 +1,4 @@
-"""What commands print, and where."""
+"""Output of commands."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def test_a_long_table_of_wide_characters_is_aligned(capsys):
 
 @pytest.fixture
 def terminal(monkeypatch, capsys):
-    """Lines of a table at a terminal of so many columns."""
+    """Return the lines of a table on a terminal with *width* columns."""
 
     def shown(width, columns, *rows):
         monkeypatch.setenv("COLUMNS", str(width))

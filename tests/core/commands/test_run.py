@@ -1,4 +1,4 @@
-"""The event loop under a command, and what asks it to stop."""
+"""The event loop of commands, and stop signals."""
 
 import asyncio
 import os

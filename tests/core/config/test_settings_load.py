@@ -1,4 +1,4 @@
-"""Layers of settings: who wins, what is noted, what is refused."""
+"""Layers of settings: precedence, notes, and errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Finding plugins among what is installed, with distributions made up on the path."""
+"""Discovery of installed plugins, with fake distributions on the path."""
 
 import pytest
 

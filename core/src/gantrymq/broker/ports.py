@@ -46,7 +46,7 @@ class Ports:
                 await self._bind(
                     bound[1] - FAST_BELOW,
                     f" (listenPort - {FAST_BELOW}, for clients with vipChannelEnabled=true)",
-                    f"choose another with {self._another}, or have no such clients with --set fastPortEnable=false",
+                    f"choose another with {self._another}, or disable it with --set fastPortEnable=false",
                 )
                 break
             except ConfigError:

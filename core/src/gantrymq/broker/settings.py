@@ -25,11 +25,11 @@ def _off(sentence: str) -> Callable[[Value], str | None]:
 def _role(value: Value) -> str | None:
     if value == "ASYNC_MASTER":
         return None
-    return "replication is not built in this version; leave brokerRole at ASYNC_MASTER"
+    return "replication is not implemented in this version; leave brokerRole at ASYNC_MASTER"
 
 
 def _master_id(value: Value) -> str | None:
-    return None if value == 0 else "slaves are not built in this version; a broker here is a master, brokerId=0"
+    return None if value == 0 else "slaves are not implemented in this version; a broker here is a master, brokerId=0"
 
 
 def _text(key: str, default: str, help: str, **more: Any) -> Setting:
@@ -61,13 +61,13 @@ SCHEMA: tuple[Setting, ...] = (
     _number("brokerId", 0, "0 is the master of its name.", at_least=0, not_built=_master_id),
     _text("brokerRole", "ASYNC_MASTER", "Replication role.", not_built=_role),
     _text("namesrvAddr", "", "Name servers to register with, host:port separated by semicolons."),
-    _text("brokerIP1", "", "Address that routes and message ids name; empty means bindAddress, or this host's own."),
+    _text("brokerIP1", "", "Address in routes and message ids; empty means bindAddress, or this host's own."),
     _text("bindAddress", "0.0.0.0", "Address to listen on; 127.0.0.1 for commands, unless this or brokerIP1 is set."),
     _number("listenPort", 10911, "Port to listen on; 0 picks a free one.", at_least=0, at_most=65535),
     _flag(
         "fastPortEnable",
         True,
-        "Listen on listenPort - 2 as well, where clients with vipChannelEnabled=true go.",
+        "Also listen on listenPort - 2, for clients with vipChannelEnabled=true.",
     ),
     _number("brokerPermission", 6, "2 write, 4 read, 6 both.", at_least=0, at_most=7, runtime=True),
     _flag(
@@ -76,7 +76,7 @@ SCHEMA: tuple[Setting, ...] = (
         "Delete the retry topics of groups that popped a topic together with it.",
         runtime=True,
     ),
-    _flag("autoCreateTopicEnable", True, "Create an unknown topic after TBW102 when a message arrives.", runtime=True),
+    _flag("autoCreateTopicEnable", True, "Create an unknown topic from TBW102 when a message arrives.", runtime=True),
     _number("defaultTopicQueueNums", 8, "Queues of TBW102, and so of automatic topics.", **_QUEUES),
     _number("maxTopicQueueNums", 4096, "Most queues of a new topic (GantryMQ's own).", **_QUEUES),
     _number("maxRetryQueueNums", 256, "Most retryQueueNums of a group (GantryMQ's own).", **_QUEUES),
@@ -94,49 +94,53 @@ SCHEMA: tuple[Setting, ...] = (
     _flag("enableMixedMessageType", False, "Let a topic's message.type be MIXED.", runtime=True),
     _flag("traceTopicEnable", False, "Create the trace topic at start."),
     _text("msgTraceTopicName", "RMQ_SYS_TRACE_TOPIC", "Name of the trace topic."),
-    _flag("traceOn", True, "Tell clients to trace, where they can.", runtime=True),
+    _flag("traceOn", True, "Enable message tracing in clients that support it.", runtime=True),
     _text("regionId", "DefaultRegion", "Region stored with every message."),
     _number("startAcceptSendRequestTimeStamp", 0, "Refuse sends before this time, ms since the epoch.", at_least=0),
     _flag("rejectTransactionMessage", False, "Refuse transactional sends.", runtime=True),
-    _flag("longPollingEnable", True, "Hold a pull that finds nothing for as long as it allows.", runtime=True),
-    _number("shortPollingTimeMills", 1000, "The hold when longPollingEnable=false, ms.", at_least=1, runtime=True),
-    _flag("notifyConsumerIdsChangedEnable", True, "Tell members when a consumer group changes.", runtime=True),
+    _flag("longPollingEnable", True, "Hold a pull without messages as long as it allows.", runtime=True),
+    _number("shortPollingTimeMills", 1000, "Hold time if longPollingEnable=false, ms.", at_least=1, runtime=True),
+    _flag("notifyConsumerIdsChangedEnable", True, "Notify members of changes of a consumer group.", runtime=True),
     _flag("litePullMessageEnable", True, "Serve lite pull (361).", runtime=True),
     _number("defaultQueryMaxNum", 32, "Most messages of one query by unique key.", at_least=1, runtime=True),
-    _number("channelExpiredTimeout", 120000, "Forget a client without heartbeat for so long, ms.", at_least=1000),
+    _number("channelExpiredTimeout", 120000, "Remove clients without a heartbeat for this long, ms.", at_least=1000),
     _number("flushConsumerOffsetInterval", 5000, "Save committed offsets this often, ms.", at_least=100),
     _flag(
         "useServerSideResetOffset",
         True,
-        "Keep reset offsets here and tell them to pulls; false tells the group's members.",
+        "Store reset offsets and return them to pulls; false notifies the group's members instead.",
         runtime=True,
     ),
-    _text("configBlackList", "configBlackList;brokerConfigPath", "Keys that no request may change, by semicolons."),
-    _number("consumerOffsetUpdateVersionStep", 500, "Commits between two steps of the data version.", at_least=1),
+    _text(
+        "configBlackList",
+        "configBlackList;brokerConfigPath",
+        "Keys that no request may change, separated by semicolons.",
+    ),
+    _number("consumerOffsetUpdateVersionStep", 500, "Commits per increment of the data version.", at_least=1),
     _number(
         "registerNameServerPeriod",
         30000,
         "Register this often, ms (10,000 to 60,000).",
         at_least=1,
     ),
-    _number("registerBrokerTimeoutMills", 24000, "Give up a registration after this long, ms.", at_least=100),
+    _number("registerBrokerTimeoutMills", 24000, "Timeout of a registration, ms.", at_least=100),
     _flag(
         "slaveReadEnable",
         False,
         "Suggest slaves to slow readers.",
-        not_built=_off("slaves are not built in this version"),
+        not_built=_off("slaves are not implemented in this version"),
     ),
     _flag(
         "enableSlaveActingMaster",
         False,
-        "Let a slave stand in for its master.",
-        not_built=_off("slaves are not built in this version"),
+        "Let a slave act as its master.",
+        not_built=_off("slaves are not implemented in this version"),
     ),
     _flag(
         "enableControllerMode",
         False,
         "Elect masters through a controller.",
-        not_built=_off("the controller is not built in this version"),
+        not_built=_off("the controller is not implemented in this version"),
     ),
     _flag(
         "enablePropertyFilter",
@@ -177,11 +181,9 @@ SCHEMA: tuple[Setting, ...] = (
     ),
     _text("storePathRootDir", "", "Folder of the store; by default store in the user's home."),
     _number("syncFlushTimeout", 5000, "Answer FLUSH_DISK_TIMEOUT when a flush takes longer, ms.", at_least=1),
-    _text("store", "mmap", "Which store plugin keeps the messages (GantryMQ's own)."),
+    _text("store", "mmap", "Store plugin for the messages (GantryMQ's own)."),
     _number("transactionCheckInterval", 30_000, "Milliseconds between checks of undecided transactions.", at_least=1),
-    _text(
-        "transaction", "", "Which transaction service takes half messages; empty: rocketmq, or the only one there is."
-    ),
+    _text("transaction", "", "Transaction service; empty: rocketmq, or the only one installed."),
     _text("plugins", "", "Entry points to load, separated by commas; empty means all that are installed."),
     *ADMISSION_SETTINGS,
 )

@@ -25,25 +25,21 @@ LOADED_AT = time.perf_counter()  # start times are measured from here
 _VERSION = f"%(prog)s, version %(version)s; {speedups.description.replace('%', '%%')}"
 
 COMMANDS: dict[str, ImportedCommand] = {
-    "quickstart": ImportedCommand(
-        "gantrymq.cli.quickstart:quickstart", "Start on free ports and show what a broker does."
-    ),
+    "quickstart": ImportedCommand("gantrymq.cli.quickstart:quickstart", "Demonstrate a broker on free ports."),
     "start": ImportedCommand("gantrymq.cli.servers:start", "Run a name server and a broker in one process."),
-    "nameserver": ImportedCommand(
-        "gantrymq.cli.server_groups:nameserver", "Run a name server, or look after one that runs."
-    ),
-    "broker": ImportedCommand("gantrymq.cli.server_groups:broker", "Run a broker, or look after one that runs."),
+    "nameserver": ImportedCommand("gantrymq.cli.server_groups:nameserver", "Run or administer a name server."),
+    "broker": ImportedCommand("gantrymq.cli.server_groups:broker", "Run or administer a broker."),
     "plugins": ImportedCommand("gantrymq.cli.plugins:plugins", "List the installed plugins and what they register."),
-    "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, and explain one."),
+    "config": ImportedCommand("gantrymq.cli.config:config", "Show settings, or explain one."),
 }
 """Core's commands by name."""
 
 ADVICE: Final = {
     "ClusterUnclear": "; -c names a cluster, -b one broker",
-    "GroupNotExist": "; 'gantrymq group list' shows those there are",
+    "GroupNotExist": "; 'gantrymq group list' lists the groups",
     "PartialReset": ", run the command again",
     "NoNameServer": "; 'gantrymq start' starts one, -n names another",
-    "NoRoute": "; 'gantrymq topic list' shows those there are, 'gantrymq topic create' makes one",
+    "NoRoute": "; 'gantrymq topic list' lists the topics, 'gantrymq topic create' creates one",
     "NotABroker": "; -b names a broker, 'gantrymq status' lists them",
     "NotANameServer": "; -n names the name server",
     "OffsetOutside": ". Pick a queue with -q, or use a time",

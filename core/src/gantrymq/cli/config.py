@@ -72,7 +72,7 @@ def _unused(by_server: dict[str, Settings], key: str) -> Document | None:
     server, defaults = ("nameserver", NAME_SERVER_DEFAULTS) if of_name_server else ("broker", BROKER_DEFAULTS)
     meaning = "known to RocketMQ, no effect in this version; a file may contain it"
     if key in NOT_BUILT:
-        meaning = f"known to RocketMQ, for a part that is not built here: {NOT_BUILT[key][1]}"
+        meaning = f"known to RocketMQ, for a feature that is not implemented here: {NOT_BUILT[key][1]}"
     return {"key": key, "server": server, "meaning": meaning, "rocketmq_default": defaults.get(key) or None}
 
 

@@ -63,7 +63,7 @@ def _sentence(host: str, names: list[str]) -> str:
     where = f"{host or '0.0.0.0'}, which is every address of this machine" if host in ANY_ADDRESSES else host
     verb = "listen" if len(names) > 1 else "listens"
     return (
-        f"the {' and the '.join(names)} {verb} on {where}, without access control: whoever reaches it can read, send "
-        "and delete everything. Set bindAddress to an address that only your clients reach (127.0.0.1: this machine "
-        "alone), keep others out with a firewall, or let clients show certificates (docs/tls.md)"
+        f"the {' and the '.join(names)} {verb} on {where}, without access control: anyone who can reach it can read, "
+        "send and delete everything. Set bindAddress to an address that only your clients reach (127.0.0.1: this "
+        "machine alone), restrict access with a firewall, or require client certificates (docs/tls.md)"
     )

@@ -43,7 +43,7 @@ ROUTE_S = 10.0  # time limit for the topic's registration with the name server
 @log_options("warning")
 @output_option
 def quickstart(leave: bool, store: str | None, log_level: str, log_file: str | None, output: str) -> None:
-    """Start on free loopback ports, show what a broker does, and serve on until Ctrl-C."""
+    """Demonstrate a broker on free loopback ports, and serve until Ctrl-C."""
     from gantrymq.cli.serving import serve
 
     set_up_logs(log_level, log_file)

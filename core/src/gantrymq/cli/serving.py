@@ -113,7 +113,7 @@ class Servers:
         self.broker_address = format_address(*server.address)
         if advertises_loopback(server.address[0], settings.text("bindAddress")):
             warn(
-                f"the broker listens on {settings.text('bindAddress')} but tells clients to come to "
+                f"the broker listens on {settings.text('bindAddress')} but advertises "
                 f"{self.broker_address}, which only this machine can reach; set brokerIP1 to an address of this host"
             )
 

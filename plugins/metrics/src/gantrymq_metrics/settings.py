@@ -24,7 +24,8 @@ _PUSHED = ("OTLP_GRPC", "1", "LOG", "3")
 def _not_built(value: Value) -> str | None:
     if value in _PUSHED:
         return (
-            "this exporter is not built in this version; PROM lets Prometheus fetch the figures, DISABLE turns them off"
+            "this exporter is not implemented in this version; PROM lets Prometheus fetch the figures, DISABLE turns "
+            "them off"
         )
     return None
 

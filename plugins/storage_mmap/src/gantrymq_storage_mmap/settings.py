@@ -18,14 +18,14 @@ __all__ = ["SCHEMA"]
 
 def _one_folder(value: Value) -> str | None:
     if "," in str(value) or ";" in str(value):
-        return "a commit log spread over several folders is not built in this version; name one folder"
+        return "a commit log spread over several folders is not implemented in this version; name one folder"
     return None
 
 
 def _file_store(value: Value) -> str | None:
     if value == "default":
         return None
-    return "the RocksDB store is not built in this version; use storeType=default (files)"
+    return "the RocksDB store is not implemented in this version; use storeType=default (files)"
 
 
 def _whole_batch_entries(value: Value) -> str | None:
@@ -37,7 +37,7 @@ def _whole_batch_entries(value: Value) -> str | None:
 
 def _not_built(key: str, part: str) -> Setting:
     def check(value: Value) -> str | None:
-        return f"{part} is not built in this version; leave the key at false" if value is True else None
+        return f"{part} is not implemented in this version; leave the key at false" if value is True else None
 
     return Setting(key, "flag", False, f"Not built in this version: {part}.", not_built=check)
 

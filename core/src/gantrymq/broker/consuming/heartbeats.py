@@ -77,9 +77,9 @@ class Heartbeats:
         ):
             count = len(known | set(wanted))
             if count > MAX_GROUPS:
-                raise RequestRefused(1, f"a connection may be in {MAX_GROUPS} {what} groups, this one wants {count}")
+                raise RequestRefused(1, f"a connection may be in {MAX_GROUPS} {what} groups, not in {count}")
             longest = max(map(len, wanted), default=0)
             if longest > MAX_GROUP_LENGTH:
                 raise RequestRefused(
-                    1, f"a {what} group's name has {longest} characters, at most {MAX_GROUP_LENGTH} may be"
+                    1, f"a {what} group's name has {longest} characters, the limit is {MAX_GROUP_LENGTH}"
                 )

@@ -55,7 +55,7 @@ class OffsetCommits:
         if bounds.min_offset > 0 or bounds.max_offset == 0:
             raise QueryNotFound(
                 f"consumer group {group} has no offset for {queue} yet, and the queue is empty or its first messages "
-                "are gone; start from where consumeFromWhere says"
+                "are gone; use the offset given by consumeFromWhere"
             )
         return 0
 
@@ -96,6 +96,6 @@ class OffsetCommits:
             )
         refusal = self._refusal()
         if refusal is not None:
-            sentence = f"the commit of group {group} in queue {queue} is not taken: {refusal}"
+            sentence = f"the commit of group {group} in queue {queue} is refused: {refusal}"
             raise ServiceNotAvailable(sentence)
         self._offsets.commit(group, queue, queue_offset)

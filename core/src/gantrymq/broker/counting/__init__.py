@@ -1,1 +1,1 @@
-"""What the broker counts of itself."""
+"""Counters and rates of the broker."""

@@ -18,4 +18,4 @@ def read_metrics(them: Iterable[Callable[[], MetricFamily]]) -> Iterator[MetricF
         try:
             yield what()
         except Exception:
-            log.exception("a plugin's figure cannot be shown")
+            log.exception("a plugin's metric cannot be read")

@@ -76,7 +76,9 @@ class Dispatchers:
     def _park(self, dispatcher: Dispatcher, error: Exception) -> None:
         self._running.remove(dispatcher)
         self.parked[dispatcher.name] = f"{type(error).__name__}: {error}"
-        log.error("dispatcher %s is parked until the next start; its position is kept", dispatcher.name, exc_info=error)
+        log.error(
+            "dispatcher %s is suspended until the next start; its position is kept", dispatcher.name, exc_info=error
+        )
 
 
 def _next_of(entries: Iterator[DispatchEntry]) -> list[DispatchEntry]:

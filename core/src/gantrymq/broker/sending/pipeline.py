@@ -150,7 +150,7 @@ class Pipeline:
             timer.cancel()
             if not pump.done():
                 pump.cancel()
-                log.error("messages up to log offset %d are not shown: a gate did not let them pass", self._appended)
+                log.error("messages up to log offset %d stay invisible: a gate did not pass", self._appended)
                 self._answer(self._appended, FlushTimeout("stored, but not confirmed before the broker stopped"))
         if self._timer is not None:
             self._timer.cancel()
@@ -198,11 +198,11 @@ class Pipeline:
         try:
             self._publish(self._appended)
         except GantryError as error:
-            log.error("messages up to log offset %d cannot be shown to consumers: %s", self._appended, error)
+            log.error("messages up to log offset %d cannot be made visible to consumers: %s", self._appended, error)
             return error
         except Exception as error:
-            log.exception("messages up to log offset %d cannot be shown to consumers", self._appended)
-            return StoreError(f"the store failed to show the messages to consumers: {error}")
+            log.exception("messages up to log offset %d cannot be made visible to consumers", self._appended)
+            return StoreError(f"the store failed to make the messages visible to consumers: {error}")
         return None
 
     # --- gates ------------------------------------------------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""What a broker remembers of topics, groups and clients, and the files it is kept in."""
+"""Tables of topics, groups, offsets and clients, and their files."""

@@ -78,4 +78,4 @@ def _check_value(owner: str, name: str, value: str, values: tuple[str, ...] | No
     if not fits:
         raise RequestRefused(1, f"{owner}: attribute {name}={value[:200]} is not {expected}")
     if (name, value) in _NOT_BUILT:
-        raise RequestRefused(1, f"{owner}: attribute {name}={value} is not built in this version")
+        raise RequestRefused(1, f"{owner}: attribute {name}={value} is not implemented in this version")

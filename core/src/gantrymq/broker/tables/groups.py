@@ -89,7 +89,7 @@ class GroupTable:
             except InvalidParameter as error:
                 raise GroupNotExist(f"{error}; a consumer group of that name cannot exist") from None
             raise GroupNotExist(
-                f"consumer group {name} does not exist on this broker and is not created by itself; "
+                f"consumer group {name} does not exist on this broker and is not created automatically; "
                 f"set autoCreateSubscriptionGroup=true or create it with: gantrymq group create -g {name}"
             )
         return group

@@ -154,7 +154,7 @@ class ConsumerOffsets:
                     queues[queue_id] = last
                     said.append(
                         f"group {group} had committed {committed} in queue {topic}/{queue_id}, which ends at {last} "
-                        f"after the crash: {committed - last} messages that it had read are gone, it goes on at {last}"
+                        f"after the crash: {committed - last} consumed messages are lost, it continues at {last}"
                     )
             if said:
                 self._changed[key] = None

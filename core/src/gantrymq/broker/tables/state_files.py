@@ -104,7 +104,9 @@ class StateFiles:
         if self._writes.failing_s(self._offsets_name) <= MOST_UNSAVED_S:
             return None
         problem = self._writes.failing[self._offsets_name]
-        return f"{problem}; for {MOST_UNSAVED_S:g} s commits were kept in memory, more could be lost; it is tried again"
+        return (
+            f"{problem}; for {MOST_UNSAVED_S:g} s commits were kept in memory, more could be lost; the write is retried"
+        )
 
     async def load(self) -> None:
         """Read the files into the tables, and save later changes of the tables.

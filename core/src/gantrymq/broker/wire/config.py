@@ -91,8 +91,8 @@ class ConfigRequests:
             if is_rocketmq_key(key):
                 return False
             meant = nearest(key, self._settings.schema)
-            raise ConfigError(f"{key} is no setting of this broker{meant}; gantrymq config lists those there are")
-        if not setting.runtime:  # before the value: correcting that would not help
+            raise ConfigError(f"{key} is not a setting of this broker{meant}; gantrymq config lists all settings")
+        if not setting.runtime:  # checked first, because correcting the value would not help
             raise ConfigError(f"{key} is read at the start only; set it in broker.conf and start the broker again")
         setting.parse(value, where)
         return True

@@ -210,7 +210,7 @@ def _nothing(*_: object) -> None:
 def _unknown(asked: Command) -> Command:
     what = NOT_BUILT.get(asked.code)
     if what is not None:
-        sentence = f"request {asked.code} {request_name(asked.code)}: {what} not built in this version"
+        sentence = f"request {asked.code} {request_name(asked.code)}: {what} not implemented in this version"
         return refusal(asked, RequestNotSupported(sentence))
     plugin = IN_PLUGINS.get(asked.code)
     if plugin is not None:

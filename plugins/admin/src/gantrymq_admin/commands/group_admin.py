@@ -277,4 +277,4 @@ async def _known(admin: Admin, addresses: Sequence[str], name: str) -> list[str]
 
 
 def _no_group(name: str) -> GroupNotExist:
-    return GroupNotExist(f"there is no group {name}; 'gantrymq group list' shows those there are")
+    return GroupNotExist(f"there is no group {name}; 'gantrymq group list' lists the groups")

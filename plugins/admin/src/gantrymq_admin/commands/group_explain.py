@@ -99,7 +99,7 @@ async def _explain(
             except BrokerRefused as problem:
                 if problem.response_code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
                     raise
-                missing = f"there is no group {group}; 'gantrymq group list' shows those there are"
+                missing = f"there is no group {group}; 'gantrymq group list' lists the groups"
                 continue
             found.append({"address": address, **said})
     if not found:

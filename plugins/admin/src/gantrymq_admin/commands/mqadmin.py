@@ -42,7 +42,7 @@ def _sentence(name: str) -> str | None:
     if name in NOTHING:
         return f"gantrymq has nothing like {name}; RocketMQ's own mqadmin {name} works at our servers"
     if name in NOT_BUILT:
-        return f"gantrymq has nothing like {name}, which is for a part that is not built in this version"
+        return f"gantrymq has nothing like {name}, which is for a part that is not implemented in this version"
     return None
 
 
