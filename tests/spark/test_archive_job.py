@@ -178,8 +178,8 @@ def test_a_store_of_java_archived_is_what_java_read(session, golden, tmp_path, n
     [
         (Input(), "no messages are named"),
         (Input(topics=("A",), archive="x"), "an archive is written from live topics or a store"),
-        (Input(topics=("A",), sql92="a > 1"), "leave --sql92 away"),
-        (Input(topics=("A",), since_ms=1), "leave --since away"),
+        (Input(topics=("A",), sql92="a > 1"), "remove --sql92"),
+        (Input(topics=("A",), since_ms=1), "remove --since"),
         (Input(store="/nowhere"), "/nowhere"),
     ],
 )
@@ -191,7 +191,7 @@ def test_mistakes_are_sentences(session, tmp_path, given, words):
 def test_mistakes_of_queries_are_sentences(session, broker, tmp_path):
     with pytest.raises(ConfigError, match="is not an archive; `gantrymq pipeline archive"):
         query(session, Input(archive=str(tmp_path)))
-    with pytest.raises(ConfigError, match="name an archive with --archive"):
+    with pytest.raises(ConfigError, match="name one with --archive"):
         query(session, Input(topics=("A",), namesrv=broker.namesrv), live=True)
     fill(broker, "Mistakes", 0, 1)
     with pytest.raises(ConfigError, match="cannot be read by Spark"):
