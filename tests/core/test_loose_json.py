@@ -122,10 +122,10 @@ def test_references_become_copies(text, value):
     [
         ('{"a":{"$ref":"$"}}', "contains itself"),
         ('{"a":{"$ref":"$.b"},"b":{"$ref":"$.a"}}', "contains itself"),
-        ('{"a":{"$ref":"$.b"}}', "leads nowhere"),
-        ('{"a":[],"b":{"$ref":"$.a[3]"}}', "leads nowhere"),
-        ('{"a":{"$ref":".."}}', "not read"),
-        ('{"a":{"$ref":"$.a["}}', "not read"),
+        ('{"a":{"$ref":"$.b"}}', "has no target"),
+        ('{"a":[],"b":{"$ref":"$.a[3]"}}', "has no target"),
+        ('{"a":{"$ref":".."}}', "unsupported form"),
+        ('{"a":{"$ref":"$.a["}}', "unsupported form"),
     ],
 )
 def test_references_that_cannot_be_followed(text, words):

@@ -1,4 +1,4 @@
-"""Each compiled function does what its function in Python does, on what a seed makes up, the odd among it."""
+"""Comparison of compiled functions with their Python versions on seeded random input, unusual values included."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def send_fields(rng):
 
 
 def answer_fields(rng):
-    """Those of the answer to a send, now and then an odd one among them."""
+    """Return random ext fields of a send response, unusual values included."""
     return {
         "msgId": one_of(rng, f"7F000001{rng.randrange(1 << 60):024X}", "", "a,b"),
         "queueId": one_of(rng, str(rng.randrange(8)), "-1", "+3", "", "0" * 12, "1234567890", "٣", 3),
@@ -201,7 +201,7 @@ def header(rng):
 
 
 def all_of(frames):
-    """What `decode_all` makes of *frames*, going on behind those that cannot be read, and the errors."""
+    """Return the result of `decode_all`, continuing after frames that cannot be decoded, and the errors."""
     found = []
     while frames:
         commands = []
@@ -570,7 +570,7 @@ def log_piece(rng, log_offset):
 
 
 def entries_of(read, *given):
-    """What *read* makes of the records, and the topics it came by."""
+    """Return the result of *read* for the records, and the topics found."""
     topics = {b"TopicTest": "TopicTest"}
     return read(*given, topics), topics
 
@@ -597,7 +597,7 @@ def test_entries_of_the_log_are_read_alike(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_damaged_records_are_left_alone_alike(seed):
-    """Every length and number of a record is spoilt in turn, with what stands behind it cut off."""
+    """Damage each length and number of a record in turn, and cut the record after it."""
     rng = random.Random(seed)
     for _ in range(400):
         piece = bytearray(
@@ -754,7 +754,7 @@ def test_nothing_is_kept():
         while at < len(frames):
             before = len(commands)
             sends_module._read_plain(frames, at, commands)
-            at += len(commands) - before + 1  # the one behind those is for Python
+            at += len(commands) - before + 1  # the next one is left to Python
         answered = [each for each in commands if type(each) is Command and each.ext]
         for each in answered:
             headers_module._fill_header(new, fields_of(SendMessageResponse), each.ext)

@@ -50,7 +50,7 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
     if found.INTERFACE != INTERFACE:
         return None, (
             f"pure Python, the installed gantrymq-speedups has interface {found.INTERFACE} and this version needs "
-            f"{INTERFACE}; install both anew from one clone of GantryMQ: pip install --upgrade ./core ./speedups"
+            f"{INTERFACE}; reinstall both from one clone of GantryMQ: pip install --upgrade ./core ./speedups"
         )
     return found, "compiled functions"
 

@@ -43,7 +43,7 @@ def test_what_cannot_compress_says_so(monkeypatch, given, words):
         Compressor(*given)
 
 
-@pytest.mark.parametrize("flags", [0x301, 0x001])  # 0x001: what Go and C++ write
+@pytest.mark.parametrize("flags", [0x301, 0x001])  # 0x001: as written by Go and C++
 def test_zlib_round_trip(flags):
     assert decompress(memoryview(zlib.compress(TEXT)), flags) == TEXT
 

@@ -1,4 +1,4 @@
-"""Who came last."""
+"""Detection of consecutive calls by the same peer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gantrymq.model.last_peer import LastPeer
 
 
 class Peer:
-    """Stands for a connection."""
+    """Replacement of a connection."""
 
 
 def test_who_comes_again_without_another_between_is_the_last():

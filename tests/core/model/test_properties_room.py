@@ -1,4 +1,4 @@
-"""The room that is kept for what is added to a message after it was accepted."""
+"""Size reserved for properties added after a message was accepted."""
 
 from gantrymq.model import names
 from gantrymq.model import properties as props

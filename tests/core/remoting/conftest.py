@@ -20,7 +20,7 @@ from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
 from gantrymq.world import World
 from gantrymq.world.real.network import RealNetwork
 
-# Makes `import loop_tests` work whatever import mode pytest runs in.
+# Makes `import loop_tests` work in every import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
@@ -67,7 +67,7 @@ class ManualClock:
 
 
 class RecordingTransport(asyncio.Transport):
-    """Holds what is written until `drain`; asks for a pause above the high-water mark as asyncio does."""
+    """Transport that keeps written data until `drain` and pauses above the high-water mark like asyncio."""
 
     def __init__(self, peer: tuple[str, int] = ("10.0.0.9", 4711)) -> None:
         super().__init__({"peername": peer})
@@ -132,7 +132,7 @@ class RecordingTransport(asyncio.Transport):
 
 
 class Recorder:
-    """A handler that keeps what it is given; `answer` may reply."""
+    """Handler that records its requests; `answer` may reply."""
 
     def __init__(self, answer: Callable[[Connection, Command], None] | None = None) -> None:
         self.batches: list[list[Command]] = []
@@ -208,7 +208,7 @@ def recorder() -> type[Recorder]:
 
 
 class Certificates:
-    """Chains and keys in PEM, made by the openssl command: an authority, what it signed, and a stranger's."""
+    """PEM chains and keys from the openssl command: an authority, certificates signed by it, and an unrelated one."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

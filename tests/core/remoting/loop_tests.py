@@ -1,4 +1,4 @@
-"""What tests of connections share: a loop around each, requests in bytes, and an echo."""
+"""Helpers of connection tests: an event loop per test, encoded requests, and an echo handler."""
 
 import asyncio
 import functools

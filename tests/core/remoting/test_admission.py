@@ -1,4 +1,4 @@
-"""What a port answers to who does not speak frames."""
+"""Responses of a port to peers of other protocols."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Staying awake after a request: who makes the loop do so, for how long, and when it is given up."""
+"""Busy polling after a request: start, duration and end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEND = Command(RequestCode.SEND_MESSAGE_V2)
 
 
 class Peer:
-    """Stands for a connection."""
+    """Replacement of a connection."""
 
 
 class Asking:
@@ -103,7 +103,7 @@ def test_a_row_is_broken_by(asking, otherwise):
     assert not asking.ask(REQUESTS_TO_START - 1)
     assert asking.ask(2)
     asking.ask(**otherwise)
-    assert not asking.turn()  # and whoever keeps it awake does so no longer
+    assert not asking.turn()  # and the polling has stopped
 
 
 def test_a_loop_that_ends_its_wait_for_another_peer_lost_nothing(asking):

@@ -1,4 +1,4 @@
-"""What peers say before frames, and who is sent away."""
+"""Protocol detection before the first frame, and refused peers."""
 
 import ipaddress
 import logging

@@ -1,4 +1,4 @@
-"""A server that is not ready: peers connect and ask, nothing is served before it says so, and then all is in order."""
+"""A server started with *held*: clients connect, and their requests are served in order after `release`."""
 
 import asyncio
 import importlib.util

@@ -1,4 +1,4 @@
-"""Connections on which nothing happens."""
+"""Idle timeout of connections."""
 
 from loop_tests import asked, echo, in_loop, turn
 

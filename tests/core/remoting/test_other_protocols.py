@@ -1,4 +1,4 @@
-"""Frames of HTTP/2, as far as a server reads them that does not speak it."""
+"""The HTTP/2 frames that a server must understand to send a GOAWAY."""
 
 import pytest
 

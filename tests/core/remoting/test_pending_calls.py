@@ -1,4 +1,4 @@
-"""Requests that wait for answers: numbers, ends, and what is left of them."""
+"""Pending calls: numbers, deadlines, and removal."""
 
 import asyncio
 import functools
@@ -79,7 +79,7 @@ async def test_a_call_that_takes_too_long_says_who_did_not_answer(calls, clock):
 )
 @in_loop
 async def test_the_time_in_the_sentence_is_rounded(calls, clock, timeout_s, said):
-    waiting = calls.wait(0, 11, timeout_s)  # what connecting has left of the caller's 5 s
+    waiting = calls.wait(0, 11, timeout_s)  # the rest of the caller's 5 s after connecting
     calls.begin(0)
     clock.advance(5.1)
     with pytest.raises(CallTimeout, match=f" within {said}$"):
@@ -152,7 +152,7 @@ async def test_answers_are_read_before_a_late_loop_gives_up(calls, clock):
     answered, lost = (calls.wait(calls.number(), 11, 5.0) for _ in range(2))
     calls.begin(0)
     (timers, clock.timers) = (clock.timers, [])
-    clock.now += 7.0  # somebody kept the loop busy
+    clock.now += 7.0  # the loop was busy
     for timer in timers:
         timer.callback(*timer.args)
     assert calls.answer(Command(0, opaque=0))

@@ -1,4 +1,4 @@
-"""Whose PROXY headers are believed."""
+"""Trusted senders of PROXY headers."""
 
 import pytest
 

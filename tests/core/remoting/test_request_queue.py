@@ -1,4 +1,4 @@
-"""Requests of one connection: in parts, some a turn of the loop, and behind answers that the peer has not read."""
+"""Request queue of one connection: batches per loop iteration, and waiting for the peer to read responses."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Turns to make long answers: how many there are at once, and what becomes of those that wait."""
+"""Limit of long responses: concurrency, waiting and lost connections."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ async def test_no_more_answers_are_made_than_there_is_room_for(rig):
     work = Work(connection, 300 * KB)
     tasks = work.start(40)
     await turn()
-    assert len(work.begun) == 16  # as long as nobody knows better, an answer counts 64 KiB
+    assert len(work.begun) == 16  # without a measurement a response counts as 64 KiB
     work.may_end.set()
     await turn()
     await turn()
@@ -136,7 +136,7 @@ async def test_while_it_is_tight_for_all_each_may_have_less_and_looks_by_itself(
     (task,) = work.start(1)
     await turn()
     assert work.begun == []
-    transport.held = 500  # nobody is told, as it was below the mark of a pause
+    transport.held = 500  # no event, as it was below the low-water mark
     rig.clock.advance(CHECK_INTERVAL_S)
     await turn()
     assert work.begun == [0]

@@ -1,4 +1,4 @@
-"""What leaves a connection: when, how much may wait, and what became of it."""
+"""Write buffer of a connection: time of writes, limits, and lost data."""
 
 import asyncio
 
@@ -119,7 +119,7 @@ async def test_what_was_written_meanwhile_does_not_count(rig, recorder):
     first.data_received(asked(body=bytes(8000)))
     await turn()
     assert rig.unwritten.total == one.held > 8000
-    one.drain(one.held)  # below the mark of a pause, so nobody is told
+    one.drain(one.held)  # below the low-water mark, so without an event
     second.data_received(asked(body=bytes(9000)))
     await turn()
     assert not one.closing

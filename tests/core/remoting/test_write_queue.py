@@ -1,4 +1,4 @@
-"""Writers in a line: their order, and what they do when nothing moves."""
+"""Queue of writers: their order, and timeouts if the peer does not read."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ class Pipe:
 
     def take(self, size):
         self.unwritten -= size
-        self.line.look(moved=True)
+        self.line.wake(moved=True)
 
 
 def test_they_write_in_the_order_in_which_they_came():
@@ -56,7 +56,7 @@ def test_all_give_up_together_when_the_peer_takes_nothing():
         assert {type(each) for each in found} == {CallTimeout}
         assert "10.0.0.9:4711: nothing could be written for 3 s, 150 bytes wait" in str(found[0])
         assert world.clock.monotonic() - begun < 3.1
-        with pytest.raises(CallTimeout):  # and nobody tries again before something has moved
+        with pytest.raises(CallTimeout):  # and none tries again before the peer reads
             await pipe.write("late", 1)
         assert world.clock.monotonic() - begun < 3.1
         pipe.take(100)

@@ -1,4 +1,4 @@
-"""Every kind of world, so that one test states what all of them promise."""
+"""Fixtures of all kinds of worlds, for tests of their common behaviour."""
 
 import asyncio
 import importlib.util
@@ -9,7 +9,7 @@ from gantrymq.world.real import RealFiles, real_world
 from gantrymq_testing.recording import RecordingFiles
 from gantrymq_testing.simulated import SimulatedFiles, simulate
 
-PATIENCE_S = 30.0  # a bound for what hangs; nothing here waits for it
+PATIENCE_S = 30.0  # time limit of hanging tests
 
 
 def run_real(main, loop_factory=None):
@@ -43,7 +43,7 @@ def run(request):
 
 @pytest.fixture(params=["real", "simulated", "recording"])
 def place(request, tmp_path):
-    """Files, and a folder of theirs that exists."""
+    """Return `Files` and an existing folder."""
     if request.param == "simulated":
         files = SimulatedFiles(lambda: 1_700_000_000_000)
         files.make_dirs(tmp_path)

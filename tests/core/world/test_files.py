@@ -1,4 +1,4 @@
-"""What all `Files` promise about names, folders and locks."""
+"""Common behaviour of all `Files`: names, folders and locks."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Folders whose names are durable."""
+"""Durable creation of folders."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What sockets and the simulated network both promise."""
+"""Common behaviour of sockets and the simulated network."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""What all files and mappings promise."""
+"""Common behaviour of all files and mappings."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""How many processors a process may use: what its control groups allow."""
+"""Number of usable processors under the quotas of control groups."""
 
 import os
 

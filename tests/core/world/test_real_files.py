@@ -1,4 +1,4 @@
-"""What only the operating system's files can show: other processes, blocks on disk, and failing calls."""
+"""Behaviour of real files only: other processes, blocks on disk, and failing calls."""
 
 import ctypes
 import errno
@@ -15,7 +15,7 @@ from gantrymq.world.real.lock import held_elsewhere
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX record locks")
 
-# Java's FileChannel.tryLock(0, 1, false) in a process of its own, without any of our code.
+# Java's FileChannel.tryLock(0, 1, false) in a separate process without our code.
 TRY_LOCK = """
 import fcntl, os, sys
 descriptor = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)

@@ -1,4 +1,4 @@
-"""What worker threads and simulated workers both promise."""
+"""Common behaviour of worker threads and simulated workers."""
 
 import asyncio
 import threading
@@ -87,7 +87,7 @@ def test_only_so_many_threads_run_at_once_and_all_of_them_end():
         await workers.close()
         return threads
 
-    threads = asyncio.run(main())  # other workers of this process, whose threads have the same names, may live
+    threads = asyncio.run(main())  # other workers of this process may have threads of the same names
     assert {thread.name for thread in threads} <= {"gantrymq-worker-0", "gantrymq-worker-1", "gantrymq-worker-2"}
     assert not any(thread.is_alive() for thread in threads)
 

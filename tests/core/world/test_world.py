@@ -1,4 +1,4 @@
-"""The world as a whole: what it is made of, and what importing it costs."""
+"""The real world: its parts, and the time of its import."""
 
 import os
 import subprocess

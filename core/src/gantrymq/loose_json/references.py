@@ -57,10 +57,10 @@ class Resolver:
             try:
                 value = value[int(index)] if index else self._member(value, quoted or re.sub(r"\\(.)", r"\1", name))
             except (KeyError, IndexError, TypeError) as error:
-                raise FormatError(f"JSON reference {path!r} leads nowhere") from error
+                raise FormatError(f"JSON reference {path!r} has no target") from error
             at = step.end()
         if not path.startswith("$") or at < len(path):
-            raise FormatError(f"JSON reference {path!r} is of a kind that is not read")
+            raise FormatError(f"JSON reference {path!r} has an unsupported form")
         return value
 
     @staticmethod

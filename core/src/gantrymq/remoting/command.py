@@ -192,7 +192,7 @@ def decode(frame: Frame) -> Command:
             plain = False
         if not plain:
             if long:
-                raise RemoteProtocolError(f"a command header of {len(header)} bytes holds more than plain texts")
+                raise RemoteProtocolError(f"a command header of {len(header)} bytes has fields of unexpected types")
             return _decode_odd_json(header, body)
         if long and ext and not command.is_response:  # the response to a batch names all of its messages
             command.ext = LongFields(ext)

@@ -170,7 +170,7 @@ class WriteBuffer:
         if self._oneways:
             self._oneways.written(self.position())
         if self._queue is not None:
-            self._queue.look(moved=False)
+            self._queue.wake(moved=False)
 
     def drained(self) -> None:
         """Update the state after the peer has read most of the data."""
@@ -178,7 +178,7 @@ class WriteBuffer:
             self._note_backlog(self.transport.get_write_buffer_size())
             self._oneways.written(self.position())
         if self._queue is not None:
-            self._queue.look(moved=True)
+            self._queue.wake(moved=True)
 
     def position(self) -> int:
         """Return how many bytes are known to have left the transport."""
@@ -210,7 +210,7 @@ class WriteBuffer:
         if dropped := self._oneways.lost():
             log.warning("%s: the connection was lost with %d oneway requests unwritten", self._peer(), dropped)
         if self._queue is not None:
-            self._queue.look(moved=True)
+            self._queue.wake(moved=True)
 
     def drop_unwritten(self, total: int, limit: int) -> None:
         """Close this connection to free memory (see `UnwrittenBytes`)."""

@@ -48,14 +48,14 @@ class WriteQueue:
         finally:
             self._length -= 1
 
-    def look(self, *, moved: bool) -> None:
+    def wake(self, *, moved: bool) -> None:
         """Wake the first writer. *moved*: the peer has read most of the data, or the connection is closed."""
         if moved:
             self._stuck = None
         self._woken.set()
 
     async def _wait(self, before: int, timeout_s: float) -> None:
-        """Wait for a call of `look`. Raises CallTimeout if the *before* bytes did not decrease in time."""
+        """Wait for a call of `wake`. Raises CallTimeout if the *before* bytes did not decrease in time."""
         if self._stuck is None or before < self._stuck:
             self._stuck = None
             self._woken.clear()

@@ -1,4 +1,4 @@
-"""Pieces of consumerOffset.json: joined they are the text, and only what changed is laid out."""
+"""Cached text of consumerOffset.json: equal to the formatted file, formatting only changed members."""
 
 from __future__ import annotations
 
