@@ -132,7 +132,7 @@ def test_the_command_stats(run, root, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--store", "X", "--tags", "a"], "--tags and --sql92 are not for it"),
+        (["--store", "X", "--tags", "a"], "does not support --tags and --sql92"),
         (["--topic-pattern", "("], "'(' is not a regular expression"),
         (["--store", "X", "--late", "soon"], "'soon' is not a duration"),
         (["--store", "X", "--max-lag", "-1"], "-1 is not in the range"),
