@@ -115,7 +115,7 @@ class Setup:
         return records
 
 
-INDEX_REMOVED = re.compile(r"index file \d{17} was being written when the broker ended; it is removed and built again")
+INDEX_REMOVED = re.compile(r"index file \d{17} was being written when the broker ended; it is removed and rebuilt")
 
 
 @pytest.fixture
