@@ -7,7 +7,7 @@ import pytest
 from gantrymq.client.compressor import Compressor
 from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
-from gantrymq.formats.compression import decompress, readable
+from gantrymq.formats.compression import decompress, decompress_or_raw
 
 TEXT = b"gantry " * 2000
 
@@ -98,10 +98,10 @@ def test_zstandard_is_read_where_it_is_installed():
 
 @pytest.mark.parametrize(("body", "flags", "word"), [(b"no stream at all", 0x301, "zlib"), (b"x", 0x401, "0x400")])
 def test_a_body_that_cannot_be_read_is_kept_with_the_reason(body, flags, word):
-    kept, problem = readable(memoryview(body), flags)
+    kept, problem = decompress_or_raw(memoryview(body), flags)
     assert kept == body
     assert word in problem
 
 
 def test_a_body_that_can_be_read_has_no_problem():
-    assert readable(zlib.compress(TEXT), 0x301) == (TEXT, "")
+    assert decompress_or_raw(zlib.compress(TEXT), 0x301) == (TEXT, "")

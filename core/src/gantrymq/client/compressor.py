@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gantrymq.client.errors import OptionUnusable
 from gantrymq.errors import ClientError
-from gantrymq.formats.compression import package
+from gantrymq.formats.compression import import_package
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 
 __all__ = ["Compressor"]
@@ -51,9 +51,9 @@ def _packer(kind: str, level: int) -> Callable[[bytes], bytes]:
         return lambda body: zlib.compress(body, level)
     try:
         if kind == "lz4":
-            lz4 = package("lz4.frame", "lz4", "LZ4")
+            lz4 = import_package("lz4.frame", "lz4", "LZ4")
             return lambda body: bytes(lz4.compress(body))
-        zstandard = package("zstandard", "zstandard", "Zstandard")
+        zstandard = import_package("zstandard", "zstandard", "Zstandard")
     except ClientError as problem:
         raise OptionUnusable(f"compression {kind}: {problem}") from None
     return lambda body: bytes(zstandard.ZstdCompressor(level=level).compress(body))  # not thread-safe, so one per call

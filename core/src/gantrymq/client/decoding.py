@@ -25,7 +25,7 @@ from gantrymq.client.argument_types import check_text
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError, FormatError
 from gantrymq.formats.batch_body import decode_batch
-from gantrymq.formats.compression import readable
+from gantrymq.formats.compression import decompress_or_raw
 from gantrymq.formats.record import (
     HEAD_FIELDS,
     HEAD_V4,
@@ -238,7 +238,7 @@ def _received(record: RecordView, broker_name: str, offset_delta: int, check_crc
     """Return the record as one message, with its body copied and decompressed."""
     body, problem = bytes(record.body), _crc_problem(record.body, record.body_crc) if check_crc else ""
     if not problem:
-        body, problem = readable(record.body, record.sys_flag)
+        body, problem = decompress_or_raw(record.body, record.sys_flag)
     return ReceivedMessage(
         topic=record.topic,
         body=body,

@@ -17,7 +17,7 @@ import attrs
 
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.errors import CallTimeout, ClientError
-from gantrymq.formats.compression import readable
+from gantrymq.formats.compression import decompress_or_raw
 from gantrymq.model import properties as names
 from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq.remoting.command import Command
@@ -87,7 +87,7 @@ def read_reply(pushed: Command) -> ReceivedMessage:
         return int(text) if text.lstrip("-").isdecimal() else 0
 
     sys_flag = number("sysFlag")
-    body, problem = readable(pushed.payload, sys_flag)
+    body, problem = decompress_or_raw(pushed.payload, sys_flag)
     return ReceivedMessage(
         topic=fields.get("topic", ""),
         body=body,

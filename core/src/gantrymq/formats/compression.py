@@ -23,7 +23,7 @@ from gantrymq.model.sys_flag import (
     COMPRESSION_ZSTD,
 )
 
-__all__ = ["MAX_BODY_BYTES", "decompress", "package", "readable"]
+__all__ = ["MAX_BODY_BYTES", "decompress", "decompress_or_raw", "import_package"]
 
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a decompressed body, as a few KB could otherwise fill the memory
 
@@ -47,7 +47,7 @@ def decompress(body: bytes | memoryview, sys_flag: int) -> bytes:
     raise FormatError(f"sysFlag {sys_flag:#x} names compression {kind:#x}; known are 0x100, 0x200 and 0x300")
 
 
-def readable(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
+def decompress_or_raw(body: bytes | memoryview, sys_flag: int) -> tuple[bytes, str]:
     """Return the decompressed body and an empty string, or the stored bytes and the error message."""
     try:
         plain = decompress(body, sys_flag)
@@ -62,31 +62,31 @@ def _inflate(body: bytes | memoryview) -> bytes:
         plain = stream.decompress(body, MAX_BODY_BYTES)
     except zlib.error as problem:
         raise FormatError(f"compressed body of {len(body)} bytes is no zlib stream: {problem}") from None
-    return _whole(plain, stream.eof, len(body), "zlib")
+    return _check_complete(plain, stream.eof, len(body), "zlib")
 
 
 def _unpack_lz4(body: bytes) -> bytes:
-    lz4 = package("lz4.frame", "lz4", "LZ4")
+    lz4 = import_package("lz4.frame", "lz4", "LZ4")
     stream = lz4.LZ4FrameDecompressor()
     try:
         plain = bytes(stream.decompress(body, max_length=MAX_BODY_BYTES))
     except RuntimeError as problem:
         raise FormatError(f"compressed body of {len(body)} bytes is no LZ4 frame: {problem}") from None
-    return _whole(plain, bool(stream.eof), len(body), "LZ4")
+    return _check_complete(plain, bool(stream.eof), len(body), "LZ4")
 
 
 def _unpack_zstd(body: bytes) -> bytes:
-    zstandard = package("zstandard", "zstandard", "Zstandard")
+    zstandard = import_package("zstandard", "zstandard", "Zstandard")
     try:
         promised = int(zstandard.get_frame_parameters(body).content_size)  # may be unknown
         plain = bytes(zstandard.ZstdDecompressor().stream_reader(body).read(MAX_BODY_BYTES))
     except zstandard.ZstdError as problem:
         raise FormatError(f"compressed body of {len(body)} bytes is no Zstandard frame: {problem}") from None
     finished = len(plain) == promised if promised != zstandard.CONTENTSIZE_UNKNOWN else len(plain) < MAX_BODY_BYTES
-    return _whole(plain, finished, len(body), "Zstandard")
+    return _check_complete(plain, finished, len(body), "Zstandard")
 
 
-def _whole(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
+def _check_complete(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
     if finished:
         return plain
     if len(plain) >= MAX_BODY_BYTES:
@@ -94,7 +94,7 @@ def _whole(plain: bytes, finished: bool, length: int, kind: str) -> bytes:
     raise FormatError(f"{kind} body of {length} bytes is cut short")
 
 
-def package(module: str, distribution: str, kind: str) -> Any:
+def import_package(module: str, distribution: str, kind: str) -> Any:
     """Return the module for *kind*. Raises ClientError if *distribution* is not installed."""
     try:
         return importlib.import_module(module)

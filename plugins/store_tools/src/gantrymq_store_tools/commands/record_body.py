@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gantrymq.commands.bodies import body_members, body_text
-from gantrymq.formats.compression import readable
+from gantrymq.formats.compression import decompress_or_raw
 from gantrymq.formats.record import RecordView
 from gantrymq_store_tools.extract import describe_record
 
@@ -14,9 +14,9 @@ __all__ = ["text_of", "with_body"]
 
 def text_of(record: RecordView) -> str:
     """Return the body as text for people."""
-    return body_text(*readable(record.body, record.sys_flag))
+    return body_text(*decompress_or_raw(record.body, record.sys_flag))
 
 
 def with_body(record: RecordView) -> dict[str, Any]:
     """Return all fields of the record with its body, for scripts."""
-    return {**describe_record(record), **body_members(*readable(record.body, record.sys_flag))}
+    return {**describe_record(record), **body_members(*decompress_or_raw(record.body, record.sys_flag))}
