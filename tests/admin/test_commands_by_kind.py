@@ -192,7 +192,7 @@ def test_undecided_transactions_tell_when_their_producer_is_asked_next(namesrv):
     [
         ("message pull -t T --expression-type SQL", "(did you mean SQL92?)"),
         ("broker config set maxMesageSize=4096", "(did you mean maxMessageSize?)"),
-        ("broker config set flushDiskType=WHATEVER", "flushDiskType=WHATEVER is not one of SYNC_FLUSH, ASYNC_FLUSH"),
+        ("broker config set flushDiskType=WHATEVER", "flushDiskType is read at the start only"),
         ("group dlq CG list", "The command comes before the name: main group dlq list CG"),
         ("message send -t T --body x --property KEYS=a", "KEYS has an option of its own: --keys"),
     ],

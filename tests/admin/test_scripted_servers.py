@@ -270,7 +270,7 @@ def test_message_pull_chooses_where_and_what(gantrymq):
         (("topic", "create", "-t", "N", "-a", "odd"), 2, "+NAME=VALUE"),
         (("topic", "route", "-t", "Nope"), 1, "gantrymq topic list"),
         (("message", "send", "-t", "T", "--body", ""), 1, "empty"),
-        (("message", "send", "-t", "Nope", "--body", "x"), 1, "gantrymq topic create' makes one"),
+        (("message", "send", "-t", "Nope", "--body", "x"), 1, "gantrymq topic create' creates one"),
         (("message", "send", "-t", "T", "--body", "x", "--property", "odd"), 2, "NAME=VALUE"),
         (("message", "send", "-t", "T", "--body", "x", "--queue", "7"), 1, "it has a:0, a:1"),
         (("message", "pull", "-t", "T", "--queue", "x"), 2, "BROKER:ID"),

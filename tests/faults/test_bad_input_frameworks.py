@@ -26,11 +26,11 @@ def sent(zone, times):
     import pyarrow as pa
 
     from gantrymq_spark.sink.options import read_options
-    from gantrymq_spark.sink.rows import Rows
+    from gantrymq_spark.sink.rows import RowConverter
 
     options = read_options({"namesrv": "n:1", "topic": "T"}, streaming=False, environ={})
     batch = pa.record_batch({"body": ["x"] * len(times), "deliverTime": pa.array(times)})
-    return list(Rows(options, "partition 2", "p", zone).messages(batch))
+    return list(RowConverter(options, "partition 2", "p", zone).messages(batch))
 
 
 @needs_spark

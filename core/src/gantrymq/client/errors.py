@@ -57,7 +57,7 @@ class RequestMalformed(ClientError, LocalProtocolError):
 class NoNameServer(ConnectFailed):
     """Raised if none of the name servers answers."""
 
-    reason = ""  # the message without advice for programs; commands have their own
+    without_advice = ""  # the message without advice for programs; commands have their own
 
 
 class NotANameServer(BrokerRefused):

@@ -260,7 +260,7 @@ class RouteCache:
                     missing = NoNameServer(
                         f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR"
                     )
-                    missing.reason = reason
+                    missing.without_advice = reason
                     missing.address = problem.address
                     raise missing from problem
         raise AssertionError("the list of name servers is never empty")
