@@ -1,7 +1,7 @@
-"""Consumers of an orderly and of a concurrent group come and go while official producers send.
+"""Members of an orderly and of a concurrent group join and leave while official producers send.
 
-Nothing is lost, and over all members that a queue ever had its messages came in their order; also when a member is
-killed, whose locks lapse after a minute.
+No message is lost, and each queue's messages were delivered in order across all its members, also if a member is
+killed (its locks expire after a minute).
 """
 
 import asyncio
@@ -37,7 +37,7 @@ def test_members_that_come_and_go_lose_nothing_and_keep_the_order(
         came = left = 0
 
         def join() -> None:
-            """A member of each group comes, and gets its share."""
+            """Add a member to each group and wait until it owns queues."""
             nonlocal came
             some = [crew.read(group, listener) for group, listener in GROUPS.items()]
             for member in some:

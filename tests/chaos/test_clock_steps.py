@@ -1,7 +1,7 @@
-"""The wall clock of a name server and broker is set a day ahead, a day back, and four days ahead, under their clients.
+"""The wall clock of a name server and broker steps a day ahead, a day back, and four days ahead under their clients.
 
-What is a span (locks, held pulls, registrations) is measured on the monotonic clock and notices nothing. Store times
-never go back within a log. Retention believes the clock. docs/hard-times.md has the table.
+Durations (locks, held pulls, registrations) are measured on the monotonic clock and are not affected. Store times never
+decrease within a log. Retention uses the wall clock. docs/hard-times.md has the table.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gantrymq.model.topic import TopicConfig
 TOPIC = "Stepped"
 SENDS = 20
 SCAN_MS = 100
-SCANS_S = 1.0  # ten scans for brokers that are silent
+SCANS_S = 1.0  # ten scans for silent brokers
 HOLD_S, LATE_S = 1.5, 10.0
 LOCK_BATCH_MQ = 41
 SETTINGS = {**FREE_PORT, "scanNotActiveBrokerInterval": SCAN_MS}
 NEAR_MS = 60_000
 LOG_FILES = 6
-KEPT = 2  # of them: the newest, and the one that is made ahead
+KEPT = 2  # the newest one and the one created in advance
 BIG = bytes(range(256)) * 200
 
 there_and_back = pytest.mark.parametrize("days", [1, -1], ids=["ahead", "back"])
@@ -64,7 +64,7 @@ class Server:
                 await producer.send(Message(TOPIC, body, keys=f"key{number}"))
 
     async def read(self) -> list[ReceivedMessage]:
-        """All that the queue has; a gap is an error."""
+        """All messages of the queue; a gap is an error."""
         found: list[ReceivedMessage] = []
         async with Reader(namesrv=self.namesrv, group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
@@ -77,7 +77,7 @@ class Server:
         return found
 
     def lock(self, client_id: str) -> bool:
-        """Ask for the lock of the queue, or renew it, as an orderly consumer does; whether *client_id* has it now."""
+        """Acquire or renew the lock of the queue as an orderly consumer; return whether *client_id* holds it."""
         queue = {"topic": TOPIC, "brokerName": "x", "queueId": 0}
         body = json.dumps({"consumerGroup": "stepped-orderly", "clientId": client_id, "mqSet": [queue]}).encode()
         header, answer = request(self.address, LOCK_BATCH_MQ, {}, body)
@@ -87,7 +87,7 @@ class Server:
 
 @contextmanager
 def serving(clock: SteppedClock, tmp_path: Path) -> Iterator[Server]:
-    """Start it on the test's store; it has to end in order unless the test has killed it."""
+    """Start it on the test's store; it must exit cleanly unless the test has killed it."""
     with BrokerProcess(tmp_path / "store", tmp_path / "processes", SETTINGS, environ=clock.environ) as process:
         yield Server(process)
         if not process.ended_within(0):
@@ -107,13 +107,13 @@ def test_messages_go_on_and_store_times_never_go_back(clock: SteppedClock, tmp_p
         before, stepped, after = times_by_third(asyncio.run(server.read()))
         if days > 0:
             assert abs(stepped[0] - before[-1] - DAY_S * 1000) < NEAR_MS  # the broker did see the step
-            assert set(after) == {stepped[-1]}  # until the clock has come so far again
+            assert set(after) == {stepped[-1]}  # until the clock has reached that time again
         else:
             assert set(stepped) == {before[-1]}
             assert abs(after[-1] - clock.now_ms()) < NEAR_MS
         server.process.kill()
     clock.step_to(-DAY_S)
-    with serving(clock, tmp_path) as server:  # nor do they after a crash, with a clock that is further behind
+    with serving(clock, tmp_path) as server:  # the same after a crash, with a clock that is further back
         asyncio.run(server.send(SENDS))
         messages = asyncio.run(server.read())
         assert len(messages) == 4 * SENDS
@@ -121,7 +121,7 @@ def test_messages_go_on_and_store_times_never_go_back(clock: SteppedClock, tmp_p
 
 
 def times_by_third(messages: list[ReceivedMessage]) -> tuple[list[int], list[int], list[int]]:
-    """Store times of each third of the messages; none lies before its predecessor's."""
+    """Store times of each third of the messages; none is earlier than its predecessor's."""
     assert len(messages) == 3 * SENDS
     times = [message.store_timestamp for message in messages]
     assert times == sorted(times)
@@ -225,7 +225,7 @@ def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_
 
 
 def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: SteppedClock, tmp_path: Path) -> None:
-    """Retention goes by the wall clock: what was written before the step counts as four days old after it."""
+    """Retention uses the wall clock: after the step, messages written before it count as four days old."""
 
     def log_files() -> list[Path]:
         return sorted((tmp_path / "store" / "commitlog").iterdir())
@@ -241,7 +241,7 @@ def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: Stepped
                 assert time.monotonic() < end, server.process.errors
                 await asyncio.sleep(0.05)
             assert await consumer.min_offset(queue) > 0
-            result = await consumer.pull(queue, 0)  # who had not read them is told where to go on
+            result = await consumer.pull(queue, 0)  # a consumer that has not read them gets the offset to continue from
             assert result.status in (PullStatus.OFFSET_ILLEGAL, PullStatus.NO_MATCHED_MSG), result.status
             assert result.next_offset == await consumer.min_offset(queue)
 

@@ -1,6 +1,6 @@
-"""Official clients send and consume while the wall clock of their name server and broker is stepped to and fro.
+"""Official clients send and consume while the wall clock of their name server and broker steps forwards and backwards.
 
-Nothing is lost, the orderly group keeps its order and its shares; and when a member is killed its queues are owned
+No message is lost, and the orderly group keeps its order and its queues. If a member is killed, its queues are owned
 again within a minute and a rebalance, whatever the clock does meanwhile.
 """
 
@@ -24,8 +24,8 @@ TOPIC, QUEUES = "ChaosClock", 4
 STEPS = (DAY_S, 0, -DAY_S, 4 * DAY_S, -4 * DAY_S, 0)
 MORE = 300
 LOCK_S = 60.0  # a lock lapses so long after its last renewal
-ASK_S = 20.0  # so often a client asks for the locks that it misses
-BUSY_S = 20.0  # what a busy machine adds
+ASK_S = 20.0  # interval at which a client requests locks that it lacks
+BUSY_S = 20.0  # margin for a busy machine
 SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2)}
 
 
@@ -83,5 +83,5 @@ def test_a_stepped_clock_loses_nothing_and_a_killed_holder_s_queues_are_owned_ag
 
 
 def queues_since(process: Process, index: int) -> set[int]:
-    """Queues of which a consumer got messages in its events from *index* on."""
+    """Queues from which a consumer received messages in its events from *index* on."""
     return {event["q"] for event in process.events[index:] if event.get("event") == "got"}

@@ -1,7 +1,7 @@
-"""Official clients send until their broker's disk is full, it is killed and started without a free byte, and gets room.
+"""Official clients send until the disk is full; the broker is killed, started without a free byte, then space is freed.
 
 The disk is a real one, tmpfs and ext4 on a loop device. Sends are refused with SERVICE_NOT_AVAILABLE, consumers are
-served on, also by a broker that started on the full disk, and everything acknowledged before and after is there.
+still served, also by a broker started on the full disk, and every message acknowledged before and after is stored.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 TOPIC, QUEUES = "ChaosDisk", 4
 ROUNDS = 3
-ROOM_BYTES = 12 * MIB  # that a round leaves until the disk is full
-SIZE = 4000  # the client compresses what is longer
-MORE = 300  # messages that are taken once there is room again
+ROOM_BYTES = 12 * MIB  # used by a round until the disk is full
+SIZE = 4000  # the client compresses longer bodies
+MORE = 300  # messages accepted once there is space again
 REFUSED = 40
 SERVICE_NOT_AVAILABLE = 14
 SETTINGS = {
     "mappedFileSizeCommitLog": str(MIB),
     "mappedFileSizeConsumeQueue": "2000",
-    "cleanFileForciblyEnable": "false",  # nothing is deleted to make room
-    "diskSpaceWarningLevelRatio": "100",  # what refuses is the disk itself
+    "cleanFileForciblyEnable": "false",  # nothing is deleted to free space
+    "diskSpaceWarningLevelRatio": "100",  # the disk itself refuses writes
     "metricsExporterType": "DISABLE",
 }
 

@@ -1,4 +1,4 @@
-"""docs/hard-times.md names a test for every row of its tables, and only tests that there are."""
+"""docs/hard-times.md names a test for every row of its tables, and every test that it names exists."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Between official clients and their broker stands a proxy that cuts, holds, drips, delays and throws garbage.
+"""A proxy between official clients and their broker cuts, holds, drips, delays and throws garbage.
 
-Every acknowledged message lies where its sender was told, comes to every group and to the orderly one in the order of
-its queue; and a client that the proxy does not touch notices nothing.
+Every acknowledged message is stored at the place reported to its sender and is delivered to every group, to the orderly
+one in queue order. A client that does not use the proxy notices nothing.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from harness.polling import wait_until
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 TOPIC, QUEUES = "ChaosProxy", 4
-PROXIED = "127.0.0.2"  # where routes say that the broker is; it listens at 127.0.0.1
+PROXIED = "127.0.0.2"  # the broker's address in routes; the broker listens at 127.0.0.1
 CUTS = 60
 WORK_S = 300.0
 SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2), "brokerIP1": PROXIED}
-NOTICED_S = 0.25  # a send that nobody disturbs takes a few milliseconds
+NOTICED_S = 0.25  # an undisturbed send takes a few milliseconds
 
 
 def test_a_hostile_network_loses_nothing_and_bothers_nobody_else(

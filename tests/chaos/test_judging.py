@@ -1,4 +1,4 @@
-"""The chaos tests' own checks notice what they are for, and the proxy knows where frames end."""
+"""The chaos tests' own checks detect the faults they are for, and the proxy finds frame boundaries."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ FOUND = {Place("a", 0, number): f"once-0-{number}" for number in range(4)}
 
 
 def got(*offsets: int) -> list[dict[str, Any]]:
-    """Lines of a consumer that was given these offsets, one after the other."""
+    """Output of a consumer that received these offsets, one line for each message."""
     return [{"b": "a", "q": 0, "o": offset, "body": f"once-0-{offset}", "at": at} for at, offset in enumerate(offsets)]
 
 

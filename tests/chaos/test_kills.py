@@ -1,7 +1,7 @@
-"""Official clients send and consume while their broker is killed and started, frozen and let go, again and again.
+"""Official clients send and consume while their broker is repeatedly killed and started, frozen and resumed.
 
-Every acknowledged message lies where its sender was told, once where it was sent once, comes to a concurrent and to an
-orderly group, and to the orderly one in the order of its queue.
+Every acknowledged message is stored at the place reported to its sender, exactly once if it was sent once, and is
+delivered to a concurrent and to an orderly group, to the orderly one in queue order.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.long]
 TOPIC, QUEUES = "ChaosKills", 8
 ROUNDS = 6  # each with a kill and a freeze
 MESSAGES = 1500  # acknowledged before each of them
-FREEZE_S = 60.0  # at most: a freeze lasts until clients give up, which they do after 3 s
+FREEZE_S = 60.0  # upper limit: a freeze lasts until clients give up, which they do after 3 s
 SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2), "flushDiskType": "SYNC_FLUSH"}
 
 

@@ -1,9 +1,9 @@
 """Every kind of message through brokers that are killed, with a Java member and one of ours in the same group.
 
 Plain messages, batches, delays by level, delays to the millisecond, transactions (committed, rolled back, and decided
-by a check) and retries. After 20 kills (-9): the group consumed all that was acknowledged; a delayed message and a
-transaction lie in their topic once; nothing that was rolled back is there; a retry is stored twice at most as often as
-one can have been under way when the broker was killed.
+by a check) and retries. After 20 kills (-9), the group has consumed every acknowledged message; a delayed message and a
+transaction are stored once in their topic; no rolled-back message is there; the number of retries stored twice is at
+most the number that can have been in progress when the broker was killed.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ TOPIC, QUEUES, GROUP = "ChaosKinds", 8, "chaos-kinds"
 KILLS = 20
 MORE = 150  # acknowledged messages between two kills
 CONCURRENCY = 16  # of our member
-SendOne = Callable[[str], Awaitable[list[str]]]  # sends a body; returns the bodies of the messages that it made
+SendOne = Callable[[str], Awaitable[list[str]]]  # sends a body; returns the bodies of the resulting messages
 PROGRESS_S, ALL_CAME_S = 120.0, 240.0
 SETTINGS = {
     "mappedFileSizeCommitLog": str(4 * 1024**2),
@@ -47,12 +47,12 @@ SETTINGS = {
 
 
 class Work:
-    """What was sent, by kind, and what the group consumed."""
+    """Bodies sent, by kind, and bodies consumed by the group."""
 
     def __init__(self) -> None:
-        self.acknowledged: set[str] = set()  # these have to come
+        self.acknowledged: set[str] = set()  # must be delivered
         self.rolled_back: set[str] = set()  # these must not
-        self.decided: dict[str, TransactionState] = {}  # what a check answers
+        self.decided: dict[str, TransactionState] = {}  # the answer to a check
         self.consumed: Counter[str] = Counter()
         self.failed_sends = 0
         self.sending = True
@@ -61,7 +61,7 @@ class Work:
         return self.decided.get(message.body.decode(), TransactionState.ROLLBACK)
 
     async def send(self, kind: str, send_one: SendOne) -> None:
-        """Send one message after the other, each in one attempt, until `sending` ends."""
+        """Send messages one at a time, each in one attempt, until `sending` ends."""
         number = 0
         while self.sending:
             number += 1
@@ -83,7 +83,7 @@ class Work:
 
 
 def senders(producer: Producer) -> dict[str, SendOne]:
-    """How each kind is sent."""
+    """The send function of each kind."""
 
     async def plain(body: str) -> list[str]:
         await producer.send(Message(TOPIC, body.encode()))
@@ -130,7 +130,7 @@ async def wait_until(condition: Callable[[], bool], what: str, deadline_s: float
 
 
 async def scenario(cluster: GantryCluster, java: Process, kills: int) -> Work:
-    """Send, consume and kill; returns when the group has consumed everything."""
+    """Send, consume and kill; return when the group has consumed everything."""
     work = Work()
     async with Client(cluster.namesrv) as client:
         consumer = client.consumer(GROUP, TOPIC, consume_from="first")

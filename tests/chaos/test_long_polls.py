@@ -1,6 +1,6 @@
-"""Two thousand pulls are held at once, round after round, while official clients send and consume beside them.
+"""Two thousand pulls are held at once, in several rounds, while official clients send and consume in parallel.
 
-Messages come for half of them, the other half's time runs out: each is answered once, the first with what came.
+Half of them get messages and the other half time out: each is answered once, the first half with the new messages.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from gantrymq.client import Admin
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 
 POLLS = 2000
-QUEUES = 8  # of which the first half gets messages
+QUEUES = 8  # the first half of them gets messages
 ROUNDS = 5
-LONG_MS, SHORT_MS = 120_000, 15_000  # of pulls that messages come for, and of those whose time runs out
+LONG_MS, SHORT_MS = 120_000, 15_000  # of pulls that get messages, and of those that time out
 DEADLINE_S = 90.0
 FOUND, NOT_FOUND = 0, 19
 TOPIC, BESIDE = "ChaosPolls", "ChaosBeside"
@@ -72,7 +72,7 @@ async def hold(namesrv: str, address: str) -> Counter[int]:
     async with Admin(namesrv) as admin:
         for number in range(rounds(ROUNDS)):
             answers += await one_round(connections, sender, admin, address, number)
-    await sender.call(pull_request(TOPIC, 0, 0, "last"))  # what came twice has come by now
+    await sender.call(pull_request(TOPIC, 0, 0, "last"))  # duplicates have arrived by now
     for connection in connections:
         assert not connection.lost
         assert (connection.answered, connection.waiting, connection.strays) == (rounds(ROUNDS), 0, 0)
@@ -84,7 +84,7 @@ async def hold(namesrv: str, address: str) -> Counter[int]:
 async def one_round(
     connections: list[Connection], sender: Connection, admin: Admin, address: str, number: int
 ) -> Counter[int]:
-    """Have all pulls held at the ends of their queues, send to half of the queues, wait for all answers."""
+    """Hold all pulls at the ends of their queues, send to half of the queues, wait for all answers."""
     codes: Counter[int] = Counter()
     every = asyncio.Event()
 

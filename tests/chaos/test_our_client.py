@@ -1,7 +1,7 @@
-"""Our client behind a proxy that cuts, holds, drips, delays and reorders, while broker and name server come and go.
+"""Our client through a proxy that cuts, holds, drips, delays and reorders, while broker and name server stop and start.
 
-Every acknowledged message lies where its sender was told and was consumed, in the order of its queue where the group is
-orderly; nobody holds more than the settings say; and when the client is closed nothing of it is left.
+Every acknowledged message is stored at the place reported to its sender and was consumed, in queue order if the group
+is orderly. No consumer holds more messages than the settings allow. A closed client leaves nothing open.
 """
 
 import asyncio
@@ -19,20 +19,20 @@ from harness.polling import wait_until
 
 from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage
 
-pytestmark = pytest.mark.interop  # processes, though all of them are ours
+pytestmark = pytest.mark.interop  # separate processes, although all of them are ours
 
 TOPIC, QUEUES = "ChaosOurs", 4
-PROXIED, PROXIED_JAVA = "127.0.0.3", "127.0.0.4"  # where routes say that the broker is; it listens at 127.0.0.1
+PROXIED, PROXIED_JAVA = "127.0.0.3", "127.0.0.4"  # the broker's address in routes; the broker listens at 127.0.0.1
 USUAL_CUTS, LONG_CUTS = 8, 80
 WORK_S, CATCH_UP_S = 240.0, 150.0
 SENDERS = 8
 HELD_AT_MOST = 200  # of each queue
-PULLED_AT_MOST = 32  # what one more pull may bring
+PULLED_AT_MOST = 32  # limit of one more pull
 SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2), "brokerIP1": PROXIED}
 
 
 class Work:
-    """What is sent and consumed; every note is taken when the thing is known to have happened."""
+    """Messages sent and consumed; each is recorded once it is known to have happened."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[Place, str] = {}
@@ -45,7 +45,7 @@ class Work:
         self._reached: dict[tuple[str, int], int] = {}
 
     async def send(self, producer: Producer, number: int) -> None:
-        """One after the other; what failed may be stored or not."""
+        """Send one message at a time; a failed send may be stored or not."""
         index = 0
         while self.sending:
             body = f"{number}-{index}"
@@ -62,7 +62,7 @@ class Work:
         self.consumed[_body(message)] += 1
 
     async def take_in_order(self, message: ReceivedMessage) -> None:
-        """Of the orderly group: what is new comes behind all before it."""
+        """Check the orderly group: a new message follows all earlier ones."""
         queue, offset = (message.broker_name, message.queue_id), message.queue_offset
         due = self._reached.get(queue, 0)
         if offset > due:
@@ -71,7 +71,7 @@ class Work:
         self.in_order[_body(message)] += 1
 
     async def watch(self, consumers: list[Consumer]) -> None:
-        """How much is held at most."""
+        """The largest number of messages held."""
         while True:
             for consumer in consumers:
                 held = consumer._running().member.held.values()
@@ -116,7 +116,7 @@ def test_the_same_holds_at_a_java_broker(tmp_path: Path, record_property: Callab
 
 
 def scenario(namesrv: str, broker: str, proxied: str, cuts: int, troubles: list[Callable[[], None]]) -> str:
-    """Send and consume through a proxy, with *troubles* between the cuts; returns what is to be said of it."""
+    """Send and consume through a proxy, with *troubles* between the cuts; return the lines to print."""
     host, _, port = broker.rpartition(":")
     work = Work()
     with HostileProxy((proxied, int(port)), (host, int(port)), SEED, REORDERING) as proxy:

@@ -1,6 +1,7 @@
-"""Two brokers under one name server are killed and started in turn; producers and consumers go on with the other one.
+"""Two brokers under one name server are killed and started in turn; producers and consumers continue with the other
+one.
 
-Every acknowledged message lies at the broker that its sender was told, and comes; per queue in order.
+Every acknowledged message is stored at the broker reported to its sender, and is delivered, in order for each queue.
 """
 
 import asyncio

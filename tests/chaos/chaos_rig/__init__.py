@@ -1,9 +1,9 @@
-"""What the scenarios share: servers that are killed and frozen, Java clients that go on meanwhile, a hostile proxy.
+"""Code shared by the scenarios: killed and frozen servers, Java clients that keep running meanwhile, a hostile proxy.
 
-| module | has |
+| module | content |
 |---|---|
 | scale | how long a scenario runs |
 | clients | senders and push consumers of the official client, and how many messages they have seen |
-| judging | whether everything acknowledged is there, came, and came in its order |
+| judging | checks that every acknowledged message is stored, was delivered, and was delivered in order |
 | proxy | a TCP proxy that cuts, holds, drips and delays, and throws garbage |
 """

@@ -1,4 +1,4 @@
-"""A client with a connection of its own past the proxy, which must not notice what others go through."""
+"""A client with its own connection past the proxy, which must not notice the faults of the others."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ OK = 0
 
 
 class Bystander:
-    """Sends, and pulls what it sent, one after the other, in a thread of its own until the context ends.
+    """Sends messages and pulls them back, one at a time, in its own thread until the context ends.
 
     Attributes:
         sent: acknowledged messages.
-        refused: codes of answers that were not as they should be.
+        refused: codes of unexpected answers.
         lost: whether its connection was ever closed.
     """
 
@@ -49,7 +49,7 @@ class Bystander:
         self.stop()
 
     def stop(self) -> None:
-        """End after the request that it is at; a request without an answer is an error."""
+        """Stop after the current request; a request without an answer is an error."""
         self._running = False
         self._thread.join(STOP_S)
         assert not self._thread.is_alive(), "the bystander waits for an answer"

@@ -1,4 +1,4 @@
-"""Senders and push consumers of the official Java client that go on whatever happens to the brokers."""
+"""Senders and push consumers of the official Java client that keep running through all broker failures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.process import Event
 
 from chaos_rig.judging import Bodies, place_of
 
-# A client asks for its share every 20 s, tries a lost broker again after some, and a killed member's queues take 60 s.
+# A client rebalances every 20 s, retries a lost broker after a delay, and the queues of a killed member take 60 s.
 PROGRESS_S = 90.0
 ALL_CAME_S = 150.0
 
@@ -44,7 +44,7 @@ class Sender:
         return self._failed.count()
 
     def bodies(self) -> Bodies:
-        """What was acknowledged, by place; a place that was given out twice is an error."""
+        """Acknowledged messages by place; a place assigned twice is an error."""
         found: Bodies = {}
         for event in self.process.of("sent"):
             assert event["status"] == "SEND_OK", event
@@ -54,21 +54,21 @@ class Sender:
 
 
 class Crew:
-    """The clients of one scenario and topic; those that still run are stopped with *stack*.
+    """The clients of one scenario and topic; *stack* stops those that are still running.
 
     Args:
-        driver: starts them.
-        topic: what they send to and read.
+        driver: starts the clients.
+        topic: the topic that they send to and read.
         stack: closed at the end of the test.
     """
 
     def __init__(self, driver: Driver, topic: str, stack: ExitStack) -> None:
         self._driver, self._topic, self._stack = driver, topic, stack
         self.senders: list[Sender] = []
-        self._readers: dict[str, list[Process]] = {}  # by group, those that have left too
+        self._readers: dict[str, list[Process]] = {}  # by group, including members that have left
 
     def send(self, prefix: str, **options: str | int) -> Sender:
-        """Start a process of senders; their bodies begin with *prefix*."""
+        """Start a process of senders; the bodies of their messages begin with *prefix*."""
         process = self._driver.start("stream", topic=self._topic, body_prefix=prefix, **options)
         sender = Sender(self._stack.enter_context(process), prefix)
         self.senders.append(sender)
@@ -83,7 +83,7 @@ class Crew:
         return process
 
     def got(self, group: str) -> list[Event]:
-        """What the consumers of *group* were given."""
+        """The messages delivered to the consumers of *group*."""
         return [event for process in self._readers[group] for event in process.of("got")]
 
     def acknowledged(self) -> int:
@@ -95,7 +95,7 @@ class Crew:
         return sum(sender.failed() for sender in self.senders)
 
     def wait_for_more(self, count: int) -> None:
-        """Wait until *count* messages more are acknowledged than now."""
+        """Wait until *count* more messages are acknowledged."""
         wanted = self.acknowledged() + count
         wait_until(
             lambda: self.acknowledged() >= wanted,
@@ -105,7 +105,7 @@ class Crew:
         )
 
     def stop_sending(self) -> Bodies:
-        """Let all senders end, and return what was acknowledged to any of them."""
+        """Stop all senders and return all messages acknowledged to any of them."""
         acknowledged: Bodies = {}
         for sender in self.senders:
             sender.process.close_input()
@@ -117,7 +117,7 @@ class Crew:
         return acknowledged
 
     def wait_for_all(self, group: str, wanted: Bodies) -> list[Event]:
-        """Wait until *group* was given everything that lies in the queues; what it was given by then."""
+        """Wait until everything in the queues was delivered to *group*; return the messages delivered by then."""
         tallies = [Tally(process, "got") for process in self._readers[group]]
         looked = -1
 

@@ -1,4 +1,4 @@
-"""What was acknowledged, held against what lies in the queues and against what consumers were given."""
+"""Checks of the acknowledged messages against the queues and against the messages delivered to consumers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ READER = "chaos-reader"
 
 
 class Place(NamedTuple):
-    """Where a message lies."""
+    """The place of a message."""
 
     broker: str
     queue_id: int
@@ -30,7 +30,7 @@ def place_of(event: Event) -> Place:
 
 
 async def read_topic(namesrv: str, topic: str) -> Bodies:
-    """All that lies in *topic*; an offset that gives no message is an error."""
+    """All messages of *topic*; an offset without a message is an error."""
     found: Bodies = {}
     async with Reader(namesrv=namesrv, group=READER) as consumer:
         for queue in await consumer.queues(topic):
@@ -47,13 +47,13 @@ async def read_topic(namesrv: str, topic: str) -> Bodies:
 
 
 def assert_all_there(acknowledged: Mapping[Place, str], found: Mapping[Place, str]) -> None:
-    """Every acknowledged message lies at the place that its sender was told."""
+    """Check that every acknowledged message is stored at the place reported to its sender."""
     missing = {place: body for place, body in acknowledged.items() if found.get(place) != body}
     assert not missing, f"{len(missing)} of {len(acknowledged)} lost, such as {list(missing.items())[:3]}"
 
 
 def assert_sent_once(found: Mapping[Place, str], prefix: str) -> None:
-    """What senders that never send again sent, those of *prefix*, lies in the queues once at most, in its order."""
+    """Check senders without retries (*prefix*): each message is stored at most once, in the order of sending."""
     once = [body for body in found.values() if body.startswith(f"{prefix}-")]
     assert once
     twice = {body: count for body, count in Counter(once).items() if count > 1}
@@ -68,7 +68,7 @@ def assert_sent_once(found: Mapping[Place, str], prefix: str) -> None:
 
 
 def assert_all_came(found: Mapping[Place, str], got: Iterable[Event]) -> None:
-    """Consumers were given what lies in the queues, each message as it lies there."""
+    """Check that consumers received the messages of the queues, each as it is stored there."""
     came: Bodies = {}
     for event in got:
         assert came.setdefault(place_of(event), event["body"]) == event["body"], event
@@ -79,9 +79,10 @@ def assert_all_came(found: Mapping[Place, str], got: Iterable[Event]) -> None:
 
 
 def assert_in_order(got: Iterable[Event]) -> int:
-    """No message of a queue came for the first time before its predecessor had; returns how many came again.
+    """Check that no message of a queue was first delivered before its predecessor; return the number of repeats.
 
-    A consumer may be given again what its group had not committed, and goes on from there: that is at-least-once.
+    A consumer may receive again messages that its group had not committed, and continues from there: at-least-once
+    delivery.
     """
     newest: dict[tuple[str, int], int] = {}
     again = 0

@@ -1,17 +1,17 @@
-"""A TCP proxy between clients and a broker that does what bad networks and bad peers do.
+"""A TCP proxy between clients and a broker that behaves like bad networks and bad peers.
 
-Each piece of data that passes meets one fate, drawn from a seed:
+Each piece of data gets one action, drawn from a seed:
 
-    pass    mostly
-    delay   it waits, up to DELAY_S
-    drip    it goes on byte by byte, each in a packet of its own
-    hold    this direction stands still for up to HOLD_S, the other one goes on
-    cut     a part of it goes on, ending inside a frame, then both sides are reset
-    spoil   (towards the broker) it goes on to its last whole frame, then garbage, and the client is reset
-    reorder (towards the client, where asked for) the frames that came together go on in the opposite order
+    pass    the most frequent one
+    delay   forward it after up to DELAY_S
+    drip    forward it byte by byte, each byte in its own packet
+    hold    stop this direction for up to HOLD_S; the other one continues
+    cut     forward a part of it that ends inside a frame, then reset both sides
+    spoil   (towards the broker) forward it up to its last complete frame, then garbage, and reset the client
+    reorder (towards the client, if enabled) forward frames that arrived together in reverse order
 
-Besides, the proxy connects to the broker by itself and throws garbage, halves of frames and frames of absurd lengths.
-It runs in a thread with an event loop of its own.
+The proxy also opens its own connections to the broker and sends garbage, half frames and frames of absurd lengths.
+It runs in a thread with its own event loop.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOLD_S = 1.5
 DRIP_BYTES = 600  # of a piece; the rest follows at once
 PIECE_BYTES = 64 * 1024
 FATES = {"pass": 955.0, "delay": 15.0, "drip": 15.0, "hold": 5.0, "cut": 4.0, "spoil": 2.0}
-REORDERING = {**FATES, "reorder": 60.0}  # for clients that take answers in any order, as the protocol has it
+REORDERING = {**FATES, "reorder": 60.0}  # for clients that accept answers in any order, as the protocol allows
 GARBAGE_S = 0.05  # between two peers that throw garbage
 FRAME = struct.Struct(">i")
 CLOSE_S = 20.0
@@ -43,16 +43,17 @@ class FrameMeter:
     """Follows the lengths of frames in a stream, so that it can be cut inside one."""
 
     def __init__(self) -> None:
-        self._head = b""  # of a length that has not wholly come
-        self._left = 0  # bytes of the frame that has begun
+        self._head = b""  # of a length that has not arrived completely
+        self._left = 0  # remaining bytes of the current frame
 
     @property
     def inside(self) -> bool:
-        """Whether the stream so far ends within a frame."""
+        """Whether the stream so far ends inside a frame."""
         return bool(self._head or self._left)
 
     def feed(self, data: bytes) -> int:
-        """Take *data*; returns how many of its bytes end its last whole frame, 0 where none ends in it."""
+        """Process *data*; return the number of its bytes up to the end of its last complete frame, 0 if no frame ends
+        in it."""
         at = whole = 0
         while at < len(data):
             if self._left:
@@ -70,10 +71,10 @@ class FrameMeter:
 
 
 class HostileProxy:
-    """Listens at *listen* and connects to *target* for each client, while the context lasts.
+    """Listens at *listen* and connects to *target* for each client until the context ends.
 
     Attributes:
-        done: how often each fate was met, and what was thrown at the broker.
+        done: how often each action was taken, and the kinds of garbage sent to the broker.
     """
 
     def __init__(
@@ -156,7 +157,7 @@ class HostileProxy:
             _reset(to_broker)
 
     async def _pass_on(self, source: asyncio.StreamReader, target: asyncio.StreamWriter, *, up: bool) -> None:
-        """Until the end of *source*, a cut, or garbage."""
+        """Forward until the end of *source*, a cut, or garbage."""
         rng, meter = self._rng, FrameMeter()
         _without_delay(target)
         while data := await source.read(PIECE_BYTES):
@@ -224,16 +225,16 @@ def split_frames(data: bytes) -> list[bytes]:
 
 
 def garbage(rng: random.Random) -> bytes:
-    """Something that is no frame, or only half of one."""
+    """Bytes that are not a frame, or only half of one."""
     kind = rng.randrange(4)
     if kind == 0:
         return rng.randbytes(rng.randint(1, 300))
     if kind == 1:  # a length beyond every limit, or below zero
         return FRAME.pack(rng.choice((-1, -(2**31), 2**31 - 1, 2**30))) + rng.randbytes(40)
-    if kind == 2:  # a header that is longer than its frame
+    if kind == 2:  # a header longer than its frame
         return struct.pack(">ii", 20, 1000) + rng.randbytes(16)
     header = b'{"code":310,"flag":0,"language":"JAVA","opaque":1,"version":479,"extFields":{"b":"ChaosGarbage"'
-    return struct.pack(">ii", 4 + len(header) + 500, len(header)) + header  # its end never comes
+    return struct.pack(">ii", 4 + len(header) + 500, len(header)) + header  # never completed
 
 
 def _without_delay(writer: asyncio.StreamWriter) -> None:

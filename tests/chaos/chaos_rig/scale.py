@@ -1,7 +1,7 @@
-"""How long a scenario runs, and what its choices are made from.
+"""Duration of a scenario, and the seed of its choices.
 
-GANTRYMQ_CHAOS       times as many rounds as usual; 1 by default, which takes each scenario one or two minutes
-GANTRYMQ_CHAOS_SEED  what every choice is made from
+GANTRYMQ_CHAOS       factor for the number of rounds; 1 by default, one or two minutes for each scenario
+GANTRYMQ_CHAOS_SEED  seed of every choice
 """
 
 import os
