@@ -1,4 +1,4 @@
-"""Where the simulation's own modules are found."""
+"""Makes the simulation's own modules importable."""
 
 import sys
 from importlib.util import find_spec
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# Makes `import simulation_rig` work whatever import mode pytest runs in.
+# Makes `import simulation_rig` work in any import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 

@@ -1,4 +1,4 @@
-"""Run seeds of the simulation and say what came of each.
+"""Run seeds of the simulation and print the result of each.
 
 python tests/simulation/replay.py 17 18
 python tests/simulation/replay.py 1-1000
@@ -30,7 +30,7 @@ def seeds_of(word: str) -> range:
 
 
 def main(words: list[str]) -> int:
-    """Print one line a seed, and the problems of those that have any; the number of these."""
+    """Print one line for each seed, with its problems if it has any; return the number of failed seeds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seeds", nargs="+", type=seeds_of, metavar="SEED", help="a number, or a range such as 1-1000")
     failed = 0

@@ -1,7 +1,7 @@
-"""Members of a group while their broker stops or is killed and starts again: each queue keeps its one member.
+"""Members of a group while their broker stops or is killed and starts again: each queue keeps its member.
 
-Every member is a process of its own on a virtual clock; a seed decides how the broker ends, for how long, and how late
-each member notices. Nobody leaves, so a queue that two members consume, or a message that comes twice, is a fault.
+Every member is a process of its own on a virtual clock. A seed decides how the broker stops, for how long, and how late
+each member notices. No member leaves, so a queue consumed by two members, or a message delivered twice, is a fault.
 """
 
 import asyncio
@@ -31,11 +31,11 @@ SETTINGS = {"store": "mmap", "flushDiskType": "SYNC_FLUSH", "mappedFileSizeCommi
 
 
 class Group:
-    """Who consumed what, message by message."""
+    """The consumer of each message, in order of consumption."""
 
     def __init__(self, world, kind):
         self.world, self.kind = world, kind
-        self.counts = Counter()  # by place: a message that the producer sent again is another one
+        self.counts = Counter()  # by place: a message that the producer sent again counts as another one
         self.bodies = set()
         self.members_of = defaultdict(list)  # queue: members in the order in which they consumed it
         self.members = []
@@ -74,11 +74,11 @@ class Group:
     async def _commit(self, world, member):
         try:
             await member.commit()
-        except ClientError:  # of a broker that is away; the next one stores more
+        except ClientError:  # of a broker that is down; the next one stores more
             await world.clock.sleep(0.2)
 
     async def shared_out(self):
-        """Wait until each queue has one member; returns whose each is."""
+        """Wait until each queue has one member; return the member of each queue."""
         while True:
             held = [(queue, number) for number, (_, each, _) in enumerate(self.members) for queue in each.assignment]
             found = {queue: number for queue, number in held if queue.topic == TOPIC}
@@ -94,7 +94,7 @@ class Group:
 
 
 async def restart(world, machine: Machine):
-    """As the seed wants it."""
+    """Act as the seed decides."""
     if world.random.random() < 0.5:
         machine.crash()
     else:

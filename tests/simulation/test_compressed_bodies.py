@@ -1,4 +1,4 @@
-"""A compressed body keeps its bytes and the bits that say how it is compressed, wherever a message goes on its way."""
+"""A compressed body keeps its bytes and its compression flags on every path that a message can take."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ IDENTITY = "7F0000010001AAAAAAAA000000000001"
 
 
 class Client:
-    """Asks the broker of a cluster, and reads what its store has."""
+    """Sends requests to the broker of a cluster, and reads its store."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -95,7 +95,7 @@ async def popped_again(client, bits):
 
 SCHEDULE, TIMER, HALF = Queue("SCHEDULE_TOPIC_XXXX", 1), Queue("rmq_sys_wheel_timer", 0), Queue(HALF_TOPIC, 0)
 T, RETRY, DEAD = Queue("T", 0), Queue("%RETRY%CG", 0), Queue("%DLQ%CG", 0)
-WAYS = {  # to what makes a message go it, and the queues that it lies in
+WAYS = {  # by path: the function that sends a message along it, and the queues that store the message
     "level": (lambda client, bits: client.send(bits, DELAY="2"), (SCHEDULE, T)),
     "timer": (lambda client, bits: client.send(bits, TIMER_DELAY_SEC="5"), (TIMER, T)),
     "transaction": (lambda client, bits: client.commit(bits), (HALF, T)),

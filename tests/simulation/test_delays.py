@@ -1,4 +1,4 @@
-"""Delayed messages beside a broker that is killed and started again: each copy that is stored comes once, in time."""
+"""Delayed messages while a broker is killed and restarted: each stored copy is delivered once, on time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def build(world, flush):
 
 
 class Client:
-    """Asks until there is an answer; what it sent may be stored twice then."""
+    """Repeat the send until it is answered; the message may then be stored twice."""
 
     def __init__(self, world):
         self.world = world

@@ -1,4 +1,4 @@
-"""The judges notice what they are there for: each gets a run that went well, with one thing wrong."""
+"""The checks detect the faults they are for: each gets a good run with one fault added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOG = {("T", 0, number): Seen(b"%d" % number, "red", number * 100) for number in
 
 @attrs.frozen
 class Record:
-    """What the judge of the other kinds looks at."""
+    """The input of the check of the other kinds."""
 
     body: bytes = b"delayed"
     store_timestamp: int = 1000  # ms
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_other_kinds_is_said():
 
 
 def test_the_workload_has_every_kind(monkeypatch):
-    """What is told of a kind is told because its messages came through the broker."""
+    """Results are reported for a kind because its messages passed through the broker."""
     told = []
     monkeypatch.setattr(Kinds, "judge", lambda kinds: told.append(kinds) or iter(()))
     seed = next(seed for seed in range(1, 50) if (plan := draw(seed).kinds) is not None and plan.sends > 20)

@@ -1,7 +1,7 @@
-"""Members of a group come and go at random, one to twenty of them: nothing is missed, a graceful leave repeats nothing.
+"""Members of a group join and leave at random, one to twenty of them: no message is missed, a clean leave repeats none.
 
-Beside a broker in memory on a virtual clock, each member a process of its own. ``-m long`` runs a hundred seeds; each
-run prints how many messages came again after which kind of change.
+They use an in-memory broker on a virtual clock, each member in a process of its own. ``-m long`` runs a hundred seeds;
+each run prints how many messages were delivered again after each kind of change.
 """
 
 import asyncio
@@ -17,26 +17,26 @@ TOPICS = {"Orders": 8, "Refunds": 3}
 MOST = 20
 CHANGES = 25
 SENT_A_CHANGE = 30
-SETTLED_S = 8.0  # after a change, until queues are shared out again; a death is noticed by its connections
+SETTLED_S = 8.0  # time after a change until queues are shared again; a death is noticed by its closed connections
 CATCH_UP_S = 300.0
 
 
 class Group:
-    """What its members consumed, and who they are."""
+    """Consumed messages and the members of the group."""
 
     def __init__(self, cluster, orderly):
         self.cluster, self.orderly = cluster, orderly
         self.counts = Counter()
-        self.again = Counter()  # messages that came again, by the change that they came after
+        self.again = Counter()  # redelivered messages, by the change before them
         self.disorder = []
         self.members = []
         self.joined = 0
         self.last = "join"
         self._reached = {}
-        self._died_at = {}  # what members that died had reached of each queue; locks of orderly ones live a minute more
+        self._died_at = {}  # offsets reached by dead members; orderly locks live a minute longer
 
     async def take(self, message):
-        """Some messages take a moment."""
+        """Take a moment for some messages."""
         world = self.cluster.world
         await world.clock.sleep(world.random.choice((0.0, 0.0, 0.05)))
         queue, offset = (message.topic, message.queue_id), message.queue_offset
@@ -84,7 +84,7 @@ class Group:
         process.kill()
 
     def shared_out(self):
-        """Each queue has one member."""
+        """Check that each queue has one member."""
         held = [queue for _, consumer, _ in self.members for queue in consumer.assignment if queue.topic in TOPICS]
         return len(held) == len(set(held)) == sum(TOPICS.values())
 
@@ -109,7 +109,7 @@ async def changes(cluster, orderly):
         crowd = len(group.members)
         kinds = [kind for kind, may in (("join", crowd < MOST), ("leave", crowd > 1), ("die", crowd > 1)) if may]
         group.last = chance.choices(kinds, [{"join": 5, "leave": 3, "die": 1}[kind] for kind in kinds])[0]
-        for _ in range(chance.choice((1, 1, 3, 8))):  # several at once are one rebalance
+        for _ in range(chance.choice((1, 1, 3, 8))):  # several changes at once are one rebalance
             if group.last == "join" and len(group.members) < MOST:
                 await group.join()
             elif group.last == "leave" and len(group.members) > 1:

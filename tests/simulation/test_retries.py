@@ -1,7 +1,7 @@
-"""Consumers that fail, beside a broker that is killed and started again: no message is lost between its tries.
+"""Failing consumers while a broker is killed and restarted: no message is lost between its attempts.
 
-A seed decides how often each message fails and when the broker dies. Every copy that a broker acknowledged is there
-afterwards, each try counts one more, and at the end each message is consumed or a dead letter.
+A seed decides how often each message fails and when the broker is killed. Every copy that a broker acknowledged is
+stored afterwards, each attempt increments the count, and at the end each message is consumed or a dead letter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def build(world, levels=SHORT_LEVELS):
 
 
 class Client:
-    """Asks until there is an answer; what it asked for may be done twice then."""
+    """Repeat the request until it is answered; it may then be executed twice."""
 
     def __init__(self, world):
         self.world = world
@@ -114,7 +114,7 @@ async def trouble(rng, world, machine, over):
 
 
 async def consume(rng, client, failures):
-    """Fail each message as often as it is meant to; what was acknowledged, and what came."""
+    """Fail each message as often as planned; return the acknowledged and the delivered messages."""
     done, acknowledged, at = set(), [], 0
     for body in failures:
         offset = await client.send(body)
@@ -164,7 +164,7 @@ def test_no_message_is_lost_between_its_tries(seed):
             else:
                 assert dead[body, MOST + 1] >= 1
         twice = sum(n - 1 for n in (*stored.values(), *dead.values()))
-        assert twice <= client.repeated * 32  # only what was asked for twice, or delivered again after a kill
+        assert twice <= client.repeated * 32  # only from repeated requests, or redelivery after a kill
         await client.remoting.close()
         await machine.stop()
         assert machine.leaks == []

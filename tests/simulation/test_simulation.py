@@ -1,6 +1,6 @@
-"""Seeds of the simulation: by default the first 25, a thousand with ``-m long``, or those that $GANTRYMQ_SEEDS names.
+"""Seeds of the simulation: the first 25 by default, a thousand with ``-m long``, or those named by $GANTRYMQ_SEEDS.
 
-``tests/simulation/replay.py SEED`` runs one seed and prints what came of it. REGRESSIONS are seeds that once failed.
+``tests/simulation/replay.py SEED`` runs one seed and prints the result. REGRESSIONS are seeds that once failed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulation_rig.plan import draw
 
 from gantrymq_testing.simulated import Trace
 
-# A kill may strike between the making of a task and its first step; what the task was to await then never begins.
+# A kill may hit between the creation of a task and its first step; the coroutine of the task then never starts.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 
 USUAL = range(1, 26)

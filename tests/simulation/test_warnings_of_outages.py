@@ -1,4 +1,4 @@
-"""Servers that are away for three minutes while every kind of client is at work: what the clients log."""
+"""The log lines of clients of every kind while servers are away for three minutes."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 class Warnings(logging.Handler):
-    """What clients warn of, by time."""
+    """Warnings logged by clients, by time."""
 
     def __init__(self, now):
         super().__init__(logging.INFO)
@@ -50,7 +50,7 @@ async def reading(loop_of):
 
 
 def run(away, seed=1):
-    """Have these servers be *away*. Returns warnings during the outage, and the lines that tell of its end."""
+    """Keep these servers down for *away*. Return the warnings during the outage, and the lines that report its end."""
 
     async def main(world):
         servers = {"name server": name_server(world, "10.0.0.1"), "broker": broker(world, BROKER, NAMESRV, SETTINGS)}
@@ -127,5 +127,7 @@ def test_a_server_that_is_away_is_one_warning_a_minute(away):
     per_minute = Counter(int(at // 60) for at, _ in warnings)
     assert warnings
     assert len(warnings) <= len(away) * AWAY_S / 60, warnings
-    assert max(per_minute.values()) <= 2 * len(away), warnings  # two may be 60 s apart in one minute by the clock
+    assert max(per_minute.values()) <= 2 * len(away), (
+        warnings
+    )  # two warnings 60 s apart may fall into one minute by the clock
     assert len(ends) == len(away), ends

@@ -1,1 +1,1 @@
-"""A whole cluster in a simulated world, with faults: produce, consume, then hold what happened against the log."""
+"""A whole cluster in a simulated world with faults: produce, consume, then check the results against the log."""

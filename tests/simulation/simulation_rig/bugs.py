@@ -1,4 +1,4 @@
-"""What counts as a bug although nothing failed: errors and tracebacks in the log, exceptions that nobody took."""
+"""Bugs that fail no call: errors and tracebacks in the log, and exceptions that were never retrieved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Bugs(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what is an error or carries a traceback."""
+        """Keep records that are errors or carry a traceback."""
         if record.levelno >= logging.ERROR or record.exc_info:
             text = self.format(record)
             if "ProcessKilled" not in text:
@@ -43,7 +43,7 @@ def collected() -> Iterator[Bugs]:
     for each in loggers:
         each.addHandler(bugs)
         each.setLevel(logging.INFO)
-        each.propagate = False  # pytest would keep what a thousand runs say
+        each.propagate = False  # pytest would keep the output of a thousand runs
     try:
         yield bugs
     finally:

@@ -1,4 +1,4 @@
-"""A consumer that follows every queue, remembers what it saw, and says at once what should not be."""
+"""A consumer that follows every queue, records the messages it sees, and reports errors at once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gantrymq.world import World
 from simulation_rig.plan import ConsumerPlan
 
 RETRY_S = 0.3
-TRANSIENT = frozenset({2, 14, 17})  # busy, on its way down, a topic that is not there yet
+TRANSIENT = frozenset({2, 14, 17})  # busy, shutting down, a topic that does not exist yet
 
 Place = tuple[str, int, int]  # topic, queue, queue offset
 
 
 @attrs.frozen
 class Seen:
-    """A message as a consumer got it."""
+    """A message as a consumer received it."""
 
     body: bytes
     tag: str
@@ -36,10 +36,10 @@ class Following:
     def __init__(
         self, number: int, plan: ConsumerPlan, topics: list[str], seed: int, flushed: Callable[[], int | None]
     ) -> None:
-        """*flushed*: how far the log is on the disk; None where that does not matter or cannot be told."""
+        """*flushed*: how far the log is synced to disk; None if that is irrelevant or unknown."""
         self.group = f"CG{number}"
         self.seen: dict[Place, Seen] = {}
-        self.at: dict[tuple[str, int], int] = {}  # where it goes on
+        self.at: dict[tuple[str, int], int] = {}  # the next offset to pull
         self.bugs: list[str] = []
         self._plan = plan
         self._topics = topics

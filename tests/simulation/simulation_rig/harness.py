@@ -42,7 +42,7 @@ STEP_S = 0.25
 
 @attrs.define
 class Report:
-    """What came of a seed."""
+    """The result of a seed."""
 
     plan: Plan
     sent: int = 0
@@ -56,7 +56,7 @@ class Report:
 
 
 def run(seed: int, trace: Trace | None = None) -> Report:
-    """Run *seed* and judge it; problems are in the report, nothing is raised."""
+    """Run *seed* and check the result; problems are in the report, nothing is raised."""
     plan = draw(seed)
     report = Report(plan)
     delivery = FaultyDelivery(random.Random(f"{seed}/network"), late=plan.late)
@@ -104,7 +104,7 @@ class Run:
         self._trouble = Trouble(plan, world.clock, delivery, self._name_servers, self._broker, self._clients)
 
     async def main(self) -> None:
-        """From nothing to nothing."""
+        """Start from an empty cluster and end with an empty one."""
         for machine in (*self._name_servers, self._broker):
             machine.start()
             await machine.ready()
@@ -142,7 +142,7 @@ class Run:
         return [client.run(each.run(client.world, self._namesrv)) for each, client in zip(work, clients, strict=False)]
 
     async def _make_topics(self) -> None:
-        """Those that are not left to the first message; until clients find them."""
+        """Create the topics that the first message does not create; return when clients find them."""
         assert isinstance(self._broker.server, BrokerServer)
         for name, queues in self._plan.topics.items():
             if queues:
@@ -179,7 +179,7 @@ class Run:
         return done or all(each.at.get(queue, 0) >= end for each in self._following for queue, end in ends.items())
 
     async def _read_log(self) -> Log:
-        """Everything there is, as a client that came late reads it; what is still under way may yet cut it short."""
+        """Read all messages as a late client would; faults still in progress may end it early."""
         deadline = self._loop.time() + CATCH_UP_S
         while True:
             try:
@@ -213,7 +213,7 @@ class Run:
         return log
 
     async def _queues(self, consumer: Reader, topic: str) -> tuple:
-        """Its queues; none when no message ever got through to make it."""
+        """The queues of the topic; empty if no message got through to create it."""
         deadline = self._loop.time() + 60
         while True:
             try:
@@ -247,7 +247,7 @@ class Run:
         self._judge_offsets()
 
     def _judge_offsets(self) -> None:
-        """No group has committed more than there is."""
+        """Check that no group has committed more than the queues hold."""
         server = self._broker.server
         assert isinstance(server, BrokerServer)
         for following in self._following:
@@ -258,7 +258,7 @@ class Run:
                     self._report.problems.append(f"{following.group} committed {committed} in {topic}/{queue} of {end}")
 
     async def _wind_up(self, log: Log) -> None:
-        """Stop; with files start once more and find the same; then nothing may be left."""
+        """Stop; with files, start once more and find the same messages; then check that nothing is left open."""
         await self._broker.stop()
         if self._plan.store == "mmap":
             self._broker.start()

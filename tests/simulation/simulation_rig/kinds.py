@@ -1,7 +1,7 @@
-"""A client at work with every other kind of message: delayed, timed, transactional, failed and popped.
+"""A client that uses every other kind of message: delayed, timed, transactional, failed and popped.
 
-It asks the broker over bare requests, each until there is an answer, and so may have sent a message more than once.
-It is done when every message has got where it belongs, which takes a broker that is up again.
+It uses bare requests and repeats each until it is answered, so a message may have been sent more than once.
+It is done when every message has reached its destination, for which the broker must be up again.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ SETTINGS = {
     "messageDelayLevel": " ".join(f"{seconds}s" for seconds in LEVELS_S),
     "transactionCheckInterval": 2000,
     "transactionTimeOut": 2000,
-    "transactionCheckMax": 1000,  # nothing is given up here
+    "transactionCheckMax": 1000,  # the retry limit is never reached here
 }
-EARLY_MS = 1000  # how much a timer's second may come before its message's time
+EARLY_MS = 1000  # how early a timer may fire within the second of its message
 COMMIT, ROLLBACK = 8, 12
 MOST_TRIES = 3
 INVISIBLE_MS = 10_000
-GONE_MS = 30_000  # what did not come again for so long was acknowledged
+GONE_MS = 30_000  # a message that did not return for this long was acknowledged
 PAUSE_S, HEARTBEAT_S, CALL_S = 0.3, 2.0, 3.0
-FOUND = (0, 17, 19, 20, 21, 210)  # or nothing there, or not yet
+FOUND = (0, 17, 19, 20, 21, 210)  # or empty, or not yet there
 
 
 @attrs.define
@@ -49,15 +49,15 @@ class Odd:
     kind: str
     body: bytes
     since_ms: int  # before its first attempt
-    due_ms: int = 0  # nobody may have it before
+    due_ms: int = 0  # must not be delivered earlier
     commits: bool = True
-    decided_ms: int = 0  # when its decision was told first, 0 before
-    failures: int = 0  # how often it is to fail
+    decided_ms: int = 0  # when its decision was first sent, 0 before
+    failures: int = 0  # how often it has to fail
     tries: int = 0  # attempts to send it
 
 
 class Kinds:
-    """Its work and what it remembers."""
+    """The client's tasks and its records."""
 
     def __init__(self, plan: KindsPlan, broker: str, seed: int) -> None:
         self.sent: dict[bytes, Odd] = {}
@@ -69,7 +69,7 @@ class Kinds:
         self._consumed: set[bytes] = set()
         self._hidden_ms: dict[bytes, int] = {}
         self._acknowledged: set[bytes] = set()
-        self._unanswered: set[bytes] = set()  # acknowledgements of which nobody knows whether they were taken
+        self._unanswered: set[bytes] = set()  # acknowledgements with an unknown result
 
     async def run(self, world: World, namesrv: str) -> None:
         """Send everything, see it through, and close."""
@@ -92,7 +92,7 @@ class Kinds:
             await self._remoting.close()
 
     def judge(self) -> Iterator[str]:
-        """What went wrong, in sentences."""
+        """Problems found, as sentences."""
         yield from self.bugs
         for topic in set(TOPICS.values()):
             copies = Counter(bytes(record.body) for record in self.seen[topic])
@@ -113,7 +113,7 @@ class Kinds:
                 yield f"{self.sent[bytes(record.body)]} came for try {record.reconsume_times}"
 
     def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """The broker asks what became of a transaction."""
+        """Answer a transaction check of the broker."""
         for asked in commands:
             if asked.code == RequestCode.CHECK_TRANSACTION_STATE:
                 sent = self.sent[bytes(read_record(asked.payload).body)]
@@ -165,7 +165,7 @@ class Kinds:
             await self._world.clock.sleep(HEARTBEAT_S)
 
     async def _consume(self) -> None:
-        """Fail each message as often as it is to."""
+        """Fail each message as often as it is planned to fail."""
         while True:
             for topic in (TOPICS["failed"], RETRY):
                 for record in await self._read(topic):
@@ -179,7 +179,7 @@ class Kinds:
             await self._world.clock.sleep(PAUSE_S)
 
     async def _pop(self) -> None:
-        """Take one at a time, and acknowledge most."""
+        """Pop one message at a time, and acknowledge most of them."""
         group = {"consumerGroup": POPPERS, "topic": TOPICS["popped"]}
         ask = {**group, "queueId": "-1", "maxMsgNums": "1", "invisibleTime": str(INVISIBLE_MS), "pollTime": "0"}
         ask |= {"initMode": "0", "bornTime": "0"}
@@ -209,7 +209,7 @@ class Kinds:
             self._acknowledged.add(sent.body)
 
     async def _through(self) -> bool:
-        """Whether every message got where it belongs."""
+        """Whether every message has reached its destination."""
         for topic in ("KD", "KT", DEAD):
             await self._read(topic)
         there = {bytes(record.body) for topic in ("KD", "KT", DEAD) for record in self.seen[topic]}
@@ -228,7 +228,7 @@ class Kinds:
         return True
 
     async def _read(self, topic: str) -> list[RecordView]:
-        """What came since the last look."""
+        """Messages received since the last call."""
         header = {"consumerGroup": CONSUMERS, "topic": topic, "queueId": "0", "maxMsgNums": "32", "sysFlag": "4"}
         header |= {"queueOffset": str(len(self.seen[topic])), "commitOffset": "0", "suspendTimeoutMillis": "0"}
         answer = await self._once(RequestCode.PULL_MESSAGE, {**header, "subscription": "*", "subVersion": "0"})
@@ -239,7 +239,7 @@ class Kinds:
         return found
 
     async def _ask(self, code: int, ext: dict[str, str], body: bytes | None = None, sent: Odd | None = None) -> Command:
-        """Ask until the broker has done it."""
+        """Repeat the request until the broker has done it."""
         while True:
             if sent is not None:
                 sent.tries += 1
@@ -249,7 +249,7 @@ class Kinds:
             await self._world.clock.sleep(PAUSE_S)
 
     async def _once(self, code: int, ext: dict[str, str], body: bytes | None = None) -> Command | None:
-        """Ask; None where no answer came."""
+        """Send the request; return None if no answer came."""
         try:
             return await self._remoting.call(self._broker, request(code, dict(ext), body), timeout_s=CALL_S)
         except GantryError:

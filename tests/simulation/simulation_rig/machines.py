@@ -28,7 +28,7 @@ def plugins() -> Plugins:
 
 
 class Machine:
-    """A host with at most one process; what `build` returns is its server."""
+    """A host with at most one process; `build` returns its server."""
 
     def __init__(self, world: World, host: str, build: Callable[[World], Server]) -> None:
         self.host = host
@@ -43,11 +43,11 @@ class Machine:
 
     @property
     def up(self) -> bool:
-        """Whether the process lives; it may still be starting."""
+        """Whether the process is alive; it may still be starting."""
         return self.process is not None and self.process.alive
 
     def start(self) -> None:
-        """Begin to start; harmless while it is up."""
+        """Start the process in the background; no effect if it is up."""
         if self.up:
             return
         self.starts += 1
@@ -58,12 +58,12 @@ class Machine:
         self._starting = self.process.run(self._start(self.process.world))
 
     async def ready(self) -> None:
-        """Wait until the start is through; raises what it raises."""
+        """Wait until the start is complete; raise its exception if it failed."""
         assert self._starting is not None
         await self._starting
 
     async def stop(self) -> None:
-        """As SIGTERM: a clean stop, whatever it is doing; then everything has to be given back."""
+        """Stop cleanly, as on SIGTERM, in any state; then every resource must have been released."""
         if not self.up:
             return
         process, starting = self.process, self._starting

@@ -1,4 +1,4 @@
-"""What has to be true after a run, given what was sent, what the log holds, and what consumers saw."""
+"""The invariants that must hold after a run, given the sends, the log, and the messages that consumers saw."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ Log = dict[Place, Seen]
 
 
 def judge_log(sent: Sequence[Sent], log: Log) -> Iterator[str]:
-    """Acknowledged: there, where it was said to be. Sent: at most once an attempt. Everything in the log: was sent."""
+    """Acknowledged: stored at the reported place. Sent: stored at most once per attempt. Everything in the log: was
+    sent."""
     copies = Counter(seen.body for seen in log.values())
     by_body = {each.body: each for each in sent}
     for place, seen in log.items():
@@ -32,7 +33,7 @@ def judge_log(sent: Sequence[Sent], log: Log) -> Iterator[str]:
 
 
 def judge_order(sent: Sequence[Sent]) -> Iterator[str]:
-    """Per producer and queue, what was acknowledged later lies later."""
+    """Per producer and queue, a message acknowledged later has a later offset."""
     last: dict[tuple[int, str, int], Sent] = {}
     for each in sent:
         if each.place is None:
@@ -55,7 +56,7 @@ def judge_gaps(log: Log) -> Iterator[str]:
 
 
 def judge_consumer(consumer: Following, tags: frozenset[str], log: Log) -> Iterator[str]:
-    """It saw every message it wanted, no other, and each as it is in the log."""
+    """The consumer saw every message that it subscribed to, no other, and each as it is in the log."""
     wanted = {place: seen for place, seen in log.items() if not tags or seen.tag in tags}
     for place, seen in consumer.seen.items():
         if wanted.get(place) != seen:

@@ -1,4 +1,4 @@
-"""What one seed means: which machines there are, what they do, and what befalls them."""
+"""The meaning of one seed: the machines, their work, and the faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ProducerPlan:
     hasty: float  # share of messages that do not wait for the disk
     pause_s: float  # between two sends, at most
     timeout_s: float
-    gathers: bool = False  # what would be its batches are single sends, which it gathers
+    gathers: bool = False  # single sends, gathered by automatic batching, instead of batches
 
 
 @attrs.frozen
@@ -35,7 +35,7 @@ class ConsumerPlan:
     expression: str
     suspend_ms: int
     max_count: int
-    resumes: float  # how often, per pull, it goes on from what it has committed
+    resumes: float  # probability, for each pull, of continuing from the committed offset
 
 
 @attrs.frozen
@@ -54,7 +54,7 @@ class GroupPlan:
     moves: int  # joins, leaves and deaths
     pause_s: float  # between two of them, at most
     orderly: bool
-    by_loop: bool  # else by a handler, which may fail
+    by_loop: bool  # otherwise by a handler, which may fail
     concurrency: int
     pull_batch: int
     failing: float  # share of deliveries that a handler refuses, at most twice a message
@@ -68,13 +68,13 @@ class Plan:
     store: str
     name_servers: int
     settings: dict[str, Any]
-    topics: dict[str, int]  # queues; 0: made by the first message
+    topics: dict[str, int]  # queues; 0: created by the first message
     producers: tuple[ProducerPlan, ...]
     consumers: tuple[ConsumerPlan, ...]
     faults: tuple[str, ...]  # in order
     pause_s: float  # between two faults, at most
     late: float  # share of deliveries that are late
-    kinds: KindsPlan | None  # None where clocks are set: what is due would wait for a day, and nothing tell when
+    kinds: KindsPlan | None  # None if clocks are set: due messages could wait a day
     group: GroupPlan | None = None
 
 
@@ -103,7 +103,7 @@ def draw(seed: int) -> Plan:
 
 
 def _group(seed: int, *, failures: bool) -> GroupPlan | None:
-    """In three of four runs; without *failures* nothing is to come again later."""
+    """Used in three of four runs; without *failures* no message is redelivered."""
     rng = random.Random(f"{seed}/group")
     by_loop = rng.random() < 0.4
     plan = GroupPlan(

@@ -1,4 +1,4 @@
-"""A producer that remembers what it sent, how often it tried, and what it was told."""
+"""A producer that records its messages, the number of attempts, and the answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulation_rig.plan import TAGS, ProducerPlan
 
 BODY_BYTES = (0, 0, 10, 300, 3000)
 REFUSALS = frozenset({2, 14})  # busy, or on its way down
-STALE = "is outside topic"  # a route as new topics get it, taken from a name server that had just lost the topic
+STALE = "is outside topic"  # a new topic's route from a name server that had just lost the topic
 
 
 @attrs.define
@@ -110,7 +110,7 @@ class Sending:
                 each.place = (result.queue.queue_id, result.queue_offset)
 
     def _failed(self, error: BaseException) -> None:
-        """Errors of the client are expected, with refusals of good messages there are few."""
+        """Errors of the client are expected, with refusals of good messages among them."""
         if not isinstance(error, ClientError):
             raise error
         refusal = error if isinstance(error, BrokerRefused) else error.__cause__

@@ -1,4 +1,4 @@
-"""A group whose members come, leave and die: each in a process of its own, all with one memory of what was consumed."""
+"""A group whose members join, leave and die, each in its own process; all share one record of consumed messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulation_rig.oracle import Log
 from simulation_rig.plan import GroupPlan
 
 FIRST_NUMBER = 500  # process ids of members
-SLOW_S = 0.2  # that a message may take
+SLOW_S = 0.2  # time that a message may take
 CLOSE_S = 30.0
 
 
@@ -31,13 +31,13 @@ class Member:
 
 
 class Sharing:
-    """The group; `run` makes its members come and go until `settle`, then one goes on until everything is consumed."""
+    """The group; `run` adds and removes members until `settle`, then one member consumes the rest."""
 
     def __init__(self, plan: GroupPlan, topics: list[str], seed: int, world: World) -> None:
         self.group = "SHARED"
         self.bugs: list[str] = []
         self.counts: Counter[Place] = Counter()  # how often each message was consumed, at its place
-        self.elsewhere: Counter[bytes] = Counter()  # the same of those that came by way of the retry topic
+        self.elsewhere: Counter[bytes] = Counter()  # the same for messages that came through the retry topic
         self.joined = self.left = self.died = 0
         self.processes: list[SimulatedProcess] = []
         self._plan = plan
@@ -48,10 +48,10 @@ class Sharing:
         self._failures: Counter[bytes] = Counter()
         self._settled = asyncio.Event()
         self._ended = asyncio.Event()
-        self._reached: dict[tuple[str, int], int] = {}  # the next offset that is due, of each queue
+        self._reached: dict[tuple[str, int], int] = {}  # the next offset expected of each queue
 
     async def run(self, namesrv: str) -> None:
-        """Members come and go, until `end`."""
+        """Add and remove members until `end`."""
         self._join(namesrv)
         for _ in range(self._plan.moves):
             await self._world.clock.sleep(self._random.uniform(0, self._plan.pause_s))
@@ -66,7 +66,7 @@ class Sharing:
             await self._leave(member)
 
     def settle(self) -> None:
-        """Nobody dies any more."""
+        """Stop killing members."""
         self._settled.set()
 
     def end(self) -> None:
@@ -78,7 +78,7 @@ class Sharing:
         return not any(True for _ in self._missing(log))
 
     def judge(self, log: Log) -> Iterator[str]:
-        """What went wrong, in sentences."""
+        """Problems found, as sentences."""
         yield from self.bugs
         missing = sorted(self._missing(log))
         if missing:
@@ -163,7 +163,7 @@ class Sharing:
             self._in_order(place)
 
     def _in_order(self, place: Place) -> None:
-        """What comes for the first time comes behind all before it."""
+        """Check that a message delivered for the first time follows all earlier ones."""
         topic, queue, offset = place
         due = self._reached.get((topic, queue), 0)
         if offset > due:

@@ -1,4 +1,4 @@
-"""Brings about what the plan says, one thing after the other, and repairs it at the end."""
+"""Causes the faults of the plan one after the other, and repairs everything at the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Trouble:
             await getattr(self, f"_{fault}")()
 
     def repair(self) -> None:
-        """A quick network, and every server begins to start."""
+        """Restore a fast network and start every server."""
         self._delivery.heal()
         if self._broker.process is not None:
             self._broker.process.kill_at_file_call(0)
