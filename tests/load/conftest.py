@@ -1,4 +1,4 @@
-"""Makes the rig importable; without the store and the filter there is nothing to load."""
+"""Makes the rig importable; skips the load tests if the store or the filter plugin is missing."""
 
 import sys
 from importlib.util import find_spec

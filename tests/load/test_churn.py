@@ -1,7 +1,7 @@
-"""Clients, topics and groups come and go (`load_rig.churn`), and nothing of them stays: tables, queues, routes, memory.
+"""Clients, topics and groups appear and disappear (`load_rig.churn`) and leave no tables, queues, routes or memory.
 
-The default run is in a simulated world and looks at the tables. `-m long` is twenty minutes against `gantrymq start`,
-and looks at its memory and its descriptors.
+The default run uses a simulated world and checks the tables. `-m long` runs twenty minutes against `gantrymq start`,
+and checks its memory and its descriptors.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.skipif(
     not all(map(find_spec, PLUGINS)), reason="a round uses the plugins of the default install"
 )
 
-QUIET_S = 200.0  # virtual: what waits is due, what is tidied once a minute is tidied
+QUIET_S = 200.0  # virtual time: waiting messages become due, and the cleanup that runs every minute is done
 CACHES = ("Plan", "Known")  # bounded by themselves: texts of properties that were met
 SIMULATED = ("gantrymq.remoting.", "gantrymq_testing.")  # the simulated network remembers its connections
 LONG_S, AT_ONCE = 1200.0, 5
 WARM_ROUNDS = 1000
-SETTLED_S = 90.0  # until the last checkpoint, and what is given back after it
+SETTLED_S = 90.0  # until the last checkpoint, and memory released after it
 GROWTH = 1.1
-CACHES_BYTES = 8 * 1024 * 1024  # names and texts that were met, and what the C library keeps of writing them: bounded
+CACHES_BYTES = 8 * 1024 * 1024  # interned names and texts, and what the C library keeps for writing them: bounded
 NOTES_BYTES = 3 * 80  # of each round's topic and its retry topics, until their messages have left the log
 
 
@@ -57,7 +57,7 @@ def test_what_came_and_went_leaves_nothing_in_the_tables() -> None:
 
 
 def objects() -> Counter[str]:
-    """How many there are, by type, of all types of ours."""
+    """Count our objects by type."""
     gc.collect()
     names = (f"{type(each).__module__}.{type(each).__qualname__}" for each in gc.get_objects())
     ours = (name for name in names if name.startswith("gantrymq") and not name.startswith(SIMULATED))

@@ -1,4 +1,4 @@
-"""Connections that each ask for hundreds of answers of a megabyte and read none: what that costs a broker, and for how
+"""Connections that each request hundreds of answers of a megabyte and read none: their cost for a broker, and for how
 long.
 """
 
@@ -19,12 +19,12 @@ from load_rig import (
 
 BODY_BYTES = 1024 * 1024
 MESSAGES = 16
-EACH_BYTES = 4 * 1024 * 1024  # that one such connection may cost
-OTHERS_S = 2.0  # that others wait for an answer meanwhile, on a machine that is busy otherwise
+EACH_BYTES = 4 * 1024 * 1024  # the most that one such connection may cost
+OTHERS_S = 2.0  # the longest that others may wait for an answer meanwhile, on an otherwise busy machine
 ANSWER_S = 240.0
 GIVEN_BACK_S = 30.0
 LOOK_S = 0.2
-LEFT_BYTES = 24 * 1024 * 1024  # what the requests that waited took is not given back where objects beside them live on
+LEFT_BYTES = 24 * 1024 * 1024  # memory of the waiting requests is not released while other objects share its arenas
 
 
 def test_ten_connections_that_read_nothing() -> None:

@@ -1,12 +1,13 @@
 """A thousand connections with mixed sends and pulls, a slow reader among them, against `gantrymq start`.
 
 The default run takes ten seconds, `-m long` two minutes, in ROUNDS rounds: half of each without the slow reader, half
-with it, then it reads what it is owed. Rounds alternate so that what else runs on the machine meets both. What is held:
+with it, then it reads the outstanding answers. Rounds alternate so that other load on the machine affects both.
+The test checks that
 
 - every request is answered once, the slow reader's included, and every acknowledged message is in its queue;
-- memory that is not the store's files grows by less than GROWTH_BYTES from the moment all are connected;
-- the 99th percentile of the others, as the median of the rounds, is no worse with the slow reader than MUCH_WORSE times
-  that without, give or take what a busy machine does to any process (NOISE_S).
+- memory other than pages of the store's files grows by less than GROWTH_BYTES after all are connected;
+- the 99th percentile of the others, as the median of the rounds, is with the slow reader at most MUCH_WORSE times
+  that without it, plus the noise of a busy machine (NOISE_S).
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from load_rig import (
 CONNECTIONS = 1000
 THINK_S = 0.5  # two requests a second and connection
 TOPIC, QUEUES = "CrowdLoad", 8
-GROWTH_BYTES = 96 * 1024 * 1024  # 64 MiB is what one connection may have unwritten at most
+GROWTH_BYTES = 96 * 1024 * 1024  # 64 MiB is the limit of unwritten data for one connection
 MUCH_WORSE, NOISE_S = 3.0, 0.25
 ANSWER_S = 60.0
 WARM_UP_S = 2.0
@@ -41,7 +42,7 @@ Say = Callable[[str], None]
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    """Print whatever pytest captures."""
+    """Print in spite of pytest's capture."""
 
     def line(text: str) -> None:
         with capsys.disabled():
@@ -114,7 +115,7 @@ async def load(seconds: float, say: Say) -> None:
 
 
 class Memory:
-    """The broker's memory over time: what is its own, without the pages of the store's files."""
+    """The broker's own memory over time, without the pages of the store's files."""
 
     def __init__(self, broker: BrokerProcess) -> None:
         self._broker = broker

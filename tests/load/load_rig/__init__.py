@@ -1,17 +1,17 @@
 """A load without a client library: prebuilt frames over raw connections, against `gantrymq start` in its own process.
 
-| module | holds |
+| module | content |
 |---|---|
-| `requests` | requests as bytes, in which only the number that pairs answer and request changes |
-| `connection` | one connection: asks, gathers writes, matches answers |
-| `pump` | a closed loop: so many requests under way, spread over connections in turn |
-| `crowd` | clients that send, pull and think, each at its own pace |
-| `slow_reader` | a client that asks for much and does not read |
+| `requests` | requests as bytes, in which only the opaque, which pairs answer and request, changes |
+| `connection` | one connection: sends requests, gathers writes, matches answers |
+| `pump` | a closed loop: a fixed number of requests in flight, spread over connections in turn |
+| `crowd` | clients that send, pull and pause, each at its own pace |
+| `slow_reader` | a client that requests much and does not read |
 | `broker_process` | `gantrymq start`, its CPU time and its memory |
 | `figures` | percentiles |
 
-Shared by the load test and by `benchmarks/`. The frames are built here and not by GantryMQ, so that the load costs
-little and checks the broker with something else than its own code.
+Used by the load test and by `benchmarks/`. The frames are built here and not by GantryMQ, so that the load costs
+little and checks the broker with independent code.
 """
 
 from load_rig.broker_process import BrokerProcess, raise_descriptor_limit

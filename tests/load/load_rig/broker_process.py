@@ -1,4 +1,4 @@
-"""`gantrymq start` in a process of its own, and what the kernel says it costs."""
+"""`gantrymq start` in its own process, with its CPU time and memory as the kernel reports them."""
 
 import json
 import os
@@ -20,13 +20,13 @@ MAX_DESCRIPTORS = 65_536
 class BrokerProcess:
     """A name server and a broker on free loopback ports; ready when the constructor returns.
 
-    As a context manager it is stopped at the end, its scratch folder removed.
+    As a context manager it is stopped at the end, and its scratch folder is removed.
 
     Args:
         settings: of the broker.
-        store: the store's folder; one of its own without.
+        store: the store's folder; a new temporary one if omitted.
         python: options of the interpreter, such as `-m cProfile`.
-        scratch: where the folder of its own is made.
+        scratch: the parent of the temporary folder.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BrokerProcess:
         return self._child.poll() is None
 
     def log(self) -> str:
-        """The end of what it wrote to standard error."""
+        """The last part of its standard error."""
         return self._log.read_text(errors="replace")[-3000:]
 
     def cpu_s(self) -> float:
@@ -80,7 +80,7 @@ class BrokerProcess:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def private_bytes(self) -> int:
-        """Resident memory without pages of files: what it holds, whatever the kernel caches of its store."""
+        """Resident memory without file pages: the process's own memory, whatever the kernel caches of its store."""
         return self._status("RssAnon")
 
     def resident_bytes(self) -> int:
@@ -92,10 +92,10 @@ class BrokerProcess:
         return self._status("VmHWM")
 
     def stop(self) -> None:
-        """Stop it in good order.
+        """Stop it cleanly.
 
         Raises:
-            RuntimeError: it did not end with 0.
+            RuntimeError: the exit code was not 0.
         """
         if self.alive:
             self._child.send_signal(signal.SIGTERM)
@@ -128,7 +128,7 @@ class BrokerProcess:
 
 
 def raise_descriptor_limit(needed: int) -> int:
-    """Lift the soft limit of open files of this process towards *needed*; returns what it is then."""
+    """Raise the soft limit of open files of this process towards *needed*; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
     wanted = min(max(needed, soft), most)

@@ -1,8 +1,8 @@
-"""Clients, topics and groups that come and go: each round leaves nothing that anybody can ask for.
+"""Clients, topics and groups that appear and disappear: no round leaves anything that a request can find.
 
-A round makes a topic and two groups, sends plain, delayed, timed and half messages, pulls through a filter, locks, pops
-(some is acknowledged, some comes back), sends back, resets and leaves without a word; then the groups and the topic are
-deleted, while messages of them still wait for their time.
+A round creates a topic and two groups, sends plain, delayed, timed and half messages, pulls through a filter, locks,
+pops (some messages are acknowledged, some come back), sends back, resets offsets and disconnects without unregistering.
+Then the groups and the topic are deleted while some of their messages still wait for their time.
 """
 
 import json
@@ -16,12 +16,12 @@ from gantrymq.world import World
 
 CALL_S = 60.0
 NO_MATCH = 20
-DELAY_S, INVISIBLE_S = 3.0, 2.0  # what waits when the topic goes
+DELAY_S, INVISIBLE_S = 3.0, 2.0  # messages still waiting when the topic is deleted
 PRODUCERS, QUEUES = "churn-producers", 2
 
 
 class Churn:
-    """Rounds against one broker, each on a connection of its own."""
+    """Rounds against one broker, each on its own connection."""
 
     def __init__(self, world: World, broker: str, name_server: str) -> None:
         """Addresses as host:port."""
@@ -31,7 +31,7 @@ class Churn:
         self.wrong: list[str] = []
 
     async def round(self, number: int) -> None:
-        """Come, use everything, go, and be deleted."""
+        """Run one round: connect, use everything, disconnect, delete."""
         client = RemotingClient(self.world)
         topic, group, popping = f"Churn-{number}", f"churn-{number}", f"churn-pop-{number}"
         try:

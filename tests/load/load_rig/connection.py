@@ -1,4 +1,4 @@
-"""One raw connection to a broker: asks, gathers the writes of a loop turn, matches answers with requests."""
+"""One raw connection to a broker: sends requests, gathers the writes of a loop turn, matches answers with requests."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ _OFFSETS = re.compile(rb'"(nextBeginOffset|maxOffset)":"?(\d+)')
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """An answer."""
 
     code: int
     took_s: float
@@ -26,12 +26,12 @@ class Answer(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Where the next pull of this queue begins."""
+        """The offset of the next pull of this queue."""
         return self._offset(b"nextBeginOffset")
 
     @property
     def max_offset(self) -> int:
-        """Messages that this queue ever got."""
+        """The number of messages that this queue ever received."""
         return self._offset(b"maxOffset")
 
     def _offset(self, name: bytes) -> int:
@@ -45,12 +45,12 @@ Done = Callable[["Connection", Answer], None]
 
 
 class Connection(asyncio.Protocol):
-    """Counts what is asked and what is answered.
+    """Counts requests and answers.
 
     Attributes:
-        asked: requests that want an answer.
+        asked: requests that expect an answer.
         answered: answers to them.
-        strays: answers to nothing that was asked, or to something that was answered before.
+        strays: answers without a request, or to a request that was already answered.
         lost: whether the broker closed the connection.
     """
 
@@ -159,4 +159,4 @@ async def connect(address: str, count: int = 1, *, kind: type[Connection] = Conn
 
 
 def _nobody(connection: Connection, answer: Answer) -> None:
-    """Nobody answers a oneway request."""
+    """Send a oneway request, which gets no answer."""

@@ -1,4 +1,4 @@
-"""Clients that send, pull and think, each on a connection of its own and at its own pace."""
+"""Clients that send, pull and pause, each on its own connection and at its own pace."""
 
 import asyncio
 import random
@@ -17,15 +17,15 @@ POLL_S = 0.05
 
 
 class Crowd:
-    """Members that ask, wait for the answer, think for a while and ask again.
+    """Members that send a request, wait for the answer, pause for a while and repeat.
 
     Sixty of a hundred requests are sends of 100 bytes to 8 KB, thirty are pulls that are answered at once, ten are
-    pulls that may be held. A member reads one queue from its start on, and again from the start when it has seen all.
+    pulls that may be held. A member reads one queue from its start, and starts again when it has read everything.
 
     Attributes:
-        sent: sends that were acknowledged.
-        times: seconds of answers since the last `take_times`, without the pulls that may be held.
-        refused: answers that say no, by kind of request and code.
+        sent: acknowledged sends.
+        times: response times in seconds since the last `take_times`, without the pulls that may be held.
+        refused: error answers, by kind of request and code.
     """
 
     def __init__(self, connections: Sequence[Connection], topic: str, queues: int, think_s: float, seed: int) -> None:
@@ -42,13 +42,13 @@ class Crowd:
         self._running = False
 
     def start(self) -> None:
-        """Let every member begin, spread over the time that it thinks."""
+        """Start every member, spread over the pause time."""
         self._running = True
         for member in range(len(self._connections)):
             self._think(member)
 
     async def stop(self, deadline_s: float) -> None:
-        """Ask nothing more and wait until every request is answered, but not longer than *deadline_s*."""
+        """Send no more requests and wait until every request is answered, for at most *deadline_s*."""
         self._running = False
         end = asyncio.get_running_loop().time() + deadline_s
         while any(each.waiting for each in self._connections):

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The smallest value that *share* of *ordered* does not exceed; 0.0 where there is none.
+    """Return the smallest value that is at least as large as *share* of *ordered*; 0.0 if it is empty.
 
     Args:
         ordered: ascending.
-        share: 0.5 for the median, 1.0 for the greatest.
+        share: 0.5 for the median, 1.0 for the maximum.
     """
     if not ordered:
         return 0.0

@@ -1,4 +1,4 @@
-"""A closed loop: so many requests under way, the next one always on the connection whose turn it is."""
+"""A closed loop: a fixed number of requests in flight, each new one on the next connection in turn."""
 
 import asyncio
 from collections import Counter
@@ -9,12 +9,12 @@ from load_rig.requests import Request
 
 
 class Pump:
-    """Keeps *window* requests under way, spread evenly over *connections*.
+    """Keeps *window* requests in flight, spread evenly over *connections*.
 
     Attributes:
-        answers: so many came, warm-up included.
-        refused: answers by code that is not 0.
-        times: seconds each answer took, since `keep_times` was set.
+        answers: number of answers, including warm-up.
+        refused: answers by code, except code 0.
+        times: seconds that each answer took, since `keep_times` was set.
     """
 
     def __init__(self, connections: Sequence[Connection], next_request: Callable[[], Request], window: int) -> None:
@@ -27,16 +27,16 @@ class Pump:
         self._window = window
         self._turn = 0
         self._under_way = 0
-        self._left: int | None = 0  # requests still to be sent; None: no end
+        self._left: int | None = 0  # requests left to send; None: no limit
         self._idle = asyncio.Event()
 
     def start(self) -> None:
-        """Begin; `stop` ends it."""
+        """Start; `stop` ends it."""
         self._left = None
         self._fill()
 
     async def stop(self) -> None:
-        """Send nothing more and wait for the answers that are missing."""
+        """Send no more requests and wait for the missing answers."""
         self._left = 0
         if self._under_way:
             await self._idle.wait()

@@ -2,9 +2,8 @@
 
     | length int32 | codec 0, header length int24 | header, JSON | body |
 
-Fields stand in the order in which a Java client writes them. Only the opaque differs from one sending to the next.
-Numbers from FIRST_OPAQUE on all have ten digits, so the lengths in front stay right and a request is three pieces
-joined.
+Fields are in the order in which a Java client writes them. Only the opaque changes between sends. All numbers from
+FIRST_OPAQUE on have ten digits, so the length prefixes stay correct and a request is a join of three pieces.
 
 Sources: apache/rocketmq remoting/.../protocol/RemotingCommand.java (encode), RequestCode.java,
 header/SendMessageRequestHeaderV2.java, header/PullMessageRequestHeader.java, heartbeat/HeartbeatData.java.
@@ -38,8 +37,8 @@ class Request:
     Args:
         code: of RocketMQ's RequestCode.
         ext: the header's fields.
-        body: what follows the header.
-        oneway: whether nobody answers it.
+        body: the bytes after the header.
+        oneway: whether no answer is expected.
     """
 
     def __init__(self, code: int, ext: dict[str, str], body: bytes = b"", *, oneway: bool = False) -> None:
@@ -68,9 +67,9 @@ class Request:
 def send_request(
     topic: str, queue_id: int, body: bytes, *, group: str = "load", queues: int = 8, more_properties: str = ""
 ) -> Request:
-    """A send as the Java client of today writes it; an unknown topic is made with *queues* queues.
+    """Build a send as the current Java client writes it; an unknown topic is created with *queues* queues.
 
-    *more_properties*: as they are stored, with 0x02 at the end.
+    *more_properties*: in stored form, with 0x02 at the end.
     """
     ext = {
         "a": group,
@@ -93,7 +92,7 @@ def send_request(
 def pull_request(
     topic: str, queue_id: int, queue_offset: int, group: str, *, most: int = 32, hold_ms: int = 0
 ) -> Request:
-    """A pull of up to *most* messages of any tag; with *hold_ms* it may be held so long when there is nothing."""
+    """Build a pull of up to *most* messages of any tag; with *hold_ms* an empty pull may be held for that time."""
     ext = {
         "consumerGroup": group,
         "topic": topic,
@@ -111,13 +110,13 @@ def pull_request(
 
 
 def commit_request(topic: str, queue_id: int, queue_offset: int, group: str) -> Request:
-    """What a consumer says every five seconds of each queue: so far I have come. Nobody answers it."""
+    """Build the offset update that a consumer sends every five seconds for each queue; it gets no answer."""
     ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(queue_offset)}
     return Request(UPDATE_CONSUMER_OFFSET, ext, oneway=True)
 
 
 def heartbeat_request(client_id: str, topic: str, group: str) -> Request:
-    """What a push consumer says every thirty seconds."""
+    """Build the heartbeat that a push consumer sends every thirty seconds."""
     subscription = {
         "classFilterMode": False,
         "codeSet": [],
@@ -140,12 +139,12 @@ def heartbeat_request(client_id: str, topic: str, group: str) -> Request:
 
 
 def members_request(group: str) -> Request:
-    """What a push consumer asks every twenty seconds: who else is in my group?"""
+    """Build the request for the member list of the group that a push consumer sends every twenty seconds."""
     return Request(GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": group})
 
 
 def create_topic_request(topic: str, queues: int) -> Request:
-    """Make *topic*, or change it."""
+    """Create or update *topic*."""
     ext = {
         "topic": topic,
         "defaultTopic": "TBW102",

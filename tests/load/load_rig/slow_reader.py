@@ -1,4 +1,4 @@
-"""A client that asks for pulls of big bodies and does not read the answers."""
+"""A client that pulls large bodies and does not read the answers."""
 
 import asyncio
 
@@ -9,13 +9,14 @@ TOPIC = "BigBodies"
 BODY_BYTES = 256 * 1024
 MESSAGES = 16
 PULLS_AT_ONCE = 10
-MOST_PULLS = 200  # their answers stay below the 64 MiB that one connection may have unwritten before it is closed
+MOST_PULLS = 200  # their answers stay below the 64 MiB of unwritten data that closes a connection
 POLL_S = 0.05
 
 
 class SlowReader:
-    """Asks a few pulls every 20 ms, MOST_PULLS in all, while it does not read; later it reads all that it is owed,
-    and may start again."""
+    """Sends a few pulls every 20 ms, MOST_PULLS in all, without reading; later reads all outstanding answers,
+    and may start again.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -24,18 +25,18 @@ class SlowReader:
         self._task: asyncio.Task[None] | None = None
 
     async def prepare(self) -> None:
-        """Make the topic and its messages."""
+        """Create the topic and its messages."""
         assert (await self.connection.call(create_topic_request(TOPIC, 1))).code == 0
         for _ in range(MESSAGES):
             assert (await self.connection.call(send_request(TOPIC, 0, b"b" * BODY_BYTES))).code == 0
 
     def start(self) -> None:
-        """Stop reading and begin to ask."""
+        """Stop reading and start sending pulls."""
         self.connection.stop_reading()
         self._task = asyncio.create_task(self._go_on())
 
     async def read_all(self, deadline_s: float) -> None:
-        """Ask nothing more, and read until nothing is owed or *deadline_s* is over."""
+        """Send no more pulls, and read until no answer is outstanding or *deadline_s* has passed."""
         assert self._task is not None
         self._task.cancel()
         self.connection.read_on()
