@@ -1,4 +1,4 @@
-"""Types of command-line arguments: what a benchmark cannot work with ends in one sentence and exit code 2."""
+"""Types of command-line arguments: an unusable value ends the program with one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def seconds(least: float) -> Callable[[str], float]:
 
 
 def existing_folder(text: str) -> Path:
-    """A folder that is there."""
+    """Return the path of an existing folder."""
     if not Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"{text} is no folder")
     return Path(text)

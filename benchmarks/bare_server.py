@@ -1,8 +1,8 @@
-"""A server that does the least a send needs: reads the frame, writes body and header to a file, answers.
+"""A server with the minimum work of a send: it reads the frame, writes body and header to a file, and answers.
 
-It has one topic with one route, to itself; no checks, no queues, no index, no consumers, no flush. It is the yardstick
-beside which `bench_send_java.py --bare` shows what a broker's features cost, and what the client does.
-Prints its address when it listens, and ends with its standard input.
+It has one topic with one route, to itself; no checks, no queues, no index, no consumers, no flush. It is the baseline
+with which `bench_send_java.py --bare` shows the cost of a broker's features, and of the client.
+It prints its address when it listens, and exits at the end of its standard input.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Bare(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Serve the frames that are whole."""
+        """Serve the complete frames."""
         data = self._held + data
         at, out, written = 0, [], []
         cls = type(self)

@@ -1,12 +1,12 @@
-"""Sends a second of our client, one by one, gathered automatically, and in batches that the application makes.
+"""Sends per second of our client: one by one, gathered automatically, and in batches made by the application.
 
-    python benchmarks/bench_batching.py                        both flush modes; 1, 16, 256 and 4096 tasks that send
+    python benchmarks/bench_batching.py                        both flush modes; 1, 16, 256 and 4096 sending tasks
     python benchmarks/bench_batching.py --flush ASYNC_FLUSH --tasks 256 --wait-ms 0 1 10
 
-Each task awaits one send after the other; "gathered" is ``batching=Batching(max_wait_ms=...)``. In "send_batch" a task
-sends as many messages at once as there are tasks in the row, 1,000 at most. The rounds of a row alternate, and each
-figure is the median of its rounds. Client and broker share the machine: where it has few cores, CPU time of the client
-per send is the figure to look at.
+Each task awaits one send after the other; "gathered" is ``batching=Batching(max_wait_ms=...)``. In "send_batch" one
+task sends as many messages at once as the row has tasks, 1,000 at most. The rounds of a row alternate, and each figure
+is the median of its rounds. Client and broker share the machine: with few cores, compare the CPU time of the client per
+send.
 """
 
 from __future__ import annotations

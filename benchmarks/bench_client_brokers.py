@@ -1,20 +1,21 @@
-"""Our client with our broker beside redis-py with Redis, nats-py with NATS and aiokafka with Kafka, in one run.
+"""Our client with our broker against redis-py with Redis, nats-py with NATS and aiokafka with Kafka, in one run.
 
     python benchmarks/bench_client_brokers.py                 the goals: all cells, three rounds, some ten minutes
     python benchmarks/bench_client_brokers.py --quick         one short round
     python benchmarks/bench_client_brokers.py --peers redis --flush ASYNC_FLUSH --cells consume
 
-Messages have 1 KB. Sends are counted that the server has answered, with 1, 16 and 256 under way, and in batches of 64
-of which four are under way. Consumption is that of a backlog, to the last acknowledgement, by messages and by batches;
-its server runs as it is by default. `peer_servers.py` says how each server is set to flush, `peer_clients.py` what each
-client is told to do. Servers run in turn, never two at once, and another one begins each round, so a ratio is that of
-two rates of the same minutes; the table has the medians. Each server is warmed up first: a JVM needs it. CPU is user
-and system time, of the server's process and of this one, which is the client; where other work slows the machine down
-it says more than rates. "batching" is our client with a producer that gathers the sends of one turn of the event loop
-(`Batching(max_wait_ms=0)`), as aiokafka's does by itself; the goals are for the one without.
+Messages have 1 KB. A send counts once the server has answered it. Sends are measured with 1, 16 and 256 in flight, and
+in batches of 64 with four in flight. Consumption is that of a backlog, to the last acknowledgement, by messages and by
+batches, with the default settings of the server. `peer_servers.py` has the flush settings of each server,
+`peer_clients.py` the settings of each client. Servers run in turn, never two at once, and each round begins with
+another one, so a ratio compares two rates of the same minutes; the table has the medians. Each server is warmed up
+first: a JVM needs it. CPU is user and system time of the server's process and of this one, which is the client; on a
+machine with other work it is more reliable than rates. "batching" is our client with a producer that gathers the sends
+of one turn of the event loop (`Batching(max_wait_ms=0)`), as aiokafka's does by default; the goals are for the producer
+without batching.
 
-Needs for the others what `requirements-peers.txt` names, `redis-server`, `nats-server`, Java and Maven (Kafka's jars
-are fetched once). What is missing is left out, with a sentence.
+The others need the packages of `requirements-peers.txt`, `redis-server`, `nats-server`, Java and Maven (Kafka's jars
+are downloaded once). Missing ones are skipped with a message.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from peer_servers import SERVERS, Missing, Running, processor_s
 from gantrymq import speedups
 
 OURS = "gantrymq"
-BATCHING = "batching"  # ours with a producer that gathers sends, as aiokafka's does by itself
+BATCHING = "batching"  # ours with a producer that gathers sends, as aiokafka's does by default
 PACKAGES = {"redis": "redis", "nats": "nats-py", "kafka": "aiokafka"}
 IN_FLIGHT = {"1": 1, "16": 16, "256": 256}
 BATCH, BATCHES_IN_FLIGHT = 64, 4
@@ -72,7 +73,7 @@ Key = tuple[str, str, str]  # flush mode, cell, which client
 
 
 async def measured(work: Callable[[], Awaitable[float]], pid: int) -> tuple[float, float, float]:
-    """What *work* returns, and seconds of CPU of this process and of *pid* meanwhile."""
+    """Return the result of *work*, and the CPU seconds of this process and of *pid* meanwhile."""
     gc.collect()
     ours, theirs = time.process_time(), processor_s(pid)
     result = await work()
@@ -80,13 +81,13 @@ async def measured(work: Callable[[], Awaitable[float]], pid: int) -> tuple[floa
 
 
 async def sends(send: Callable[[], Awaitable[None]], each: int, under_way: int, for_s: float, pid: int) -> Found:
-    """Keep *under_way* sends of *each* messages going; the first fifth of the time is not counted."""
+    """Keep *under_way* sends of *each* messages in flight; the first fifth of the time is not counted."""
     counting, done = False, 0
     ends = time.perf_counter() + for_s / 5
 
     async def run() -> None:
         nonlocal done
-        while True:  # one at least, however long this process was not let run
+        while True:  # at least one, even if this process was not scheduled for long
             await send()
             if counting:
                 done += 1
@@ -157,7 +158,7 @@ async def one_server(options: argparse.Namespace, name: str, flush: str, server:
 
 
 def one_turn(options: argparse.Namespace, name: str, flush: str) -> dict[Key, Found]:
-    """Start a server, take its cells, stop it. Raises Missing where it cannot be run."""
+    """Start a server, measure its cells, stop it. Raises Missing if it cannot be run."""
     if name != OURS:
         try:
             metadata.version(PACKAGES[name])
@@ -172,13 +173,13 @@ def one_turn(options: argparse.Namespace, name: str, flush: str) -> dict[Key, Fo
 
 
 class Table:
-    """What each server reached, by cell and round."""
+    """Results of each server, by cell and round."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], dict[str, dict[int, Found]]] = defaultdict(lambda: defaultdict(dict))
 
     def add(self, number: int, found: dict[Key, Found]) -> None:
-        """Note what one turn gave."""
+        """Record the results of one turn."""
         for (flush, cell, name), each in found.items():
             self._found[flush, cell][name][number] = each
             cpu = f"CPU us a message: client {each.client_us:.1f}, server {each.server_us:.1f}"
@@ -186,7 +187,7 @@ class Table:
             print(f"round {number}, {what} {each.rate:9,.0f} messages/s, {cpu}", flush=True)
 
     def show(self) -> bool:
-        """Print medians; whether every goal is met."""
+        """Print medians; return whether every goal is met."""
         good = True
         print(f"\n{'':52}{'messages':>9}{'CPU us a message':>20}{'its CPU':>9}{'our rate':>9}")
         print(f"{'':52}{'a second':>9}{'client':>12} +{'server':>6}{'/ ours':>9}{'/ its':>8} goal")
@@ -221,13 +222,13 @@ class Table:
         return words, ratio >= goal
 
     def _pairs(self, flush: str, cell: str, one: str, other: str) -> list[tuple[Found, Found]]:
-        """What two clients reached in the same round."""
+        """Results of two clients in the same round."""
         ones, others = self._found[flush, cell].get(one, {}), self._found[flush, cell].get(other, {})
         return [(ones[number], others[number]) for number in ones if number in others]
 
 
 def main() -> int:
-    """Run the rounds and print the table; 0 when the goals are met."""
+    """Run the rounds and print the table; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=whole(1), default=3)
     parser.add_argument("--seconds", type=seconds(0.1), default=2.0, help="of each cell of sends")

@@ -1,20 +1,20 @@
-"""Does a consumer that reads a cold backlog stall senders? Latency of sends with nobody, a warm and a cold one beside.
+"""Latency of sends without a consumer, with a consumer of a warm backlog and with one of a cold backlog.
 
     python benchmarks/bench_cold_backlog.py                                   1 GB of backlog, synchronous flush
     python benchmarks/bench_cold_backlog.py --flush ASYNC_FLUSH --mb 2000
     python benchmarks/bench_cold_backlog.py --set dataReadAheadEnable=false   and so on, to compare
     python benchmarks/bench_cold_backlog.py --set accessMessageInMemoryMaxRatio=0     as if it were larger than memory
 
-A store of 1 KB messages is made and closed, a broker started on it. Then sends of 1 KB go to another topic at a fixed
-pace; a send counts from the moment it was due, so one that waits behind a stall counts with all of its wait. Each round
-has three phases:
+The benchmark shows whether reading a cold backlog stalls senders. A store of 1 KB messages is created and closed, and a
+broker is started on it. Then sends of 1 KB go to another topic at a fixed pace; a send is timed from the moment it was
+due, so the whole wait of a stalled send counts. Each round has three phases:
 
     nobody   no consumer
     warm     a consumer pulls the backlog, four queues at once, as fast as it is answered; its pages are in memory
-    cold     the same after posix_fadvise(DONTNEED) made the system forget the log and the queues
+    cold     the same after posix_fadvise(DONTNEED) removed the log and the queues from the page cache
 
-What "warm" costs is CPU of the one event loop; what "cold" costs beyond it is waiting for the disk. The goal is p99
-beside the cold reader at most FACTOR times that beside nobody. "Cached" is how much of the log the page cache holds
+The cost of "warm" is CPU of the one event loop; the additional cost of "cold" is waiting for the disk. The goal is p99
+with the cold reader at most FACTOR times that without a consumer. "Cached" is the part of the log in the page cache
 after the phase. The consumer is a process of its own; load, broker and consumer share the machine.
 """
 
@@ -57,7 +57,7 @@ RECORD_BYTES = 1260  # about: a body of 1 KB with head, names and properties
 
 
 async def send(address: str, pace: int, seconds: float) -> list[float]:
-    """Send *pace* messages a second; seconds from when each was due to its answer, ascending.
+    """Send *pace* messages a second; return the seconds from the due time of each to its answer, ascending.
 
     Raises:
         SystemExit: the broker refused a send, or an answer did not come.
@@ -91,9 +91,9 @@ async def send(address: str, pace: int, seconds: float) -> list[float]:
 
 
 async def read(address: str, seconds: float) -> dict[str, float]:
-    """Pull the backlog for *seconds*, or to its end; what was read."""
+    """Pull the backlog for *seconds*, or to its end; return the amount read."""
     connections = await connect(address, BACKLOG_QUEUES)
-    await connections[0].call(create_topic_request(TOPIC, BACKLOG_QUEUES))  # the store alone makes no topic
+    await connections[0].call(create_topic_request(TOPIC, BACKLOG_QUEUES))  # the store alone creates no topic
     found = {"messages_bytes": 0.0, "seconds": 0.0}
     began = time.perf_counter()
 
@@ -133,7 +133,7 @@ def phase(name: str, options: argparse.Namespace, broker: BrokerProcess) -> tupl
 
 
 def report(options: argparse.Namespace, root: Path) -> int:
-    """Run all rounds and print the table; 0 when the goal is met."""
+    """Run all rounds and print the table; return 0 if the goal is met."""
     settings = {"flushDiskType": options.flush, **dict(pair.split("=", 1) for pair in options.pairs)}
     p99s: dict[str, list[float]] = {name: [] for name in PHASES}
     print(f"{options.flush}, {options.pace} sends a second, {' '.join(options.pairs)}")
@@ -157,7 +157,7 @@ def report(options: argparse.Namespace, root: Path) -> int:
 
 
 def main() -> int:
-    """Make the backlog, measure, print."""
+    """Create the backlog, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=whole(1), default=1000, help="size of the backlog")
     parser.add_argument("--flush", default="SYNC_FLUSH", choices=FLUSH_MODES)

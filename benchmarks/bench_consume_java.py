@@ -1,13 +1,13 @@
-"""Consumption of a backlog by push through the official Java client: GantryMQ beside a Java broker, on one machine.
+"""Consumption of a backlog by push through the official Java client: GantryMQ and a Java broker on one machine.
 
     python benchmarks/bench_consume_java.py                               1,000,000 messages of 1 KB, 3 rounds
     python benchmarks/bench_consume_java.py --quick                       100,000 messages, one round
 
-Each server's store is filled once, by a raw load of our own over the wire. Then the servers run in turn on their
-stores, never both at once, and a push consumer of a group of its own (20 threads that do nothing with a message) reads
-the backlog from its start. Its first messages are consumed, not counted, while its JVM warms up; the rate is that of
-the rest. The figures are medians over the rounds, the ratio is ours over Java's. The stores need some 1.3 KB a message
-and server. Needs Java and Maven (the jars are fetched once, see tests/interop).
+Each server's store is filled once, by our raw load over the wire. Then the servers run in turn on their
+stores, never both at once, and a push consumer with a new group (20 threads that discard the messages) reads
+the backlog from its start. Its first messages are consumed but not counted while its JVM warms up; the rate is that of
+the rest. The figures are medians over the rounds, the ratio is ours over Java's. The stores need some 1.3 KB per
+message and server. Needs Java and Maven (the jars are downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def drain(options: argparse.Namespace, namesrv: str, scratch: Path, group: str) 
 
 
 def main() -> int:
-    """Fill both stores, run the rounds and print the table; 0 when the goal is met."""
+    """Fill both stores, run the rounds and print the table; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=whole(1), default=1_000_000)
     parser.add_argument("--warmup", type=whole(0), default=200_000, help="of these so many are not counted")

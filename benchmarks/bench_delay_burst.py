@@ -1,12 +1,12 @@
-"""A burst of delayed messages: how long it takes to leave, in what order, and what it does to sends beside it.
+"""A burst of delayed messages: its duration, its order, and its effect on other sends.
 
     python benchmarks/bench_delay_burst.py                          100,000 messages due within one second, 1 KB each
-    python benchmarks/bench_delay_burst.py --pending 10000000 --size 100     so many more that are not due
-    python benchmarks/bench_delay_burst.py --timed                  messages with a time of their own instead of a level
+    python benchmarks/bench_delay_burst.py --pending 10000000 --size 100     with that many more that are not due
+    python benchmarks/bench_delay_burst.py --timed                  messages with their own time instead of a level
 
-A store is made in which messages of one delay level are due in the same second, some seconds ahead, and a broker
-started on it. Sends of 1 KB go to another topic at a fixed pace meanwhile, each timed from the moment it was due.
-Afterwards the store is read: when each message left, and whether every queue has them in the order of their times.
+A store is created in which messages of one delay level are due in the same second, some seconds ahead, and a broker is
+started on it. Meanwhile sends of 1 KB go to another topic at a fixed pace, each timed from the moment it was due.
+Afterwards the store is read to find when each message was delivered, and whether every queue has them in order of time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ BEFORE_S, AFTER_S = 2.0, 6.0
 
 
 class SetClock:
-    """Wall time as it is set; the rest is the real clock's."""
+    """A wall clock that can be set; everything else is the real clock's."""
 
     def __init__(self, clock) -> None:
         self._clock = clock
@@ -57,7 +57,7 @@ class SetClock:
 
 
 async def fill(root: Path, options: argparse.Namespace, due_ms: int) -> None:
-    """Make the store: what is due within the second from *due_ms* on, and what is pending behind it."""
+    """Create the store: messages due within the second from *due_ms* on, and later pending ones."""
     world = real_world()
     clock = SetClock(world.clock)
     store = new_store(attrs.evolve(world, clock=clock), root)
@@ -104,7 +104,7 @@ async def left(root: Path) -> list[tuple[int, int, int]]:
 
 
 def main() -> int:
-    """Make the store, let it burst, read it."""
+    """Create the store, run the burst, read the store."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--timed", action="store_true", help="each has the time itself, one slot of the wheel")
     parser.add_argument("--messages", type=whole(1), default=100_000)

@@ -1,14 +1,14 @@
-"""Delayed sends a second through the official Java client: GantryMQ beside a Java broker, in one run on one machine.
+"""Delayed sends per second through the official Java client: GantryMQ and a Java broker, in one run on one machine.
 
     python benchmarks/bench_delayed_sends_java.py              the goals: 64 threads and 1, both flush modes, 3 rounds
     python benchmarks/bench_delayed_sends_java.py --quick --flush ASYNC_FLUSH --threads 64
 
-Each message asks for delay level 18, two hours, so that none is due while it is measured; `bench_delay_burst.py` shows
-what comes when they are. A round ends with a look that they wait in the queue of that level.
+Each message has delay level 18, two hours, so that none is due during the measurement; `bench_delay_burst.py` measures
+their delivery. A round ends with a check that they wait in the queue of that level.
 
-Each round starts the two servers in turn, never both at once; each takes the same load (1 KB bodies, our small load
-program on `rocketmq-client`), whose warm-up is not counted: a JVM needs some 20 s of it. The figures are medians over
-the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are fetched once, see tests/interop).
+Each round starts the two servers in turn, never both at once; each gets the same load (1 KB bodies, our small load
+program on `rocketmq-client`). Its warm-up is not counted: a JVM needs some 20 s of it. The figures are medians over
+the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GOALS = {(flush, threads): 1.0 for flush in FLUSH_MODES for threads in THREADS}
 
 
 def look(report: dict[str, Any], namesrv: str) -> str:
-    """Make sure that all of it waits. Raises SystemExit where some does not."""
+    """Check that all messages wait. Raises SystemExit if some do not."""
     waiting, seen = asyncio.run(_stored(namesrv))
     if waiting < report["sends"] or seen:
         raise SystemExit(f"of {report['sends']} delayed messages {waiting} wait, and {seen} can be seen already")

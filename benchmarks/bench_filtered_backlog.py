@@ -1,28 +1,28 @@
-"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ beside a Java broker, with and without Bloom filters.
+"""A consumer whose SQL92 filter keeps 1 % of a backlog: GantryMQ and a Java broker, with and without Bloom filters.
 
     python benchmarks/bench_filtered_backlog.py                           1,000,000 messages of 1 KB in each layout
     python benchmarks/bench_filtered_backlog.py --quick                   100,000, one round
     python benchmarks/bench_filtered_backlog.py --layouts bursts --modes blocks
 
-Messages have one of 100 values of a property, and the official Java client reads by push those with one of them, from
-the beginning to the end. Two layouts:
+Messages have one of 100 values of a property, and the official Java client consumes those with one of the values by
+push, from the beginning to the end. Two layouts:
 
-    spread   the values in turn: each stretch of a queue has all of them, and no block can be skipped
-    bursts   in each queue a value comes in runs, five times: most stretches do not have it
+    spread   the values in turn: each part of a queue has all of them, and no block can be skipped
+    bursts   in each queue a value comes in five runs: most parts do not have it
 
-Servers run in turn, never two at once, each on a store of its own that was filled over the wire:
+Servers run in turn, never two at once, each on its own store that was filled over the wire:
 
     off      every message is evaluated
-    bits     RocketMQ's bit map: bits were made of each message when it came, for groups that were known by then
-    first    our block filters, while they are made
-    blocks   our block filters, when they are there
+    bits     RocketMQ's bit map: computed for each message on arrival, for the groups known by then
+    first    our block filters, while they are built
+    blocks   our block filters, once they are complete
     both     bits and block filters
 
-Java has the first two; "first", "blocks" and "both" stand beside the faster of them. The rate is that of the backlog,
-messages that do not match included, from the first fifth of what matches (the JVM warms up) to the last. The figures
-are medians over the rounds. Each line also has the CPU time of the broker for a message of the backlog, from start to
-end, which depends less on who else uses the machine. The stores need 5 KB a message. Needs Java and Maven (the jars are
-fetched once, see tests/interop).
+Java has the first two; "first", "blocks" and "both" are compared with the faster of them. The rate is that of the
+backlog, messages that do not match included, from the first fifth of the matches (the JVM warms up) to the last. The
+figures are medians over the rounds. Each line also has the CPU time of the broker per message of the backlog, from
+start to end, which depends less on other load of the machine. The stores need 5 KB a message. Needs Java and Maven (the
+jars are downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ BITS = {"enableConsumeQueueExt": "true", "enableCalcFilterBitMap": "true"}
 
 @contextmanager
 def running(name: str, scratch: Path, store: Path, version: str, settings: dict[str, str]) -> Iterator[tuple[str, int]]:
-    """A name server and a broker on *store*; gives the name server's address and the broker's process id."""
+    """A name server and a broker on *store*; yields the name server's address and the broker's process id."""
     settings = {"flushDiskType": "ASYNC_FLUSH", "enablePropertyFilter": "true", **settings}
     if name == "gantrymq":
         ours = GantryServer.both(scratch, store=store, settings=settings)
@@ -83,7 +83,7 @@ def running(name: str, scratch: Path, store: Path, version: str, settings: dict[
 
 
 def group_of(layout: str, mode: str, number: int) -> str:
-    """Each round has a group of its own, which begins at the beginning."""
+    """Each round has a new group, which starts at the beginning."""
     return f"{layout}-{mode}-{number}"
 
 
@@ -116,7 +116,7 @@ async def fill(namesrv: str, layout: str, count: int, size: int) -> None:
 
 
 def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> None:
-    """Fill the store of a server; groups that are to have bits are there before the first message."""
+    """Fill the store of a server; groups that need bits exist before the first message."""
     store = root / f"{name}-{'bits' if bits else 'plain'}"
     began = time.monotonic()
     with running(name, root / f"fill-{store.name}", store, options.server, BITS if bits else {}) as (namesrv, _):
@@ -131,7 +131,7 @@ def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> N
                     if mode in options.modes
                 ]
                 for each in known:
-                    with suppress(RuntimeError):  # nothing comes, which it ends with
+                    with suppress(RuntimeError):  # it receives no message, and therefore ends
                         each.finish(60.0)
             with asyncio.Runner(loop_factory=new_loop) as runner:
                 runner.run(fill(namesrv, layout, options.messages, options.size))
@@ -139,7 +139,7 @@ def make(options: argparse.Namespace, name: str, root: Path, *, bits: bool) -> N
 
 
 def drain(options: argparse.Namespace, namesrv: str, scratch: Path, layout: str, group: str) -> float:
-    """Consume what matches; messages of the backlog a second. Raises RuntimeError: not everything came."""
+    """Consume the matches; return messages of the backlog per second. Raises RuntimeError if some are missing."""
     matching = options.messages // VALUES
     warmup = matching // 5
     events = Driver(options.client, scratch, namesrv).run(
@@ -148,7 +148,7 @@ def drain(options: argparse.Namespace, namesrv: str, scratch: Path, layout: str,
         topic=layout,
         group=group,
         sql=SQL,
-        count=matching - matching // 20,  # the last run may have been cut short where messages were sent again
+        count=matching - matching // 20,  # the last run may have been shortened by resent messages
         warmup=warmup,
         threads=options.threads,
         deadline=DEADLINE_S,
@@ -158,7 +158,7 @@ def drain(options: argparse.Namespace, namesrv: str, scratch: Path, layout: str,
 
 
 def cpu_seconds(pid: int) -> float:
-    """User and system time of a process so far; 0 where there is no /proc."""
+    """User and system time of a process so far; 0 without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -167,7 +167,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def wait_for_filters(store: Path, layout: str) -> None:
-    """Until no more block filters come. Raises SystemExit: there are none."""
+    """Wait until no more block filters are written. Raises SystemExit if there are none."""
     folder = store / "plugins" / "filter_sql92" / "blocks" / layout
     before, count = -1, 0
     while count != before:
@@ -207,7 +207,7 @@ def measure(options: argparse.Namespace, root: Path, name: str, layout: str, mod
 
 
 def show(options: argparse.Namespace, rates: dict[tuple[str, str, str], list[float]]) -> int:
-    """The table; 0 when the goal is met."""
+    """Print the table; return 0 if the goal is met."""
     good = True
     print(
         f"\n{'messages of the backlog/s':26} {'java':>11} {'gantrymq':>11} {'ratio':>6}   medians of {options.rounds}"
@@ -223,7 +223,7 @@ def show(options: argparse.Namespace, rates: dict[tuple[str, str, str], list[flo
 
 
 def main() -> int:
-    """Fill the stores, run the rounds and print the table; 0 when the goal is met."""
+    """Fill the stores, run the rounds and print the table; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=whole(1), default=1_000_000, help="in each layout")
     parser.add_argument("--size", type=whole(1), default=1024, help="bytes of a body")

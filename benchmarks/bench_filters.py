@@ -1,20 +1,21 @@
-"""Tag checks and SQL92 answers for a second of CPU: ours, Python's `eval` of the same in Python, Java's filter.
+"""Tag checks and SQL92 evaluations per second of CPU: ours, Python's `eval` of equivalent source, Java's filter.
 
     python benchmarks/bench_filters.py                three rounds: some five minutes
-    python benchmarks/bench_filters.py --quick        one short round; a JVM is not warm by then
+    python benchmarks/bench_filters.py --quick        one short round; too short for a JVM to warm up
     python benchmarks/bench_filters.py --no-java      without Java
 
-"raw" begins with the property bytes of a message as they are stored, for ours with its record, as a broker's answer
-does; "ready" has a map of them already. Java's filter and `eval` make that map first, ours looks up what it needs.
-`eval` of a map that is ready is the upper limit of what Python can do; its source was written by hand and compiled
+"raw" starts from the stored property bytes of a message, for ours with its record, as a broker does for a pull;
+"ready" starts from a map of the properties. Java's filter and `eval` first build that map, ours looks up only the
+properties it needs. `eval` with a ready map is the upper limit of Python; its source was written by hand and compiled
 once.
 
-The second table asks each message for 1, 100 and 10,000 subscriptions to a value of their own; of a hundred messages
-one at most goes to a subscription. With bits, the broker looks at the message's bit map first, as it does at a
-pull from a queue with enableCalcFilterBitMap=true. The third table is the making of the map, once, when the message
-comes in.
+The second table evaluates each message for 1, 100 and 10,000 subscriptions, each to a different value; at most one of
+a hundred messages matches a subscription. With bits, the broker checks the message's bit map first, as it does for a
+pull from a queue with enableCalcFilterBitMap=true. The third table is the computation of the map, once, when the
+message arrives.
 
-All of it runs in turn on one core, round by round, in one process and one JVM; the figures are medians. No broker runs.
+Everything runs in turn on one core, round by round, in one process and one JVM; the figures are medians. No broker
+runs.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ Pass = Callable[[], object]  # one go through all messages
 
 
 class Case(NamedTuple):
-    """An expression, and what says the same in Python of a map of texts."""
+    """An expression, and its equivalent in Python on a map of strings."""
 
     name: str
     expression: str
@@ -87,7 +88,7 @@ CASES = (
 
 
 def messages() -> list[bytes]:
-    """Stored properties of messages, some 200 bytes each: what a client adds, and five of the application's."""
+    """Stored properties of messages, some 200 bytes each: those added by a client, and five of the application's."""
     rng = random.Random(1)
     found = []
     for number in range(MESSAGES):
@@ -110,7 +111,7 @@ def messages() -> list[bytes]:
 
 
 def rate(go: Pass, answers: int, for_s: float) -> float:
-    """Answers for a second of this process's CPU; *go* gives *answers*."""
+    """Return evaluations per second of this process's CPU; one *go* makes *answers* of them."""
     go()
     goes, begun = 0, time.process_time()
     while (spent := time.process_time() - begun) < for_s:
@@ -152,7 +153,7 @@ def answer_pass(expressions: Sequence[str], raw: Sequence[bytes]) -> Pass:
 
 
 def eval_pass(sources: Sequence[str], raw: Sequence[bytes], *, ready: bool) -> Pass:
-    """The same by `eval`, with maps that are *ready* or made first."""
+    """The same with `eval`, on maps that are *ready* or built first."""
     codes: list[CodeType] = [compile(each, "expression", "eval") for each in sources]
     maps = [decode(each) for each in raw]
 
@@ -191,7 +192,7 @@ class Bits:
         return bits.to_bytes(byte_count, "little")
 
     def making(self) -> Pass | None:
-        """The map of each message, as the broker makes it; None for more expressions than it makes maps of."""
+        """The bit map of each message, as the broker computes it; None above the broker's limit of expressions."""
         if sum(EACH_COSTS + len(data.expression) for data in self._groups) > MOST_COST:
             return None
         known = {data.expression: matches for data, matches in zip(self._groups, self._matches, strict=True)}
@@ -224,7 +225,7 @@ class Table:
         self._found[row, column].append(found)
 
     def show(self, title: str, columns: Sequence[str], goals: dict[str, int]) -> bool:
-        """Print medians; whether the first column meets each goal."""
+        """Print medians; return whether the first column meets each goal."""
         print(f"\n{title:22}" + "".join(f"{column:>15}" for column in columns) + "      goal")
         good = True
         for row in dict.fromkeys(row for row, _ in self._found):
@@ -239,7 +240,7 @@ class Table:
 
 
 def main() -> int:
-    """Run the rounds and print the tables; 0 when the goals are met."""
+    """Run the rounds and print the tables; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=whole(1), default=3)
     parser.add_argument("--seconds", type=seconds(0.01), default=1.0, help="of CPU for each figure of a round")
@@ -276,7 +277,7 @@ def compare(
     for_s: float,
     java: JavaFilters | None,
 ) -> None:
-    """One round of a row: messages a second, each asked for every expression."""
+    """Run one round of a row; return messages per second, each evaluated for every expression."""
     table.add(row, "gantrymq raw", rate(answer_pass(expressions, raw), len(raw), for_s))
     table.add(row, "eval raw", rate(eval_pass(sources, raw, ready=False), len(raw), for_s))
     table.add(row, "eval ready", rate(eval_pass(sources, raw, ready=True), len(raw), for_s))
@@ -289,7 +290,7 @@ def compare(
 def several(
     asked: Table, made: Table, count: int, raw: Sequence[bytes], for_s: float, java: JavaFilters | None
 ) -> None:
-    """One round for *count* subscriptions, each to a value of its own: at most one of them gets a message."""
+    """Run one round for *count* subscriptions, each to a different value: at most one of them gets a message."""
     expressions = [f"shard = '{number}'" for number in range(count)]
     sources = [f"shard == '{number}'" for number in range(count)]
     row = f"{count:,} subscription{'s' if count > 1 else ''}"

@@ -5,15 +5,16 @@
 
 Sends of 1 KB, asynchronous flush, a new broker for each point. Two columns:
 
-- "one": one send under way. Each message is a read, an append and a write of its own, whatever the connections are,
-  so this column tells what a topic or a connection costs by itself; the broker does not stay awake in between.
-- "64": sixty-four under way, spread evenly over topics and connections, as under load. With few connections many
-  messages share a read and a write, and with few topics the checks of one another; from 100 on each has its own, so
+- "one": one send in flight. Each message has its own read, append and write, whatever the number of connections,
+  so this column shows the cost of a topic or a connection alone; the broker does not busy-poll in between.
+- "64": sixty-four in flight, spread evenly over topics and connections, as under load. With few connections many
+  messages share a read and a write, and with few topics they share checks. From 100 on each message has its own, so
   only those rows are compared.
 
-CPU is user and system time of all threads of the broker, from /proc. Flat means: the dearest of the compared rows costs
-at most BAND times the cheapest. Topics are made beforehand by a first message to each, sixty-four under way, and have
-one queue; "made ms" is what that took for each, on the wall. The broker then gets some seconds to make queue files.
+CPU is user and system time of all threads of the broker, from /proc. Flat means that the most expensive of the compared
+rows costs at most BAND times the cheapest. Topics are created beforehand by a first message to each, sixty-four in
+flight, and have one queue; "made ms" is the wall time of that for each. The broker then gets some seconds to create
+queue files.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def in_turn(topics: int, size: int) -> Callable[[], Request]:
 
 
 async def measure(options: argparse.Namespace, broker: BrokerProcess, topics: int, connections: int) -> list[float]:
-    """Milliseconds to make a topic; microseconds of the broker's CPU per message, for one send under way, for many."""
+    """Milliseconds to create a topic; microseconds of the broker's CPU per message, for one in flight, for many."""
     opened = await connect(broker.address, connections)
     next_request = in_turn(topics, options.size)
     began = time.perf_counter()
@@ -82,7 +83,7 @@ async def checked(connections: list[Connection], next_request: Callable[[], Requ
 
 
 def table(options: argparse.Namespace, name: str, points: list[int]) -> bool:
-    """Measure each point of one axis and print the table; whether both columns are flat."""
+    """Measure each point of one axis and print the table; return whether both columns are flat."""
     print(f"\n{name:>11} {'CPU us, one':>12} {f'CPU us, {UNDER_WAY}':>12} {'made ms':>8} {'wall s':>8}")
     settings = {
         "flushDiskType": "ASYNC_FLUSH",
@@ -113,7 +114,7 @@ def table(options: argparse.Namespace, name: str, points: list[int]) -> bool:
 
 
 def main() -> int:
-    """Print both tables; 0 when all is flat."""
+    """Print both tables; return 0 if all columns are flat."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=int, nargs="*", default=[1, 10, 100, 1_000, 10_000])
     parser.add_argument("--connections", type=int, nargs="*", default=[1, 10, 100, 1_000, 2_000])

@@ -1,29 +1,29 @@
-"""What a message costs against the size of the log, from 1 MB to 10 GB: CPU, memory and disk in one table.
+"""The cost of a message against the size of the log, from 1 MB to 10 GB: CPU, memory and disk in one table.
 
     python benchmarks/bench_flat_log.py [--largest-mb N] [--body BYTES] [--store DIR]
 
-One store with the default settings grows through the points of the table, closed and opened at each; the log is not
-flushed in between, the system writes it out as it likes. At each point:
+One store with the default settings grows through the points of the table, closed and reopened at each; the log is not
+flushed in between, the operating system writes it when it likes. At each point:
 
-    CPU us       user and system time of the process for each of the 16 MB of messages that led up to the point: append
+    CPU us       user and system time of the process per message, for the 16 MB of messages before the point: append
                  and publish in batches of 64, until the last is found by its key; a smaller point is reached several
-                 times, in stores of its own
-    write us     what writing as many bytes into a file costs by itself, batch by batch, in between
+                 times, in separate stores
+    write us     the cost of only writing as many bytes into a file, batch by batch, in between
     get us       CPU for each message of pulls of 32 at the end of the log
     cold us      the same for pulls of 8 at the beginning of the log, after a restart
-    read us      what reading the part of the log in which they lie costs by itself
+    read us      the cost of only reading the part of the log that holds them
     private MB   resident memory without pages of files
     log files, queues, index MB   blocks on the disk; a log file is reserved in full, and the next one once half of it
                  is used
-    start ms     to open it, cleanly closed
+    start ms     time to open it after a clean close
 
-Each is the median of PARTS measurements, as this is seldom the only program on a machine. Flat means: the dearest
-point costs at most BAND times the cheapest in "get us", and in "CPU us" and "cold us" once "write us" and "read us" are
-taken off. What the system takes for the bytes does grow: a page that was never used has to be found and cleared (by a
+Each is the median of PARTS measurements, because the machine usually has other load. Flat means that the most expensive
+point costs at most BAND times the cheapest in "get us", and in "CPU us" and "cold us" after "write us" and "read us"
+are subtracted. The system's cost per byte does grow: a page that was never used has to be found and cleared (by a
 virtual machine's host too), and bytes that no longer fit the processor's cache come from memory. From 100 MB of log on,
-when the index has its slots in memory (20 MB), no more than MEMORY_MB of private memory are added; disk is used only
-for the log's bytes, two reserved files, and the queues. The first point is preceded by a store that is thrown away, so
-that it does not pay for warming up the program, and every store by one message, which makes the first log file.
+when the index has its slots in memory (20 MB), at most MEMORY_MB of private memory are added; disk is used only
+for the log's bytes, two reserved files, and the queues. A discarded store precedes the first point, so that the point
+does not include the warm-up of the program; one message precedes every store, which creates the first log file.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LOG_FILE_BYTES = 1024**3
 QUEUES = 8
 BATCH = 64
 M_MMAP_THRESHOLD = -3  # of malloc.h
-SPARE = 1.3  # room that is asked for, times the log
+SPARE = 1.3  # required free space, as a factor of the log
 
 
 class Point(NamedTuple):
@@ -80,7 +80,7 @@ class Point(NamedTuple):
     log_mb: float
     queues_mb: float
     index_mb: float
-    entries_mb: float  # what the queues hold
+    entries_mb: float  # size of the queues
     start_ms: float
 
 
@@ -88,7 +88,7 @@ class Growing:
     """A store that grows from point to point."""
 
     def __init__(self, world: World, root: Path, body: int, scratch: int) -> None:
-        """*scratch*: descriptor of a file that bytes may be appended to."""
+        """*scratch*: descriptor of a file to which bytes may be appended."""
         self.root = root
         self._world = world
         self._body = body
@@ -109,14 +109,14 @@ class Growing:
         await self._store.stop()
 
     async def grow(self, size: int) -> list[tuple[float, float]]:
-        """Append until the log has *size* bytes; CPU microseconds for each message of parts of the last ones, and of
-        writing its bytes by themselves.
+        """Append until the log has *size* bytes; return CPU microseconds per message for parts of the last ones, and
+        for only writing their bytes.
         """
         while (missing := size - SAMPLE_BYTES - self._end) > 0:
             await self._append(self._made(min(missing, SAMPLE_BYTES)), size - SAMPLE_BYTES)
         made = self._made(size - self._end)
         gc.collect()
-        gc.freeze()  # the messages are the load's: the store is not charged with walking them
+        gc.freeze()  # the load makes the messages: their construction is not charged to the store
         costs = []
         share = -(-len(made) // min(PARTS, len(made)))
         for start in range(0, len(made), share):
@@ -129,7 +129,7 @@ class Growing:
         return costs
 
     def _write(self, records: int, record_bytes: int) -> float:
-        """CPU microseconds that writing each of so many records takes."""
+        """CPU microseconds to write each of *count* records."""
         batch = b"x" * (BATCH * record_bytes)
         cpu = time.process_time()
         writes = -(-records // BATCH)
@@ -142,14 +142,14 @@ class Growing:
         return self._store.state().max_log_offset
 
     def _made(self, size: int) -> list[list[StoreMessage]]:
-        """Batches of messages that are *size* bytes together, or some more."""
+        """Batches of messages with a total size of *size* bytes, or slightly more."""
         records = size // self._body + 1
         self._number += records
         first = self._number - records
         return list(batches(records, body_bytes=self._body, batch=BATCH, queues=QUEUES, first=first))
 
     async def _append(self, made: list[list[StoreMessage]], size: int) -> int:
-        """Append of *made* until the log has *size* bytes or a few more; returns how many messages that were."""
+        """Append from *made* until the log has *size* bytes or slightly more; return the number of messages."""
         count = 0
         for batch in made:
             if self._end >= size:
@@ -161,7 +161,7 @@ class Growing:
         return count
 
     async def _indexed(self) -> None:
-        """Wait until the newest message is found by its key: what the index costs belongs to the messages that made it.
+        """Wait until the newest message is found by its key: the index cost belongs to the messages that caused it.
 
         Raises:
             SystemExit: that took too long.
@@ -195,7 +195,7 @@ class Growing:
         return statistics.median(costs)
 
     def read(self) -> float:
-        """CPU microseconds for each message of reading where the messages of `get` at the beginning lie."""
+        """CPU microseconds per message to read the part of the log with the messages of `get` at the beginning."""
         end = self._store.bounds(Queue(TOPIC, 0)).max_offset
         record_bytes = self._end // sum(self._store.bounds(queue).max_offset for queue in self._store.queues())
         span = AT_BEGINNING * QUEUES * record_bytes
@@ -213,7 +213,7 @@ class Growing:
 
     @property
     def entries_mb(self) -> float:
-        """What the entries of its queues take."""
+        """Size of the entries of its queues."""
         return sum(self._store.bounds(queue).max_offset for queue in self._store.queues()) * ENTRY_BYTES / 1e6
 
     async def restart(self) -> float:
@@ -226,8 +226,8 @@ class Growing:
 
 
 def keep_no_holes() -> None:
-    """Have large blocks mapped by themselves, always: glibc stops that once one was freed, and the slots of an index
-    are at every restart; the holes they leave in its heap would be counted. A broker opens its store once.
+    """Always map large blocks separately: glibc stops doing that once one was freed, and the slots of an index
+    are freed at every restart; the holes left in its heap would be counted. A broker opens its store once.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
@@ -242,12 +242,12 @@ def private_mb() -> float:
 
 
 def blocks_mb(folder: Path) -> float:
-    """What the files below *folder* take on the disk."""
+    """Disk usage of the files below *folder*."""
     return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file()) / 1e6
 
 
 async def several_times(world: World, folder: Path, size: int, body: int, scratch: int) -> list[tuple[float, float]]:
-    """Reach a small *size* in new stores, as often as it takes to make a sample; as `Growing.grow`."""
+    """Reach a small *size* in new stores, as often as a sample needs; like `Growing.grow`."""
     costs: list[tuple[float, float]] = []
     for _ in range(SAMPLE_BYTES // size):
         small = Growing(world, folder / "small", body, scratch)
@@ -304,7 +304,7 @@ async def measure(options: argparse.Namespace, points: list[int]) -> list[Point]
 
 
 def judge(rows: list[Point]) -> bool:
-    """Print what is flat and what is not."""
+    """Print which columns are flat."""
     flat = True
     for name, values in (
         ("append and publish, but for writing", [row.put_us - row.write_us for row in rows]),
@@ -329,7 +329,7 @@ def judge(rows: list[Point]) -> bool:
 
 
 def main() -> int:
-    """Find out what the disk allows, measure, print; 0 when all is flat."""
+    """Check the free disk space, measure, print; return 0 if everything is flat."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest-mb", type=whole(1), default=POINTS_MB[-1], help="of the log")
     parser.add_argument("--body", type=whole(1), default=1024, help="bytes of a message's body")

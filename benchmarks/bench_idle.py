@@ -1,13 +1,13 @@
-"""What consumers cost that have nothing to do: the broker's CPU while they are parked in long polls.
+"""The cost of idle consumers: the broker's CPU while they are parked in long polls.
 
     python benchmarks/bench_idle.py                     200 consumers, 60 s; the goal is under 2 % of one core
     python benchmarks/bench_idle.py --consumers 1000 --seconds 30
 
 Each consumer is a raw connection of this process that behaves as a push consumer of the Java client does by default: a
-pull of its queue held for 15 s, and again; a heartbeat every 30 s, its group's members asked every 20 s, its offset
-committed every 5 s. Their moments are spread evenly. Consumers share groups of as many members as the topic has queues.
-The figure is user and system time of all the broker's threads, from /proc; name server included, as it is the same
-process.
+pull of its queue held for 15 s, repeated; a heartbeat every 30 s, a request for its group's members every 20 s, an
+offset commit every 5 s. Their start times are spread evenly. A group has as many members as the topic has queues.
+The figure is user and system time of all the broker's threads, from /proc; name server included, because it is in the
+same process.
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ async def measure(options: argparse.Namespace, broker: BrokerProcess) -> float:
 
 
 async def cpu_percent(broker: BrokerProcess, seconds: float) -> float:
-    """The broker's CPU over so many seconds from now."""
+    """The broker's CPU during the given seconds from now."""
     cpu, began = broker.cpu_s(), time.perf_counter()
     await asyncio.sleep(seconds)
     return (broker.cpu_s() - cpu) / (time.perf_counter() - began) * 100
 
 
 def main() -> int:
-    """Measure and print; 0 when the goal is met."""
+    """Measure and print; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--consumers", type=whole(1), default=200)
     parser.add_argument("--queues", type=whole(1), default=8)

@@ -1,12 +1,12 @@
-"""What pulls by tag and pulls without a filter cost with gantrymq-kit in the broker, over what they cost without it.
+"""The cost of pulls by tag and pulls without a filter with gantrymq-kit in the broker, relative to the cost without it.
 
     python benchmarks/bench_kit.py            20 pairs of rounds: some half a minute
     python benchmarks/bench_kit.py --quick    four short pairs
 
-Two brokers run in this process, one with the kit; rounds of pulls go to them in turn, the first of each pair changes.
-Pulls begin behind the socket, where the kit could cost something. Figures are medians: us of CPU for a pull of 32
-messages, and the ratio of the rounds of a pair. The goal is a ratio of at most 1.05, which is what rounds of one broker
-differ by.
+Two brokers run in this process, one with the kit; rounds of pulls go to them in turn, and the order changes with each
+pair. Pulls start above the socket layer, where the kit could add cost. Figures are medians: us of CPU for a pull of 32
+messages, and the ratio of the rounds of a pair. The goal is a ratio of at most 1.05, the difference between rounds of
+one broker.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cost(running: RunningBroker, expression: str, pulls: int) -> float:
 
 
 def main() -> int:
-    """Run the pairs and print the table; 0 when the goal is met."""
+    """Run the pairs and print the table; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=whole(1), default=20, help="pairs")
     parser.add_argument("--pulls", type=whole(1), default=5000, help="of a round")

@@ -1,18 +1,18 @@
-"""Tens of thousands of queues: start, start after kill -9, stop, and the longest step of the event loop in all of it.
+"""Tens of thousands of queues: start, start after kill -9, stop, and the longest step of the event loop during these.
 
     python benchmarks/bench_many_queues.py                         5,000 topics of 8 queues, 428 MB for the recovery
     python benchmarks/bench_many_queues.py --topics 500 --log-mb 0 a tenth of it, and no recovery
 
-Every start is `gantrymq start` in a process of its own, timed from before the process is made to its ready line; steps
+Every start is `gantrymq start` in its own process, timed from before the process is created to its ready line; steps
 are those of its loop (`loop_watch.py`), name server included. The store is filled in process: some messages in every
-queue, then a clean stop; for the start after kill -9 some more in every queue, with nothing of them in the checkpoint.
-Memory is what was resident at most until it was ready, less what is resident after a clean start. Then every queue gets
-a message over the wire, and is made durable by the thorough flush; and again, for the stop. Consumer offsets are those
+queue, then a clean stop; for the start after kill -9, some more in every queue, none of them in the checkpoint.
+Memory is the peak resident size until it was ready, minus the resident size after a clean start. Then every queue gets
+a message over the wire, which the thorough flush makes durable; and again, for the stop. Consumer offsets are those
 of two groups: saved after one commit, and while every one is committed. Retention deletes all log files but the newest.
-Recovery reads a log of 1 KB messages from its first record on, and makes its queue entries; the log has reached the
-disk before, as a killed process leaves it half a minute later.
+Recovery reads a log of 1 KB messages from its first record on, and writes its queue entries; the log has been written
+to disk before, as it is half a minute after a process was killed.
 
-A step counts as late for whatever reason: beside each stands how late a process was meanwhile that did nothing.
+A step counts as late for any reason: the table also shows how late an idle process was in the same period.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ SAVE_S = 2  # between two saves of consumer offsets
 UNDER_WAY = 64
 DROPS_UNDER_WAY = 16
 PATIENCE_S = 120.0
-SETTLE_S = 1.0  # work that goes on behind an answer counts as well
+SETTLE_S = 1.0  # includes work that continues after an answer
 
 
 class Table:
-    """Prints rows and remembers whether every goal was met."""
+    """Prints rows and records whether every goal was met."""
 
     def __init__(self) -> None:
         self.good = True
@@ -113,7 +113,7 @@ class Bench:
         }
 
     def run(self) -> bool:
-        """Print all rows; whether every goal was met."""
+        """Print all rows; return whether every goal was met."""
         with idle_log(self._idle):
             return self._run()
 
@@ -138,7 +138,7 @@ class Bench:
         apart(fill_queues, self._store, *sizes, end, code=KILLED if end == "kill" else 0)
 
     def _started(self) -> tuple[BrokerProcess, LoopWatch, float, Steps]:
-        """A broker on the store, the watch on its loop, how long the start took in s, and its steps."""
+        """A broker on the store, the watch on its loop, the start time in s, and its steps."""
         self._watches += 1
         watch, began = LoopWatch(self._folder / f"steps-{self._watches}"), time.monotonic()
         broker = BrokerProcess(self._settings, store=self._store, python=watch.python, scratch=self._folder)
@@ -148,7 +148,7 @@ class Bench:
     # --- starts -----------------------------------------------------------------------------------------------------
 
     def _clean_start(self) -> int:
-        """Start after a clean stop; the bytes that are resident then."""
+        """Start after a clean stop; return the resident bytes then."""
         broker, _, took_s, steps = self._started()
         with broker:
             resident = broker.resident_bytes()
@@ -272,13 +272,13 @@ class Bench:
 
 
 async def asked(connections: list[Connection], requests: list[Request], under_way: int) -> None:
-    """Ask all of them and wait for the answers; a refusal ends the program."""
+    """Send all requests and wait for the answers; a refusal ends the program."""
     if refused := await answered(connections, requests, under_way):
         raise SystemExit(f"the broker refused {refused} of {len(requests)} requests")
 
 
 async def answered(connections: list[Connection], requests: list[Request], under_way: int) -> int:
-    """Ask all of them and wait for the answers; how many were refused."""
+    """Send all requests and wait for the answers; return the number of refusals."""
     pump = Pump(connections, iter(requests).__next__, under_way)
     await pump.send(len(requests))
     return pump.refused.total()
@@ -294,13 +294,13 @@ async def min_offset(connection: Connection, topic: str, queue_id: int) -> int:
 
 
 def commit(topic: str, queue_id: int, queue_offset: int, group: str) -> Request:
-    """A commit that is answered, so that so many are under way and no more."""
+    """Send a commit that is answered, which limits the number in flight."""
     ext = {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(queue_offset)}
     return Request(RequestCode.UPDATE_CONSUMER_OFFSET, ext)
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Look every 10 ms; `PATIENCE_S` without luck end the program."""
+    """Check every 10 ms; exit the program after `PATIENCE_S`."""
     give_up = time.monotonic() + PATIENCE_S
     while not true():
         if time.monotonic() > give_up:
@@ -314,7 +314,7 @@ def _close(connections: list[Connection]) -> None:
 
 
 def main() -> int:
-    """Measure and print; 0 when the goals are met."""
+    """Measure and print; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--topics", type=whole(1), default=5000)
     parser.add_argument("--queues", type=whole(1), default=8, help="of each topic")

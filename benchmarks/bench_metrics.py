@@ -1,10 +1,10 @@
-"""What the metrics plugin adds to a message's way through the pipeline, and what a scrape costs.
+"""The cost of the metrics plugin per message in the pipeline, and the cost of a scrape.
 
     python benchmarks/bench_metrics.py [--messages N] [--topics N] [--rounds N]
 
-The pipeline runs over a store that does nothing, without gates, with batches of 1, 8 and 64 messages; with and without
-the listener alternate, and the medians are compared. The scrape is of a broker's figures with so many topics, each with
-traffic and a group.
+The pipeline runs over a store that does nothing, without gates, with batches of 1, 8 and 64 messages; rounds with and
+without the listener alternate, and the medians are compared. The scrape is of a broker with N topics, each with traffic
+and a group.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from gantrymq_metrics.snapshot import ConsumerLag, MetricsSnapshot
 
 
 class NothingStore:
-    """Takes every message and keeps none."""
+    """Accepts every message and keeps none."""
 
     def __init__(self) -> None:
         self.end = 0
 
     def put(self, messages: Sequence[StoreMessage]) -> list[PutResult]:
-        """Pretend that each is a hundred bytes long."""
+        """Report a size of a hundred bytes for each message."""
         results = []
         for _ in messages:
             results.append(PutResult(PutStatus.OK, 0, self.end, 100, 0))
@@ -41,7 +41,7 @@ class NothingStore:
         return results
 
     def publish(self, up_to: int) -> tuple[()]:
-        """Nothing becomes visible."""
+        """Make nothing visible."""
         return ()
 
 

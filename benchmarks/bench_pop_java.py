@@ -1,13 +1,13 @@
-"""Pop consumption of a backlog through the official Java client: GantryMQ beside a Java broker, on one machine.
+"""Pop consumption of a backlog through the official Java client: GantryMQ and a Java broker on one machine.
 
     python benchmarks/bench_pop_java.py                                   200,000 messages of 1 KB, 3 rounds
     python benchmarks/bench_pop_java.py --quick                           40,000 messages, one round
 
-Each server's store is filled once, by a raw load of our own over the wire. Then the servers run in turn on their
-stores, never both at once. Threads of one client, 1 and 64, pop 32 messages at a time for a group of their own,
+Each server's store is filled once, by our raw load over the wire. Then the servers run in turn on their
+stores, never both at once. Threads of one client, 1 and 64, pop 32 messages at a time for a new group,
 acknowledge each message, and wait for the answers before they pop again. The first messages are not counted, while the
 JVM warms up. The figures are medians over the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are
-fetched once, see tests/interop).
+downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTINGS = {"flushDiskType": "ASYNC_FLUSH", "brokerName": "broker-a"}
 
 @contextmanager
 def server(name: str, scratch: Path, version: str, store: Path) -> Iterator[tuple[str, str]]:
-    """A running name server and broker on *store*; gives their addresses."""
+    """A running name server and broker on *store*; yields their addresses."""
     if name == "gantrymq":
         with GantryServer.both(scratch, store=store, settings=SETTINGS) as running:
             yield running.namesrv, running.broker_address
@@ -48,7 +48,7 @@ def server(name: str, scratch: Path, version: str, store: Path) -> Iterator[tupl
 
 
 def main() -> int:
-    """Fill both stores, run the rounds and print the table; 0 when the goals are met."""
+    """Fill both stores, run the rounds and print the table; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=whole(1), default=200_000)
     parser.add_argument("--warmup", type=whole(0), default=50_000, help="of these so many are not counted")

@@ -1,9 +1,9 @@
-"""How long recovery takes against the size of the log: after a clean stop, from a checkpoint, and over the whole log.
+"""Duration of recovery against the size of the log: after a clean stop, from a checkpoint, and over the whole log.
 
     python benchmarks/bench_recovery.py [--sizes 100,200,400] [--file-mb 16] [--body 1000] [--store DIR]
 
-A thousand records share a second; the checkpoint lies five seconds before the newest, so recovery reads that
-part and what its file holds before it, whatever the log's size. "Whole" has no checkpoint and no queues: every record
+A thousand records share a second; the checkpoint is five seconds before the newest record, so recovery reads that
+part and the preceding part of its file, whatever the log's size. "Whole" has no checkpoint and no queues: every record
 is checked and every queue entry written. Each is paired with reading the same log files raw right before it, so both
 find them in the page cache. The goals: the time from a checkpoint at the largest size is at most twice that at the
 smallest, and no store needs more than a second after a clean stop.
@@ -38,19 +38,19 @@ GOAL_GROWTH = 2.0
 
 
 class SetClock(RealClock):
-    """Wall time moves when it is told to."""
+    """Wall time that changes only when it is set."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 1_800_000_000_000
 
     def now_ms(self) -> int:
-        """What was set."""
+        """The time that was set."""
         return self.now
 
 
 def main() -> int:
-    """Measure and print; 0 when the goals are met."""
+    """Measure and print; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", default="100,200,400", help="MB of log, the smallest first")
     parser.add_argument("--file-mb", type=int, default=16, help="size of a log file")
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 async def measure(root: Path, options: argparse.Namespace, size_mb: int) -> tuple[float, float]:
-    """Make one store, recover it in three ways; the times of the first two in s."""
+    """Create one store and recover it in three ways; return the times of the first two in s."""
     clock = SetClock()
     world = attrs.evolve(real_world(), clock=clock)
     store = new_store(world, root, options)
@@ -110,7 +110,7 @@ async def measure(root: Path, options: argparse.Namespace, size_mb: int) -> tupl
 
 
 def new_store(world: World, root: Path, options: argparse.Namespace) -> MmapStore:
-    """A store with log files of the size that was asked for."""
+    """A store with log files of the requested size."""
     settings = Settings(SCHEMA, {"mappedFileSizeCommitLog": options.file_mb * 1024**2})
     return MmapStore(StoreContext(world, root, settings, lambda sentence: None))
 

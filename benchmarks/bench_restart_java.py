@@ -1,15 +1,15 @@
-"""Restart on a store of two million messages, and queries by key on it: GantryMQ beside a Java broker.
+"""Restart on a store of two million messages, and queries by key on it: GantryMQ and a Java broker.
 
     python benchmarks/bench_restart_java.py                      three rounds
     python benchmarks/bench_restart_java.py --messages 200000 --rounds 1
 
-The store is made once, by ours, every message with a unique key of its own, and closed in good order; then both servers
-open it in turn, each with RocketMQ's default file sizes. A restart is counted from before the process is made: ours to
+The store is created once, by ours, every message with its own unique key, and closed cleanly; then both servers
+open it in turn, each with RocketMQ's default file sizes. A restart is timed from before the process is created: ours to
 its ready line, when it serves and is registered, with a name server in the same process; Java's to its "boot success",
-with a name server that runs already (its topics it registers some seconds later, which is not counted). A query asks
-for one key that is there, drawn at random, by request 12 over raw connections; both get the same keys in the same
-order, after a warm-up that is not counted, and each answer must hold a message. Needs Java and Maven (the jars are
-fetched once, see tests/interop).
+with a name server that is already running (it registers its topics some seconds later, which is not counted). A query
+looks up one existing key, drawn at random, with request 12 over raw connections; both get the same keys in the same
+order, after a warm-up that is not counted, and each answer must contain a message. Needs Java and Maven (the jars are
+downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TimedBroker(JavaBroker):
 
 @contextmanager
 def opened(name: str, store: Path, scratch: Path, version: str) -> Iterator[tuple[str, float]]:
-    """A broker on *store*; gives its address, and the seconds it took to be ready."""
+    """A broker on *store*; yields its address, and the seconds until it was ready."""
     if name == "java":
         name_server = JavaNameServer(version, scratch / "namesrv")
         try:
@@ -75,7 +75,7 @@ def opened(name: str, store: Path, scratch: Path, version: str) -> Iterator[tupl
 
 
 def query_request(number: int) -> Request:
-    """Ask for message *number* of the store by its key. Source: header/QueryMessageRequestHeader.java."""
+    """Query message *number* of the store by its key. Source: header/QueryMessageRequestHeader.java."""
     ext = {
         "topic": TOPIC,
         "key": unique_key(number).decode(),
@@ -87,12 +87,12 @@ def query_request(number: int) -> Request:
 
 
 class Checked(Connection):
-    """A connection on which every answer has to hold a message; the first that does not is kept."""
+    """A connection on which every answer must contain a message; the first other answer is kept."""
 
     bad: Answer | None = None
 
     def ask(self, request: Request, done: Callable[[Connection, Answer], None]) -> None:
-        """As `Connection.ask`."""
+        """Send a request, like `Connection.ask`."""
 
         def checked(connection: Connection, answer: Answer) -> None:
             if self.bad is None and (answer.code or not answer.body_bytes):
@@ -103,10 +103,10 @@ class Checked(Connection):
 
 
 async def query(address: str, options: argparse.Namespace, seed: int, under_way: int) -> tuple[float, list[float]]:
-    """Ask for many keys; queries a second, and the seconds each took, ascending.
+    """Query many keys; return queries per second, and the seconds each took, ascending.
 
     Raises:
-        SystemExit: an answer held no message.
+        SystemExit: an answer contained no message.
     """
     connections = await connect(address, min(CONNECTIONS, under_way), kind=Checked)
     drawn = random.Random(seed)
@@ -126,7 +126,7 @@ async def query(address: str, options: argparse.Namespace, seed: int, under_way:
 
 
 async def indexed(address: str, messages: int) -> None:
-    """Wait until every message is found by its key: a store that is filled at full speed is indexed a little later.
+    """Wait until every message is found by its key: at full speed, the index is slightly behind the store.
 
     Raises:
         SystemExit: that took too long.
@@ -141,7 +141,7 @@ async def indexed(address: str, messages: int) -> None:
 
 
 def one_round(name: str, number: int, options: argparse.Namespace, store: Path, rates: Rates) -> None:
-    """Open the store, ask, close it."""
+    """Open the store, query it, close it."""
     with tempfile.TemporaryDirectory() as scratch, opened(name, store, Path(scratch), options.server) as (at, took_s):
         rates.add(RESTARTS, name, 60 / took_s)
         print(f"round {number}, {name:8}: ready in {took_s:6.2f} s", flush=True)
@@ -157,7 +157,7 @@ def one_round(name: str, number: int, options: argparse.Namespace, store: Path, 
 
 
 def main() -> int:
-    """Make the store, run the rounds, print the table; 0 when ours is ahead everywhere."""
+    """Create the store, run the rounds, print the table; return 0 if ours is faster everywhere."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=whole(1), default=2_000_000)
     parser.add_argument("--body", type=whole(1), default=100, help="bytes of their bodies")

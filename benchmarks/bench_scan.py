@@ -1,15 +1,15 @@
-"""MB a second at which a store's queues and index are rebuilt from its log, beside reading the same files raw.
+"""MB per second of rebuilding a store's queues and index from its log, and of reading the same files raw.
 
     python benchmarks/bench_scan.py [--records N] [--body BYTES] [--rounds N] [--store DIR] [--pure] [--profile]
 
 A store of `storage_mmap` is filled once: 8 queues, a unique key, one more key and a tag for each message. Then rounds
 alternate between reading the log's files with ``pread`` in pieces of 4 MB, the scan with its checks (whole structure,
-CRC of every body) and the making of all queue entries and index keys, and the same with queue and index files written.
-Besides them a walk that makes dispatch entries (`LogEntries`: recovery, replays), with the same checks, once with
-compiled functions where they are installed and once in Python.
-All files are in the page cache. Rates are those of medians. Where others use the machine, CPU seconds tell more.
+CRC of every body) that builds all queue entries and index keys, and the same with queue and index files written.
+In addition, a walk that builds dispatch entries (`LogEntries`: recovery, replays), with the same checks, once with
+compiled functions if they are installed and once in Python.
+All files are in the page cache. Rates are those of medians. If the machine has other load, compare CPU seconds.
 
-``--pure`` keeps NumPy out even where it is installed; without NumPy both are the same.
+``--pure`` disables NumPy even if it is installed; without NumPy both are the same.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def make_entries(root: Path, target: Path | None, *, pure: bool) -> int:
 
 
 def walk_entries(root: Path, read_plain: Callable[..., object]) -> int:
-    """Make the dispatch entries of the whole log, *read_plain* those of plain records; returns the records."""
+    """Build the dispatch entries of the whole log, plain records with *read_plain*; return the number of records."""
     files = RealFiles()
     reader = LogReader(files, find_layout(files, root).log)
     levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
@@ -121,14 +121,14 @@ def walk_entries(root: Path, read_plain: Callable[..., object]) -> int:
 
 
 def timed(work: Callable[[], int]) -> tuple[float, float]:
-    """Seconds that *work* takes, and those that this process was computing."""
+    """Wall time of *work* in seconds, and CPU time of this process."""
     began, computing = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - began, time.process_time() - computing
 
 
 def main() -> None:
-    """Parse the command line and run in a folder of its own."""
+    """Parse the command line and run in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--body", type=int, default=1024)

@@ -1,11 +1,11 @@
-"""Sends a second from a load in pure Python: no Java, so a profile of the broker takes half a minute.
+"""Sends per second from a load in pure Python: without Java, so a profile of the broker takes half a minute.
 
-    python benchmarks/bench_send_python.py                          both flush modes, 64 sends under way and 1
-    python benchmarks/bench_send_python.py --profile 25             and where the broker's time goes, by function
+    python benchmarks/bench_send_python.py                          both flush modes, 64 sends in flight and 1
+    python benchmarks/bench_send_python.py --profile 25             and the broker's time by function
 
-The load is one process that writes prebuilt frames over raw connections; it shares the machine with the broker, whose
-CPU time per message is therefore the figure to compare, the rate only where the machine has a core for each. Under
---profile the rates are those of a broker slowed down by cProfile; the table leaves out the wait for events.
+The load is one process that writes prebuilt frames over raw connections; it shares the machine with the broker, so
+compare the broker's CPU time per message, and the rate only if the machine has a core for each. With --profile the
+rates are those of a broker slowed down by cProfile; the table omits the wait for events.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Rows a second of the source gantrymq.store against the size of the log: a scan takes twice as long on twice the log.
+"""Rows per second of the source gantrymq.store against the size of the log: the time of a scan should grow linearly.
 
     python benchmarks/bench_spark_growth.py [--mb 100,...] [--rounds N] [--cores N] [--store DIR] [--plot FILE]
 
-One store of `storage_mmap` for each size, 100 MB to 5 GB unless told otherwise, one at a time on the disk; each is
+One store of `storage_mmap` for each size, 100 MB to 5 GB by default, one at a time on the disk; each is
 scanned under Spark with all columns and pruned, as in `bench_spark_scan.py`, after a scan that is not counted. The last
-line tells how seconds grow: the exponent of the straight line through the sizes on logarithmic axes, without what a
-query takes before its first row (the seconds on a store of 1 MB); 1 is linear. ``--plot`` draws both (.png or .svg).
+line reports the growth of the time: the exponent of the straight line through the sizes on logarithmic axes, without
+the time of a query before its first row (the seconds on a store of 1 MB); 1 is linear. ``--plot`` draws both (.png or
+.svg).
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def draw(points: Points, path: Path) -> None:
 
 
 def main() -> None:
-    """Parse the command line and run in a folder of its own."""
+    """Parse the command line and run in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=sizes, default=list(SIZES_MB), help="sizes of logs, with commas between them")
     parser.add_argument("--rounds", type=whole(1), default=3)

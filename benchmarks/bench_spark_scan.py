@@ -1,4 +1,5 @@
-"""Rows and MB a second at which Spark scans a store's folder, beside Parquet of the same rows and beside Python alone.
+"""Rows and MB per second of Spark's scan of a store's folder, with Parquet of the same rows and Python alone to
+compare.
 
     python benchmarks/bench_spark_scan.py [--mb N] [--body BYTES] [--rounds N] [--cores N] [--store DIR] [--option K=V]
 
@@ -8,7 +9,7 @@ all columns and with queueOffset, commitLogOffset, storeTimestamp and tags alone
 source's Arrow batches in one process without Spark, and the log record by record in Python (its first part only).
 Spark's frames are written to the data source noop. One round before them, which starts Spark's workers, does not count.
 
-MB are those of the log, whatever is read in its place, and rates are those of medians. CPU is that of all processes.
+MB always refer to the log, also for Parquet, and rates are those of medians. CPU is that of all processes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PYTHON_BYTES = 128 * 1024 * 1024
 
 
 def rounds(ways: dict[str, Callable[[], int]], rows: int, log_bytes: int, count: int) -> dict[str, list[Took]]:
-    """Every way once in each round; the first round is left out."""
+    """Run every way once in each round; the first round is not counted."""
     took: dict[str, list[Took]] = {name: [] for name in ways}
     for number in range(count + 1):
         for name, work in ways.items():
@@ -50,7 +51,7 @@ def table(took: dict[str, list[Took]]) -> str:
 
 
 def main() -> None:
-    """Parse the command line and run in a folder of its own."""
+    """Parse the command line and run in a temporary folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mb", type=whole(1), default=1000, help="of log")
     parser.add_argument("--body", type=whole(1), default=1024, help="bytes")

@@ -1,10 +1,10 @@
-"""Rows a second that Spark's sink sends, beside the client library alone, to one broker of ours.
+"""Rows per second that Spark's sink sends, and those of the client library alone, to one broker of ours.
 
     python benchmarks/bench_spark_sink.py                  bodies of 1 KB, three rounds of each way, in turn
 
 Each way sends the same messages (body, key, tag, a property) to a topic of 8 queues: the client from one process, in
-batches as the sink makes them and one by one; Spark by two tasks, in batches, one by one, and in batches with a
-sharding key. The frame lies in Spark's memory before it is written. Load and broker share the machine.
+batches as the sink makes them and one by one; Spark with two tasks, in batches, one by one, and in batches with a
+sharding key. The frame is in Spark's memory before it is written. Load and broker share the machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOPIC, QUEUES, TOGETHER = "SinkLoad", 8, 10_000
 
 @contextmanager
 def broker(folder: Path) -> Iterator[str]:
-    """Name server and broker in a process of their own; gives the name server's address."""
+    """Name server and broker in their own process; yields the name server's address."""
     words = [str(Path(sys.executable).with_name("gantrymq")), "start", "--store", str(folder), "--namesrv-port", "0"]
     words += ["--broker-port", "0", "--output", "json"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:

@@ -1,12 +1,12 @@
-"""Start to ready on an empty or a full store, and what `gantrymq start` costs in memory when nobody asks it anything.
+"""Time from start to ready on an empty or a full store, and the memory of an idle `gantrymq start`.
 
     python benchmarks/bench_start.py [--runs N] [--idle SECONDS] [--set KEY=VALUE]... [--store DIR] [--imports N]
-    python benchmarks/bench_start.py --messages 2000000 [--body BYTES]       on a store of so many, cleanly closed
+    python benchmarks/bench_start.py --messages 2000000 [--body BYTES]       on a store with N messages, cleanly closed
 
-Wall time runs from before the process is made to its ready line; ``start_ms`` is the line's own, from the import of the
-command on. The first run warms byte code and page cache and is not counted. Memory is that of name server and broker in
-one process, as the kernel tells it: RSS counts pages that are shared with other processes in full, PSS in part. The
-empty store has one log file of the default size; the pages of its mapping count when they are touched.
+Wall time is measured from before the process is created to its ready line; ``start_ms`` is the line's own, from the
+import of the command on. The first run warms byte code and page cache and is not counted. Memory is that of name server
+and broker in one process, as the kernel reports it: RSS counts pages shared with other processes in full, PSS in part.
+The empty store has one log file of the default size; the pages of its mapping count when they are touched.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Start(NamedTuple):
 
 
 def main() -> int:
-    """Measure and print; 0 when the goals are met."""
+    """Measure and print; return 0 if the goals are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=whole(1), default=9)
     parser.add_argument("--idle", type=seconds(0.1), default=5.0, metavar="SECONDS")
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def report(options: argparse.Namespace, full: Path | None, goal_ms: float) -> int:
-    """Start again and again, on *full* or on an empty store; 0 when the goals are met."""
+    """Start repeatedly, on *full* or on an empty store; return 0 if the goals are met."""
     runs = range(options.runs + 1)
     starts = [start_once(options, options.idle if run == options.runs else 0.0, full=full) for run in runs][1:]
     wall = statistics.median(each.wall_ms for each in starts)
@@ -95,7 +95,7 @@ def start_once(
     err: int | None = None,
     full: Path | None = None,
 ) -> Start:
-    """Start on *full* or on an empty store, wait *idle_s* seconds, look, stop."""
+    """Start on *full* or on an empty store, wait *idle_s* seconds, measure, stop."""
     with tempfile.TemporaryDirectory(prefix="gantrymq-start-", dir=options.store) as folder:
         pairs = [word for pair in options.pairs for word in ("--set", pair)]
         words = [
@@ -138,7 +138,7 @@ def start_once(
 
 
 def memory(pid: int) -> tuple[float, float, int]:
-    """RSS and PSS in MB, and the number of threads; zeros where there is no /proc."""
+    """RSS and PSS in MB, and the number of threads; zeros without /proc."""
     folder = Path("/proc") / str(pid)
     if not folder.exists():
         return 0.0, 0.0, 0
@@ -155,7 +155,7 @@ def kilobytes(text: str) -> dict[str, int]:
 
 
 def show_imports(options: argparse.Namespace) -> None:
-    """The modules that took longest to import by themselves, and whose tree did."""
+    """The modules with the longest own import time, and those with the longest import time of their tree."""
     with tempfile.TemporaryFile("w+") as err:
         start_once(options, 0.0, ("-X", "importtime"), err.fileno())
         err.seek(0)

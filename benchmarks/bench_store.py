@@ -1,13 +1,13 @@
-"""Records a second that `storage_mmap` appends and publishes, everything but the sync, beside ``pwrite`` of the bytes.
+"""Records per second that `storage_mmap` appends and publishes, without the sync, and ``pwrite`` of the same bytes.
 
     python benchmarks/bench_store.py [--records N] [--body BYTES] [--batch N] [--queues N] [--store DIR] [--profile]
 
-Messages are made beforehand. The clock runs over `put` and `publish` of batches, as the broker's event loop calls them
-with asynchronous flush; log files are preallocated by the store's own threads meanwhile. After each round as many
-bytes go, batch by batch, with ``pwrite`` to a reserved file beside: what the system alone takes. "CPU" is user and
-system time of the whole process, threads included; it says what one core can do also where others use the machine, and
-the goal is GOAL records for each second of it. Then the records are read back queue by queue with `get` (hot, no
-filter), and the whole log with `scan`.
+Messages are created beforehand. The measurement covers `put` and `publish` of batches, as the broker's event loop calls
+them with asynchronous flush; meanwhile the store's own threads preallocate log files. After each round the same number
+of bytes is written, batch by batch, with ``pwrite`` to a separate reserved file: the cost of the system alone. "CPU" is
+user and system time of the whole process, threads included; it shows the capacity of one core even if the machine has
+other load, and the goal is GOAL records for each second of it. Then the records are read back queue by queue with `get`
+(hot, no filter), and the whole log with `scan`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def cost(work: Callable[[], object], records: int) -> tuple[float, float]:
 
 
 def write_raw(root: Path, sizes: list[int]) -> None:
-    """Write so many bytes one behind the other, as the store's batches were."""
+    """Write the same number of bytes sequentially, in the sizes of the store's batches."""
     descriptor = os.open(root / "raw", os.O_RDWR)
     data = memoryview(bytes(max(sizes)))
     position = 0
@@ -56,19 +56,19 @@ def write_raw(root: Path, sizes: list[int]) -> None:
 
 
 def reserve(path: Path, length: int) -> None:
-    """Make a file with all its blocks, as log files are."""
+    """Create a file with all its blocks, like log files."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     os.posix_fallocate(descriptor, 0, length)
     os.close(descriptor)
 
 
 async def run(options: argparse.Namespace, root: Path) -> bool:
-    """Open a store in *root*, fill it, read it back, print the figures; whether the goal is met."""
+    """Open a store in *root*, fill it, read it back, print the figures; return whether the goal is met."""
     world = real_world()
     store = new_store(world, root)
     await store.start()
     made = list(batches(options.records, body_bytes=options.body, batch=options.batch, queues=options.queues))
-    gc.freeze()  # the messages are the load's: the store is not charged with walking them
+    gc.freeze()  # the load makes the messages: their construction is not charged to the store
     profile = cProfile.Profile() if options.profile else None
     ours: list[tuple[float, float]] = []
     raw: list[tuple[float, float]] = []
@@ -138,7 +138,7 @@ async def run(options: argparse.Namespace, root: Path) -> bool:
 
 
 def main() -> int:
-    """Parse the command line and run in a folder of its own; 0 when the goal is met."""
+    """Parse the command line and run in a temporary folder; return 0 if the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=whole(1), default=500_000)
     parser.add_argument("--body", type=whole(1), default=1024)

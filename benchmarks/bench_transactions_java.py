@@ -1,14 +1,14 @@
-"""Transactional sends a second through the official Java client: GantryMQ beside a Java broker, in one run.
+"""Transactional sends per second through the official Java client: GantryMQ and a Java broker, in one run.
 
     python benchmarks/bench_transactions_java.py              the goals: 64 threads and 1, both flush modes, 3 rounds
     python benchmarks/bench_transactions_java.py --quick --flush ASYNC_FLUSH --threads 64
 
-A transactional send is a half message, its answer, and the commit, which is oneway. "behind" is how many half messages
-had no committed message yet when the last send was over.
+A transactional send is a half message, its answer, and the commit, which is oneway. "behind" is the number of half
+messages without a committed message at the end of the last send.
 
-Each round starts the two servers in turn, never both at once; each takes the same load (1 KB bodies, our small load
-program on `rocketmq-client`), whose warm-up is not counted: a JVM needs some 20 s of it. The figures are medians over
-the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are fetched once, see tests/interop).
+Each round starts the two servers in turn, never both at once; each gets the same load (1 KB bodies, our small load
+program on `rocketmq-client`). Its warm-up is not counted: a JVM needs some 20 s of it. The figures are medians over
+the rounds, the ratio is ours over Java's. Needs Java and Maven (the jars are downloaded once, see tests/interop).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ GOALS = {(flush, threads): 1.0 for flush in FLUSH_MODES for threads in THREADS}
 
 
 def behind(_report: dict[str, Any], namesrv: str) -> str:
-    """How far the commits are behind the sends."""
+    """The number of sends that are not committed yet."""
     return f", {asyncio.run(_undecided(namesrv))} behind"
 
 

@@ -17,12 +17,15 @@ PROPERTIES = b"UNIQ_KEY\x01%b\x02WAIT\x01true\x02TAGS\x01TagA\x02CLUSTER\x01Defa
 
 
 def unique_key(number: int) -> bytes:
-    """What a client would have given message *number*, in the form of its real ones."""
+    """Return the unique key that a client would give message *number*, in the real format."""
     return b"7F0000010B2C18B4AAC2%012X" % number
 
 
 def new_store(world: World, root: Path, **pairs: int | bool) -> MmapStore:
-    """A store in *root* that flushes as seldom as it can, not started; all of its log is hot unless *pairs* differ."""
+    """Return a store in *root*, not started, with the longest flush intervals; *pairs* override settings.
+
+    By default all of its log is hot.
+    """
     settings = Settings(SCHEMA, {"hotReadWindow": 64 * 1024**3, "flushIntervalCommitLog": 3_600_000, **pairs})
     return MmapStore(StoreContext(world, root, settings, print))
 
@@ -39,7 +42,7 @@ def batches(records: int, *, body_bytes: int, batch: int, queues: int, first: in
 
 
 async def put(store: MmapStore, batch: list[StoreMessage]) -> None:
-    """Append and publish one list, then let the store's own work go on.
+    """Append and publish one list, then let the store's background work run.
 
     Raises:
         SystemExit: the store refused.
@@ -52,7 +55,7 @@ async def put(store: MmapStore, batch: list[StoreMessage]) -> None:
 
 
 async def fill(world: World, root: Path, records: int, *, body_bytes: int, queues: int = 8) -> None:
-    """Make a store of *records* messages in *root* and close it in good order."""
+    """Create a store of *records* messages in *root* and close it cleanly."""
     store = new_store(world, root)
     await store.start()
     for batch in batches(records, body_bytes=body_bytes, batch=1000, queues=queues):

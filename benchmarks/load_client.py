@@ -1,4 +1,4 @@
-"""What the benchmarks share: the raw load of `tests/load/load_rig`, a fast event loop, the words of a verdict."""
+"""Code shared by the benchmarks: the raw load of `tests/load/load_rig`, a fast event loop, the words of a verdict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ __all__ = [
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's event loop where it is installed: the load should cost less than what it measures."""
+    """uvloop's event loop if installed: the load should cost less than the broker that it measures."""
     try:
         import uvloop
     except ImportError:
@@ -55,5 +55,5 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def verdict(value: float, goal: float) -> str:
-    """Beside a goal that must not be reached from below."""
+    """The verdict for a goal that is a lower limit."""
     return "good" if value < goal else "ABOVE THE GOAL"

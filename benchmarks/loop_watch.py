@@ -1,12 +1,12 @@
-"""How long the steps of a server's event loop are: a timer that is due every 2 ms, and how late it is called.
+"""Duration of the steps of a server's event loop: a timer that is due every 2 ms, and how late it is called.
 
     python benchmarks/loop_watch.py LOG COMMAND...     runs a command of gantrymq with that timer on its loop
-    python benchmarks/loop_watch.py LOG                does nothing else: what it notes is the machine
+    python benchmarks/loop_watch.py LOG                runs the timer alone, which measures the machine
 
-A step is what holds the loop up, whoever does it: a callback, a thread that does not give the interpreter's lock back,
-or a machine that has no core to spare. LOG gets a line for each call that is late by more than a millisecond: when it
-was made, and by how much it was late, in seconds of the monotonic clock, which all processes of this machine share.
-`LoopWatch` reads it beside the process that writes it.
+A step is anything that blocks the loop: a callback, a thread that does not release the interpreter's lock,
+or a machine without a free core. LOG gets a line for each call that is late by more than a millisecond: its
+time and its delay, in seconds of the monotonic clock, which all processes of this machine share.
+`LoopWatch` reads it in another process.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ LONG_MS = 20.0  # no step of the loop should be longer
 
 
 class Steps(NamedTuple):
-    """What was late within some time."""
+    """Late steps within a period."""
 
     longest_ms: float
     long: int  # steps of more than LONG_MS
-    idle_ms: float  # how late a process was that had nothing to do
+    idle_ms: float  # how late an idle process was
 
     @property
     def said(self) -> str:
-        """How many were too long, and what the machine did to everybody."""
+        """The number of steps that were too long, and the delay of an idle process."""
         many = f"{self.long} over {LONG_MS:g} ms, " if self.long else ""
         return f"{many}idle process {self.idle_ms:.1f} ms"
 
 
 class LoopWatch:
-    """What `main` notes in the process that *python* makes of an interpreter's arguments."""
+    """Reads the log written by `main` in a process that is started with the interpreter arguments *python*."""
 
     def __init__(self, log: Path) -> None:
         """*log*: written by one process and by no other."""
@@ -50,7 +50,7 @@ class LoopWatch:
         self.python = (str(Path(__file__).resolve()), str(log))  # for `BrokerProcess`
 
     def between(self, began: float, ended: float, idle: Path) -> Steps:
-        """Steps that were late between two moments of `time.monotonic`; 0 where none was. *idle*: log of `idle_log`."""
+        """Return the late steps between two times of `time.monotonic`, 0 if none. *idle*: log of `idle_log`."""
         found = _late_ms(self._log, began, ended)
         return Steps(max(found), sum(each > LONG_MS for each in found), max(_late_ms(idle, began, ended)))
 
@@ -66,7 +66,7 @@ def _late_ms(log: Path, began: float, ended: float) -> list[float]:
 
 @contextmanager
 def idle_log(log: Path) -> Iterator[None]:
-    """Have a process that does nothing note in *log* how late it is."""
+    """Start a process that does nothing but record in *log* how late it is."""
     log.touch()
     with subprocess.Popen([sys.executable, str(Path(__file__).resolve()), str(log)]) as idle:
         try:
@@ -76,7 +76,7 @@ def idle_log(log: Path) -> Iterator[None]:
 
 
 def note(log: int, due: float) -> None:
-    """Write down how late it is now."""
+    """Record the current delay."""
     now = time.monotonic()
     if now - due > LEAST_S:
         os.write(log, b"%.6f %.6f\n" % (now, now - due))
@@ -98,12 +98,12 @@ class _Timer:
         self.start()
 
     def note(self) -> None:
-        """Write down how late it is now."""
+        """Record the current delay."""
         note(self._log, self._due)
 
 
 def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]:
-    """A runner whose work has *timer* on its loop, from its first step to its last."""
+    """A runner that keeps *timer* on its loop, from the first step to the last."""
 
     class Watched(runner):  # type: ignore[misc, valid-type]
         def run(self, coro: Coroutine[Any, Any, Any], **more: Any) -> Any:
@@ -120,7 +120,7 @@ def watched(runner: type[asyncio.Runner], timer: _Timer) -> type[asyncio.Runner]
 
 
 def main() -> None:
-    """Run the command in this process, or nothing."""
+    """Run the command in this process, or only the timer."""
     log = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     if len(sys.argv) == 2:
         due = time.monotonic()

@@ -1,7 +1,7 @@
-"""Stores for `bench_many_queues.py`: thousands of topics with some queues each, and what a broker knows of them.
+"""Stores for `bench_many_queues.py`: thousands of topics with some queues each, and the broker's configuration of them.
 
-Each function that fills a store is run in a process of its own (`apart`): one that stops as if it were killed leaves
-what kill -9 leaves, and the memory of none is in a figure.
+Each function that fills a store runs in its own process (`apart`): one that stops as if killed leaves
+the same state as kill -9, and no figure includes the memory of these processes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def rounds(topics: int, queues: int, each: int, body_bytes: int) -> Iterator[lis
 
 
 def write_tables(root: Path, topics: int, queues: int, groups: int) -> None:
-    """topics.json, subscriptionGroup.json and consumerOffset.json; every group has committed 1 in every queue."""
+    """Write topics.json, subscriptionGroup.json and consumerOffset.json; every group has committed 1 in every queue."""
     files, folder = real_world().files, root / "config"
     names = [topic_name(number) for number in range(topics)]
     owners = [group_name(number) for number in range(groups)]
@@ -80,7 +80,7 @@ def fill_queues(
 
 
 def fill_log(root: Path, log_bytes: int, body_bytes: int) -> None:
-    """Put so much into 8 queues of one topic, and end as if killed; the checkpoint is where the log began."""
+    """Fill 8 queues of one topic, and end as if killed; the checkpoint is at the start of the log."""
     record_bytes = body_bytes + 200
     filling = batches(log_bytes // record_bytes, body_bytes=body_bytes, batch=1000, queues=8)
     _run(_put_all(root, filling, "kill"))
@@ -101,7 +101,7 @@ def _run(work: Any) -> None:
 
 
 def apart(work: Callable[..., None], *args: Any, code: int = 0) -> None:
-    """Do ``work(*args)`` in a process of its own, which has to end with *code*."""
+    """Run ``work(*args)`` in its own process, which must exit with *code*."""
     child = multiprocessing.get_context("spawn").Process(target=work, args=args)
     child.start()
     child.join()

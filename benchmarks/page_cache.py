@@ -1,4 +1,4 @@
-"""What the page cache holds of a store's log, and how to make it forget: for benchmarks of cold reads. Linux only."""
+"""Inspects and drops the page cache of a store's log, for benchmarks of cold reads. Linux only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["cached_bytes", "drop_cache", "read_log"]
 
 
 def drop_cache(root: Path) -> None:
-    """Write out and forget the log and queues of the store in *root*; what a process has mapped and touched stays."""
+    """Write out and drop the log and queues of the store in *root*; pages mapped and touched by a process remain."""
     for path in _files(root):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -30,7 +30,7 @@ def read_log(root: Path, length: int) -> None:
 
 
 def cached_bytes(root: Path) -> int:
-    """How much of the log of the store in *root* is in memory, by mincore(2)."""
+    """Return how much of the log of the store in *root* is in memory, by mincore(2)."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p)
     pages = 0

@@ -1,14 +1,15 @@
-"""The same work through each client: send one and wait until it is stored, send several at once, consume a backlog.
+"""The same work with each client: send one message and wait until it is stored, send several at once, consume a
+backlog.
 
-| client | one send | a batch | consumption, and what acknowledges it |
+| client | one send | a batch | consumption, and its acknowledgement |
 |---|---|---|---|
 | gantrymq | `send`; the same of a producer with `batching` | `send_batch` | `async for`, automatic commit; `batches` |
 | redis-py | XADD, a connection each | a pipeline of XADD | XREADGROUP, XACK of each message; of each read |
 | nats-py | `publish` | `publish`, several gathered | pull consumer, `ack` of each message |
 | aiokafka | `send_and_wait` | `create_batch`, `send_batch` | `async for`, automatic commit; `getmany` |
 
-Each consumes with a group of its own from the beginning, and what is acknowledged by commit is committed before the
-clock stops. Clients are imported when they are used.
+Each consumes with a new group from the beginning, and messages acknowledged by commit are committed before the
+time measurement ends. Clients are imported when they are used.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from peer_servers import PARTITIONS
 __all__ = ["CLIENTS", "Client"]
 
 NAME = "Load"
-READ = 256  # messages of one read, where the client has to be told
+READ = 256  # messages of one read, if the client needs a number
 
 
 class Client(Protocol):
-    """Connected; the topic is there."""
+    """A connected client; the topic exists."""
 
     async def send(self, body: bytes) -> None:
-        """Send one message, and wait until the server says that it has it."""
+        """Send one message, and wait until the server acknowledges it."""
 
     async def send_batch(self, bodies: list[bytes]) -> None:
         """Send several in as few requests as the client can."""
@@ -156,7 +157,9 @@ class _Nats:
             found = await reading.fetch(min(READ, count - seen), timeout=5)
             began = began or time.perf_counter()
             seen += len(found)
-            for message in found[-1:] if batches else found:  # the last stands for all before it, or each for itself
+            for message in (
+                found[-1:] if batches else found
+            ):  # the last one acknowledges all before it, or each is acknowledged separately
                 await message.ack()
         await self._connection.flush()  # the server has the acknowledgements
         return time.perf_counter() - began

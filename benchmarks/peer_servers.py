@@ -1,6 +1,6 @@
 """One server at a time, ours or another's, on free loopback ports and in a temporary folder.
 
-| server | SYNC_FLUSH: on the disk before the answer | ASYNC_FLUSH: as it is by default |
+| server | SYNC_FLUSH: on disk before the answer | ASYNC_FLUSH: the default |
 |---|---|---|
 | gantrymq | flushDiskType=SYNC_FLUSH | flushDiskType=ASYNC_FLUSH |
 | redis | appendonly yes, appendfsync always | appendonly no, snapshots |
@@ -35,11 +35,11 @@ __all__ = ["PARTITIONS", "SERVERS", "Missing", "Running", "processor_s"]
 PARTITIONS = 8  # queues of ours
 READY_S = 60.0
 KAFKA = Path(__file__).resolve().parent / "kafka"
-KAFKA_HEAP = ("-Xms1g", "-Xmx1g")  # as its start script has it
+KAFKA_HEAP = ("-Xms1g", "-Xmx1g")  # the value of its start script
 
 
 class Missing(Exception):
-    """A server cannot be run here; the text says why, and what would help."""
+    """Raised when a server cannot be run here; the text has the reason and the remedy."""
 
 
 @attrs.frozen
@@ -126,14 +126,14 @@ SERVERS: dict[str, Callable[[str, Path], object]] = {"gantrymq": gantrymq, "redi
 
 
 def processor_s(pid: int) -> float:
-    """Seconds of processor time that a process has used, all its threads together; Linux."""
+    """CPU seconds used by a process so far, all its threads together; Linux only."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 @contextmanager
 def _listening(name: str, words: list[str], folder: Path, port: int) -> Iterator[Running]:
-    """A process that is ready when it listens on *port*; it is ended by SIGTERM."""
+    """A process that is ready when it listens on *port*; it is stopped by SIGTERM."""
     with Process(name, words, folder, {"PATH": os.environ.get("PATH", ""), "HOME": str(folder)}) as process:
         process.wait_for(lambda _: _answers(port), f"listening on {port}", READY_S)
         yield Running(f"127.0.0.1:{port}", process.pid)
@@ -145,7 +145,7 @@ def _answers(port: int) -> bool:
 
 
 def _program(name: str) -> str:
-    """The program beside this Python, or on the PATH."""
+    """Path of the program next to this Python, or on the PATH."""
     found = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name)
     if found is None:
         raise Missing(f"there is no program {name} beside this Python or on the PATH")

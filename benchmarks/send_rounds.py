@@ -1,4 +1,4 @@
-"""Rounds of sends by the official Java client to each server in turn; what the benchmarks of sends share."""
+"""Rounds of sends by the official Java client to each server in turn; shared by the benchmarks of sends."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class SendRounds:
 
     Attributes:
         doc: the benchmark's description, for ``--help``.
-        topic: where the sends go; each round makes it anew.
-        goals: the ratio that is wanted, by flush mode and threads.
+        topic: the target of the sends; each round creates it again.
+        goals: the required ratio, by flush mode and threads.
         flags: flags of the load program.
         options: options of the load program.
-        after: given the load's report and the name server's address, looks at what was stored, and gives a few words
-            for the round's line; raises SystemExit where that is wrong.
+        after: gets the load's report and the name server's address, checks the stored messages, and returns a few words
+            for the round's line; raises SystemExit if the check fails.
         may_be_bare: whether there is ``--bare``.
     """
 
@@ -44,7 +44,7 @@ class SendRounds:
     may_be_bare: bool = False
 
     def main(self) -> int:
-        """Run the rounds and print the table; 0 when the goals are met."""
+        """Run the rounds and print the table; return 0 if the goals are met."""
         options = self._parsed()
         rates = Rates()
         for flush in options.flush:
@@ -81,7 +81,7 @@ class SendRounds:
         return options
 
     def _round(self, options: argparse.Namespace, name: str, flush: str, threads: int) -> tuple[dict[str, Any], str]:
-        """Start a server on an empty store, load it, stop it; gives the load's report and what `after` says."""
+        """Start a server on an empty store, load it, stop it; return the load's report and the result of `after`."""
         with tempfile.TemporaryDirectory() as folder:
             scratch = Path(folder)
             if name == BARE:

@@ -1,4 +1,4 @@
-"""GantryMQ and a Java broker, one at a time, under the official Java client; what both `*_java` benchmarks share."""
+"""GantryMQ and a Java broker, one at a time, under the official Java client; shared by the `*_java` benchmarks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 NAMES = ("java", "gantrymq")
 BARE = "bare"  # see bare_server.py
-DEFAULT_SIZES = {  # RocketMQ's own, where the harness has small ones
+DEFAULT_SIZES = {  # RocketMQ's own sizes; the harness has small ones
     "mappedFileSizeCommitLog": "1073741824",
     "mappedFileSizeConsumeQueue": "6000000",
     "maxHashSlotNum": "5000000",
@@ -46,14 +46,14 @@ DEFAULT_SIZES = {  # RocketMQ's own, where the harness has small ones
 def server(
     name: str, flush: str, scratch: Path, *, version: str, store: Path | None = None
 ) -> AbstractContextManager[str]:
-    """A running name server and broker; gives the name server's address.
+    """A running name server and broker; yields the name server's address.
 
     Args:
         name: one of NAMES.
         flush: ASYNC_FLUSH or SYNC_FLUSH.
-        scratch: where configuration and logs go, and the store unless *store* is given.
+        scratch: folder for configuration and logs, and for the store unless *store* is given.
         version: of the Java broker.
-        store: the store's folder; one that is there is opened.
+        store: the store's folder; an existing one is opened.
     """
     return _java(flush, scratch, version, store) if name == "java" else _gantry(flush, scratch, store)
 
@@ -83,7 +83,7 @@ def _java(flush: str, scratch: Path, version: str, store: Path | None) -> Iterat
 
 @contextmanager
 def bare_server(scratch: Path, topic: str) -> Iterator[str]:
-    """`bare_server.py`, which has *topic* only; gives its address, which is its name server's too."""
+    """`bare_server.py`, which has *topic* only; yields its address, which is also its name server's."""
     program = Path(__file__).resolve().parent / "bare_server.py"
     with subprocess.Popen(
         [sys.executable, program, scratch, topic], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -94,7 +94,7 @@ def bare_server(scratch: Path, topic: str) -> Iterator[str]:
 
 
 class Rates:
-    """What each server reached, by what was measured and round."""
+    """Results of each server, by measurement and round."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -104,11 +104,11 @@ class Rates:
         self._found[what, name].append(rate)
 
     def show(self, heading: str, goals: dict[str, float]) -> bool:
-        """Print medians and ratios, ours over Java's; whether every goal is met.
+        """Print medians and ratios, ours over Java's; return whether every goal is met.
 
         Args:
-            heading: what the first column is.
-            goals: the ratio that is wanted for each thing measured; one without a goal is printed without a verdict.
+            heading: of the first column.
+            goals: the required ratio for each measurement; one without a goal is printed without a verdict.
         """
         rounds = max(len(each) for each in self._found.values())
         print(f"\nGantryMQ with {speedups.description}")

@@ -1,4 +1,4 @@
-"""A store of a given size, and the ways in which its messages are read with and without Spark."""
+"""A store of a given size, and the ways to read its messages with and without Spark."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Took(NamedTuple):
     """One reading; seconds."""
 
     wall: float
-    cpu: float  # of all processes that took part
+    cpu: float  # of all processes involved
     rows: int
     log_bytes: int
 
 
 def fill(root: Path, log_bytes: int, body_bytes: int) -> int:
-    """Make a store whose log has about *log_bytes*; returns the records."""
+    """Create a store whose log has about *log_bytes*; return the number of records."""
     records = max(1, log_bytes // (body_bytes + OVERHEAD_BYTES))
     asyncio.run(_fill(root, records, body_bytes))
     return records
@@ -51,7 +51,7 @@ async def _fill(root: Path, records: int, body_bytes: int) -> None:
     world = real_world()
     store = new_store(world, root, mappedFileSizeCommitLog=LOG_FILE_BYTES)
     await store.start()
-    text = random.Random(17).randbytes((1 << 20) + body_bytes)  # so that Parquet has to store what it reads
+    text = random.Random(17).randbytes((1 << 20) + body_bytes)  # so that Parquet has to store the data that it reads
     for start in range(0, records, 1000):
         batch = []
         for n in range(start, min(start + 1000, records)):
@@ -111,10 +111,10 @@ def arrow_rows(root: Path, columns: tuple[str, ...] | None = None) -> int:
 
 
 class Scans:
-    """A Spark of our own, and frames that it reads to the end."""
+    """A Spark session, and data frames that it reads to the end."""
 
     def __init__(self, folder: Path, cores: int, memory: str = "2g") -> None:
-        """Starts it; *folder* takes what it writes."""
+        """Start Spark; *folder* takes the files that it writes."""
         from pyspark.sql import SparkSession
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -142,13 +142,13 @@ class Scans:
         return frame.select(*columns) if columns else frame
 
     def consume(self, frame: Any) -> int:
-        """Every row and every column of it, into nothing."""
+        """Read every row and every column and discard them."""
         frame.write.format("noop").mode("overwrite").save()
         return 0
 
 
 def timed(work: Callable[[], int], rows: int, log_bytes: int) -> Took:
-    """Run *work*, which goes over *rows*, or over fewer if it says so."""
+    """Run *work*, which reads *rows* rows, or fewer if it reports so."""
     before, began = _cpu_seconds(), time.perf_counter()
     found = work()
     wall, cpu = time.perf_counter() - began, _cpu_seconds() - before
@@ -157,7 +157,7 @@ def timed(work: Callable[[], int], rows: int, log_bytes: int) -> Took:
 
 
 def _cpu_seconds() -> float:
-    """Of this process and of everything that it, or a descendant, started; Spark's workers are among them."""
+    """CPU time of this process and all its descendants, Spark's workers included."""
     parents, ticks = {}, {}
     for name in os.listdir("/proc"):
         if name.isdigit():
