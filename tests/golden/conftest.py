@@ -1,4 +1,4 @@
-"""Fixtures of the golden tests. See README.md beside this file."""
+"""Fixtures of the golden tests. See README.md in this folder."""
 
 import shutil
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-# Makes `import golden_stores` work whatever import mode pytest runs in.
+# Makes `import golden_stores` work in any import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,7 +16,7 @@ from golden_stores import Scenario, unpack
 
 @pytest.fixture(scope="session")
 def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every golden store, unpacked once; nothing may be written there."""
+    """Every golden store, unpacked once; read-only."""
     folder = tmp_path_factory.mktemp("golden")
     unpack(folder)
     return folder
@@ -24,7 +24,7 @@ def golden_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def golden(golden_folder: Path) -> Callable[[str], Scenario]:
-    """Scenarios by name; nothing may be written there."""
+    """Scenarios by name; read-only."""
     found: dict[str, Scenario] = {}
 
     def get(name: str) -> Scenario:
@@ -37,7 +37,7 @@ def golden(golden_folder: Path) -> Callable[[str], Scenario]:
 
 @pytest.fixture
 def golden_copy(golden_folder: Path, tmp_path: Path) -> Callable[[str], Scenario]:
-    """Scenarios by name, each call a fresh copy that may be written."""
+    """Scenarios by name, each call a new copy that may be written."""
     numbers = iter(range(1000))
 
     def get(name: str) -> Scenario:

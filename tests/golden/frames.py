@@ -1,8 +1,8 @@
-"""Every frame of the recordings, packed: `pack` makes frames.bin.xz, `load` reads it. See FRAMES.md.
+"""Every frame of the recordings, packed: `pack` writes frames.bin.xz, `load` reads it. See FRAMES.md.
 
     python tests/golden/frames.py FOLDER [ARCHIVE]
 
-The archive is one xz stream of entries: | size of the note u32 | note, JSON | the frame, which knows its own length |
+The archive is one xz stream of entries: | size of the note u32 | note, JSON | the frame, with its own length prefix |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pack(folder: Path, archive: Path = ARCHIVE) -> None:
 
 
 def load(archive: Path = ARCHIVE) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Yield (what the recorder noted, the frame's bytes, length prefix included), in the order recorded."""
+    """Yield (the recorder's note, the frame's bytes, length prefix included), in the order recorded."""
     data = lzma.decompress(archive.read_bytes())
     at = 0
     while at < len(data):

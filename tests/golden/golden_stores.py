@@ -1,4 +1,4 @@
-"""The golden stores: what scenarios there are, and how a test gets at one."""
+"""The golden stores: the list of scenarios, and access to each of them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SCENARIOS = (
     "v550",
 )
 
-# Stores whose queues are more than one entry of 20 bytes a record; test_queue_extras compares them.
+# Stores whose queues have more than one entry of 20 bytes per record; test_queue_extras compares them.
 EXTRAS = {
     "innerbatch": "batchconsumequeue/: an entry of 46 bytes for each record, which may hold several messages",
     "sql": "consumequeue_ext/: queue entries hold the address of a unit there in place of the tags code",
@@ -75,7 +75,7 @@ class Place(NamedTuple):
 
 
 class Scenario:
-    """One store that a Java broker left behind, and what Java says of it."""
+    """A store written by a Java broker, and Java's reading of it."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name = name
@@ -99,12 +99,12 @@ class Scenario:
 
     @cached_property
     def messages(self) -> list[dict[str, Any]]:
-        """What the Java client sent and received; empty where none ran."""
+        """The messages that the Java client sent and received; empty if no client ran."""
         path = self.folder / "messages.jsonl"
         return _lines(path) if path.exists() else []
 
     def received(self, via: str) -> list[dict[str, Any]]:
-        """What the Java client received in one way, in the order of the queues."""
+        """The messages that the Java client received in one way, in the order of the queues."""
         found = [line for line in self.messages if line["kind"] == "received" and line["via"] == via]
         return sorted(found, key=lambda line: (line["topic"], line["queueId"], line["queueOffset"]))
 
@@ -113,7 +113,7 @@ class Scenario:
         return sorted((self.store / "commitlog").iterdir())
 
     def log(self) -> Iterator[Place]:
-        """Walk the log until its end, or until something that is no record."""
+        """Iterate over the log until its end, or until bytes that are not a record."""
         for path in self.log_files():
             data = memoryview(path.read_bytes())
             position = 0

@@ -1,4 +1,4 @@
-"""Open a golden store with storage_mmap, look at its files, and compare folders."""
+"""Open a golden store with storage_mmap, inspect its files, and compare folders."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BROKER_KEYS = (
     Setting("flushDiskType", "text", "SYNC_FLUSH", "Declared by the broker."),
     Setting("storePathRootDir", "text", "", "Declared by the broker."),
 )
-# A file size, or a value that entries depend on: without them the store must not, or cannot, be opened as it was.
+# A file size, or a value that entries depend on: without them the store cannot be opened correctly.
 TAKEN_OVER = (
     "mappedFileSizeCommitLog",
     "mappedFileSizeConsumeQueue",
@@ -47,7 +47,7 @@ class _Found(dict[str, Any]):
 
 
 def schema() -> list[Setting]:
-    """What the plugin declares, and the broker's keys that it reads."""
+    """The settings that the plugin declares, and the broker's settings that it reads."""
     found = _Found()
     plugin.gantry_register_config(found)
     return [*found.values(), *BROKER_KEYS]
@@ -65,7 +65,7 @@ def make_store(scenario: Scenario, world: Any, **settings: Any) -> MessageStore:
 def with_open_store(
     scenario: Scenario, look: Callable[[MessageStore, RecoveryReport], Awaitable[T]], **settings: Any
 ) -> T:
-    """Start the store, await ``look(store, report)``, stop it, and return what *look* did."""
+    """Start the store, await ``look(store, report)``, stop it, and return the result of *look*."""
 
     async def run() -> T:
         world = real_world()
@@ -83,7 +83,7 @@ def with_open_store(
 
 
 async def read_queue(store: MessageStore, queue: Queue) -> list[RecordView]:
-    """Every record of *queue*, through as many gets as it takes."""
+    """Every record of *queue*, with as many gets as needed."""
     bounds = store.bounds(queue)
     found: list[RecordView] = []
     offset = bounds.min_offset

@@ -1,4 +1,4 @@
-"""Pack the stores that real RocketMQ brokers left behind into stores.tar.xz.
+"""Pack the stores written by real RocketMQ brokers into stores.tar.xz.
 
     python tests/golden/pack.py FOLDER [ARCHIVE]
 

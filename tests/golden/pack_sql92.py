@@ -1,4 +1,4 @@
-"""Make sql92.jsonl.xz: every tenth of the random pairs, and the corners, with the answers of Java's filter 5.3.3.
+"""Write sql92.jsonl.xz: every tenth of the random pairs, and the edge cases, with the answers of Java's filter 5.3.3.
 
     python tests/golden/pack_sql92.py          needs Java and Maven, as the interop tests do
 
@@ -22,7 +22,7 @@ SAMPLE = 2_000
 
 
 def main() -> None:
-    """Ask Java and write the file."""
+    """Query Java and write the file."""
     chosen = [*list(pairs(SEED, COUNT))[:: COUNT // SAMPLE], *corners()]
     with tempfile.TemporaryDirectory() as scratch, JavaFilters(Path(scratch)) as java:
         answers = java.answers(chosen)

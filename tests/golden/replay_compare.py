@@ -1,6 +1,6 @@
-"""Two answers to one request, member by member: what differs apart from times, ids and addresses.
+"""Comparison of two answers to one request, member by member, ignoring times, ids and addresses.
 
-A difference names its place with a path such as ``code``, ``ext.queueOffset``, ``json.topicConfigTable.T.perm`` or
+The place of a difference is a path such as ``code``, ``ext.queueOffset``, ``json.topicConfigTable.T.perm`` or
 ``records.2.properties.TAGS``.
 """
 
@@ -18,9 +18,14 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.send import read_send_header
 
 ABSENT = "(absent)"
-STATUS_CODES = {0, 19, 20, 21}  # here the remark is a name that tools print; of a refusal only the meaning counts
+STATUS_CODES = {
+    0,
+    19,
+    20,
+    21,
+}  # the remark of these is a name that tools print; the remark of a refusal is compared by meaning only
 
-# Members whose value is a time, a counter of changes or a host; only their type is compared.
+# Members that hold a time, a counter of changes or a host; only their type is compared.
 VARYING = {
     "TIMER_DEQUEUE_MS",
     "TIMER_ENQUEUE_MS",
@@ -36,7 +41,7 @@ VARYING = {
     "topicPutTps",
     "tps",
 }
-# The same among the runtime figures (28), where every value is a text.
+# The same among the runtime figures (28), where every value is a string.
 VARYING_FIGURES = {
     "bootTimestamp",
     "brokerVersionDesc",
@@ -68,7 +73,7 @@ RECORDS = {
 
 
 class Difference(NamedTuple):
-    """One place at which our answer is not Java's."""
+    """One difference between our answer and Java's."""
 
     scenario: str
     code: int  # of the request
@@ -95,7 +100,7 @@ def differences(scenario: str, exchange: Exchange) -> Iterator[Difference]:
 
 
 def about(asked: Command) -> str:
-    """The topic or group that a request is about."""
+    """The topic or group of a request."""
     ext = asked.ext or {}
     if "b" in ext and "topic" not in ext:
         return read_send_header(asked).topic
@@ -175,7 +180,7 @@ def _of_records(java: bytes, ours: bytes) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _of_properties(path: str, java: RecordView, ours: RecordView) -> Iterator[tuple[str, Any, Any]]:
-    """Values, and where the names are the same, their order and how often they stand there."""
+    """Values; if the names are the same, also their order and number."""
     yield from _of_values(path, java.properties, ours.properties)
     theirs, own = (bytes(record.properties_bytes) for record in (java, ours))
     if java.properties.keys() == ours.properties.keys() and _names(theirs) != _names(own):
@@ -183,12 +188,12 @@ def _of_properties(path: str, java: RecordView, ours: RecordView) -> Iterator[tu
 
 
 def _names(text: bytes) -> list[bytes]:
-    """What stands before values, those without one too, and whether the last one is closed."""
+    """The bytes before values, also for properties without a value, and whether the last one is terminated."""
     return [piece.partition(b"\x01")[0] for piece in text.split(b"\x02")]
 
 
 def _members(record: RecordView) -> dict[str, Any]:
-    """All of a record but its times and the born port, which is the recorder's."""
+    """All fields of a record except its times and the born port, which is the recorder's."""
     return {
         "version": record.version,
         "topic": record.topic,

@@ -1,6 +1,6 @@
-"""Where our answers are not Java's: every difference by name, with its reason and how often the recordings show it.
+"""The differences between our answers and Java's, by name, with the reason and the number in the recordings.
 
-Patterns are those of the shell. The first line that fits a difference counts it; the count must be met exactly.
+Patterns are those of the shell. The first matching line counts a difference; the count must be met exactly.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Named(NamedTuple):
         )
 
 
-# Requests that need what is not built, and what they are told.
+# Requests that need unimplemented features, and the answers to them.
 NOT_BUILT = (
     Named(
         1,
@@ -53,7 +53,7 @@ NOT_BUILT = (
 REPLICATION = "replication is not implemented"
 SHIFTED = "records follow each other in the log, and one before has other properties, or decides a transaction (below)"
 
-# What follows from what is not built, or from a difference below.
+# Consequences of unimplemented features, or of a difference below.
 FOLLOWS = (
     Named(1, "GET_BROKER_HA_STATUS", "json.*Slave*", REPLICATION, scenario="ha"),
     Named(1, "GET_BROKER_HA_STATUS", "json.haConnectionInfo", REPLICATION, scenario="ha"),
@@ -81,7 +81,7 @@ LATE = "Java notices the end of a hold in a scan every 5 s, ours ends on time an
 SIDE_BY_SIDE = "what comes together is served side by side in Java, in the order in which it came here"
 SOONER = "a message wakes a held pull when it is stored, in Java some ms later, with those that came meanwhile"
 
-# What stays different.
+# Permanent differences.
 DIFFERENT = (
     Named(6, "PULL_MESSAGE", "ext.nextBeginOffset", SOONER, scenario="sql"),
     Named(6, "PULL_MESSAGE", "ext.maxOffset", SOONER, scenario="sql"),

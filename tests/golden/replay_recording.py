@@ -1,4 +1,4 @@
-"""What clients and a Java broker said to each other, scenario by scenario, in the order the recorder saw it."""
+"""The recorded conversations of clients and a Java broker, scenario by scenario, in the recorder's order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Heard(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What pairs a request with its answer."""
+        """The key that pairs a request with its answer."""
         return self.connection, self.command.opaque
 
 

@@ -1,7 +1,7 @@
-"""Ask our broker what a Java broker was asked: same connections, same order, same times on a virtual clock.
+"""Replays the requests to a Java broker against our broker: same connections, order, and times on a virtual clock.
 
-Each request leaves at the virtual time at which the recorder saw it. Where Java's answer follows, ours is awaited, so
-that what comes later finds the broker as Java's was. Pulls that were held stay held until what ended them comes.
+Each request is sent at the virtual time at which the recorder saw it. If Java's answer follows, ours is awaited, so
+that later requests find the broker in the same state as Java's. Held pulls stay held until the event that ends them.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from gantrymq.world import World
 from gantrymq_testing.frames import split_frame
 from gantrymq_testing.simulated import Link, simulate
 
-GRACE_S = 5.0  # virtual seconds that we may answer later than Java
-SETTLE_S = 1e-6  # lets the broker see a request before the next one leaves
+GRACE_S = 5.0  # virtual seconds that our answer may be later than Java's
+SETTLE_S = 1e-6  # lets the broker see a request before the next one is sent
 
 PLUGINS = "diagnosis,filter_tag,filter_sql92,request_reply,schedule,transaction,pop,allocate"
 
-# Settings of the recorded brokers that name what is not built here; they are left out.
+# Settings of the recorded brokers for features that are not implemented here; they are left out.
 SETTINGS_LEFT_OUT = {
     "enabledAppendPropCRC",
     "slaveReadEnable",
 }
-# What the replay sets itself, or never needs.
+# Settings that the replay sets itself, or never needs.
 SETTINGS_OF_OURS = {"plugins", "namesrvAddr", "storePathCommitLog"}
 
 
 class Exchange(NamedTuple):
-    """A request with both answers; None where nobody answered."""
+    """A request with both answers; None if there was no answer."""
 
     asked: Heard
     java: Command | None
@@ -47,7 +47,7 @@ class Exchange(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of a replay."""
+    """The result of a replay."""
 
     exchanges: list[Exchange]
     java_pushed: Counter[tuple[int, int]]  # (connection, code) of requests from the broker to clients
@@ -62,7 +62,7 @@ class AtOnce:
         return 0.0
 
     def read_size(self, link: Link, waiting: int) -> int:
-        """All there is."""
+        """All exchanges."""
         return waiting
 
 
@@ -75,7 +75,7 @@ class Client(asyncio.Protocol):
         self._pushed = outcome.our_pushed
         self._decoder = FrameDecoder()
         self._answers: dict[int, asyncio.Future[Command]] = {}
-        self._asked: dict[int, list[int]] = {}  # code to opaques of what the broker asked and is not told yet
+        self._asked: dict[int, list[int]] = {}  # code to opaques of requests by the broker that are not answered yet
         self._transport: asyncio.WriteTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -97,7 +97,7 @@ class Client(asyncio.Protocol):
         self._transport.write(data)
 
     def ask(self, heard: Heard) -> None:
-        """Ask our broker what Java's was asked."""
+        """Send our broker the requests to Java's."""
         fields = self._translation.fields_of(heard.command)
         if fields is None:
             self.send(heard.data)
@@ -187,7 +187,7 @@ async def _within_grace(answer: asyncio.Future[Command]) -> Command | None:
 
 
 def broker_parts(conf: Mapping[str, str], store: str) -> tuple[Settings, Plugins]:
-    """Settings and plugins of a broker that stands where the recorded one stood."""
+    """Settings and plugins of a broker in place of the recorded one."""
     plugins = load_plugins(f"{PLUGINS},storage_{store}", reserved=SCHEMA)
     settings = Settings([*SCHEMA, *plugins.schema])
     for key, value in conf.items():

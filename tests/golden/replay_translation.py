@@ -1,9 +1,9 @@
-"""A recorded request, said of what our broker told its client: places and times of Java's are exchanged for ours.
+"""Translation of a recorded request for our broker: places and times from Java's answers are replaced by ours.
 
-| Told | Said back |
+| Received from the broker | Sent back by the client |
 |---|---|
-| where a half message lies: answer to its send, check (39) | END_TRANSACTION: commitLogOffset, tranStateTableOffset |
-| when it was popped, where that is revived: answer to POP, CHANGE_MESSAGE_INVISIBLETIME | their extraInfo, and of ACK |
+| place of a half message: answer to its send, check (39) | END_TRANSACTION: commitLogOffset, tranStateTableOffset |
+| pop time, revive queue: answer to POP, CHANGE_MESSAGE_INVISIBLETIME | their extraInfo, and of ACK |
 """
 
 from __future__ import annotations
@@ -21,11 +21,13 @@ POP_TIME, REVIVE_QUEUE = 1, 3  # words of extraInfo
 
 
 class Translation:
-    """Learns from answers and checks that come in pairs, Java's and ours."""
+    """Learns from pairs of answers and of checks, Java's and ours."""
 
     def __init__(self) -> None:
         self._halves: dict[Place, Place] = {}
-        self._checks: dict[str, list[Place]] = defaultdict(list)  # transaction id to ours that Java's have yet to meet
+        self._checks: dict[str, list[Place]] = defaultdict(
+            list
+        )  # transaction id to our check, for which Java's has not been seen yet
         self._pops: dict[str, tuple[str, str]] = {}  # Java's pop time to our pop time and revive queue id
 
     def answered(self, java: Command, ours: Command) -> None:
@@ -37,7 +39,7 @@ class Translation:
             self._pops[told["popTime"]] = own["popTime"], own["reviveQid"]
 
     def checked_by_ours(self, check: Command) -> None:
-        """Hear that our broker asks what became of a transaction."""
+        """Handle a transaction check sent by our broker."""
         if check.code == RequestCode.CHECK_TRANSACTION_STATE:
             assert check.ext
             self._checks[check.ext["transactionId"]].append(_place(check.ext))
@@ -50,7 +52,7 @@ class Translation:
                 self._halves[_place(check.ext)] = own.pop(0)
 
     def fields_of(self, request: Command) -> dict[str, str] | None:
-        """The header fields for our broker; None where they stay."""
+        """The header fields for our broker; None if they are unchanged."""
         ext = request.ext or {}
         if request.code == RequestCode.END_TRANSACTION:
             place = self._halves.get(_place(ext), _place(ext))

@@ -1,4 +1,4 @@
-"""Java's frozen answers to SQL92 expressions: sql92.jsonl.xz, made by pack_sql92.py."""
+"""Java's recorded answers to SQL92 expressions: sql92.jsonl.xz, written by pack_sql92.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE = Path(__file__).resolve().parent / "sql92.jsonl.xz"
 
 
 class Answered(NamedTuple):
-    """A pair and what Java's filter 5.3.3 said of it."""
+    """A pair and the answer of Java's filter 5.3.3."""
 
     expression: str
     properties: bytes

@@ -1,4 +1,4 @@
-"""Every golden checkpoint against the log and the index beside it."""
+"""Every golden checkpoint against the log and index of its store."""
 
 import pytest
 from golden_stores import SCENARIOS
@@ -20,7 +20,7 @@ def test_a_clean_stop_leaves_the_store_time_of_the_newest_record(golden, name):
     scenario = golden(name)
     checkpoint = decode_checkpoint((scenario.store / "checkpoint").read_bytes())
     newest = scenario.log_records()[-1].store_timestamp
-    if name == "transaction":  # its newest record came after the last thorough flush
+    if name == "transaction":  # its newest record was written after the last thorough flush
         assert 0 < checkpoint.log_timestamp < newest
     else:
         assert checkpoint.log_timestamp == newest

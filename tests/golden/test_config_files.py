@@ -15,10 +15,10 @@ from gantrymq.formats.config import (
 from gantrymq.loose_json import dumps, loads
 
 COMPACT = ("transactionMetrics", "timermetrics")  # written without any white space
-COMPACT_COPY = "delayOffset.json.bak"  # so is what a slave keeps of its master's delay offsets, until its first save
+COMPACT_COPY = "delayOffset.json.bak"  # the same for a slave's copy of its master's delay offsets, until its first save
 TABLES = {TOPICS: TopicsFile, GROUPS: GroupsFile, CONSUMER_OFFSETS: ConsumerOffsetsFile}
 
-# groupTopicMap is a table of its own in Java: where two names share a hash bucket their order is that of their birth.
+# groupTopicMap is a separate table in Java: names that share a hash bucket are in the order of their insertion.
 OTHER_ORDER = ("clientops", "pop", "retry")
 
 

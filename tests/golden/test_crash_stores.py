@@ -1,12 +1,11 @@
-"""What recovery makes of the crash stores, beside what Java made of them.
+"""Our recovery of the crash stores, compared with Java's.
 
-| Store | Java's recovery | ours |
-|---|---|---|
-| killed | every record kept; the preallocated file behind the end is deleted | the same, and the empty file stays |
-| torn | the torn record ends the log, its first half is overwritten | the same end; the half is kept beside the store |
-| cleaned, queues removed | queues of the log that is left, their lower part pre-blank | the same, byte for byte |
+| Store | Java's recovery | ours | |---|---|---| | killed | every record kept; the preallocated file after the end is
+deleted | the same, and the empty file stays | | torn | the torn record ends the log, its first half is overwritten |
+the same end; the half is saved next to the store | | cleaned, queues removed | queues of the remaining log, their lower
+part pre-blank | the same, byte for byte |
 
-In all three Java's broker then went on and stored due messages, so its logs and queues are longer than ours.
+In all three, Java's broker then continued and stored due messages, so its logs and queues are longer than ours.
 """
 
 import shutil

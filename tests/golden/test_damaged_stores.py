@@ -1,6 +1,6 @@
-"""Stores that a Java broker wrote, damaged place by place: what is lost is the place, and nothing behind it.
+"""Stores written by a Java broker, damaged place by place: only the damaged place is lost, nothing after it.
 
-docs/recovery.md says what becomes of each kind of damage; the names here are its rows.
+docs/recovery.md describes the result of each kind of damage; the names here are its rows.
 """
 
 import shutil
@@ -27,7 +27,7 @@ def damage(scenario, place, data):
 
 
 def crashed(scenario):
-    """As a store that is read from its start."""
+    """The records as read from the start of a store."""
     (scenario.store / "abort").write_text("1")
     (scenario.store / "checkpoint").write_bytes(bytes(CHECKPOINT_BYTES))
 
@@ -38,7 +38,7 @@ async def everything(store, report):
 
 
 def sound(scenario):
-    """Every record of the log as it is now, fillers left out, by place."""
+    """Every record of the log as it is now, without fillers, by place."""
     return {r.log_offset: bytes(r.raw) for r in scenario.log_records() if not is_filler(r)}
 
 
@@ -141,7 +141,7 @@ def test_a_wrong_checkpoint_loses_nothing_and_is_written_anew(golden, golden_cop
 @pytest.mark.parametrize("crash", [False, True], ids=["clean", "crashed"])
 def test_one_missing_queue_is_rebuilt_byte_for_byte_once_the_store_was_ours(golden, golden_copy, crash):
     scenario = golden_copy(STORE)
-    with_open_store(scenario, everything)  # leaves the note of where each queue ends
+    with_open_store(scenario, everything)  # leaves the saved end of each queue
     before = contents(scenario.store / "consumequeue")
     quiet = sorted(scenario.queue_files())[0]
     shutil.rmtree(scenario.store / "consumequeue" / quiet.topic / str(quiet.queue_id))

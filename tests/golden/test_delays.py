@@ -1,4 +1,4 @@
-"""What a Java broker made of delayed messages: ours makes the same records, and goes on from its progress."""
+"""Delayed messages of a Java broker: ours writes the same records, and continues from its saved offsets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEPT = ("body", "flag", "sys_flag", "born_timestamp", "born_host", "store_host",
 
 
 def pairs(scenario) -> list[tuple[RecordView, RecordView]]:
-    """Records that waited, each with the one it became; those that are pending are left out."""
+    """Waiting records, each with its delivered record; pending ones are left out."""
     waited: dict[tuple[str, str, int, int], RecordView] = {}
     found = []
     for record in scenario.log_records():
@@ -43,7 +43,7 @@ def pairs(scenario) -> list[tuple[RecordView, RecordView]]:
 
 
 def same(name, text, record) -> bool:
-    """4.9 has another order, and leaves the last 0x02 off."""
+    """4.9 has another order, and omits the last 0x02."""
     if name == "v497":
         return props.decode(text) == record.properties
     return text == bytes(record.properties_bytes)

@@ -1,4 +1,4 @@
-"""The golden store ``sql``: our bits are Java's, bit by bit, and its bits are believed where its file allows it."""
+"""The golden store ``sql``: our bits equal Java's, and Java's bits are used if its file allows it."""
 
 import pytest
 
@@ -81,7 +81,7 @@ def _broker(scenario: Scenario, **more: str) -> RunningBroker:
 
 
 async def _read(broker, group: str, expression: str) -> list[tuple[int, int]]:
-    """Queue and offset of all that a group gets, as by the pulls of a client that brings its subscription."""
+    """Queue and offset of every message that a group gets by the pulls of a client that sends its subscription."""
     found = []
     for queue_id in (0, 1):
         offset, end = 0, broker.bounds(Queue(TOPIC, queue_id)).max_offset
@@ -124,7 +124,7 @@ def test_each_group_gets_what_java_gave_it_and_the_bits_save_reads(golden_copy, 
     groups = len(_subscriptions(scenario))
     full = sum(queue > FULL for queue in _matching(scenario))  # pulls that left something to another one
     again = asked["checked"] - (messages - 1) * groups  # one message is older than the groups
-    assert full <= again <= full * messages  # what lies behind a full pull is looked at by the next as well
+    assert full <= again <= full * messages  # messages after a full pull are evaluated by the next pull too
     failed = asked["evaluated"] - read - full
     assert 0 <= asked["false_positive"] <= failed
     assert asked["evaluated"] <= groups * messages - asked["skipped"] + again
@@ -132,13 +132,13 @@ def test_each_group_gets_what_java_gave_it_and_the_bits_save_reads(golden_copy, 
 
 
 def _matching(scenario: Scenario) -> list[int]:
-    """How many messages each group got of each queue."""
+    """Number of messages of each queue that each group received."""
     received = [_received(scenario, group) for group in _subscriptions(scenario)]
     return [sum(place[0] == queue_id for place in places) for places in received for queue_id in (0, 1)]
 
 
 def test_a_message_whose_bits_say_no_is_not_read(golden_copy):
-    """Bits that lie: it is they that decide, and only for a group of the same expression."""
+    """Wrong bits: they decide, but only for a group with the same expression."""
     scenario = golden_copy("sql")
     group, expression = "CG_sql0", "price > 100"
     first = min(place for place in _received(scenario, group) if place[0] == 0)
@@ -150,7 +150,7 @@ def test_a_message_whose_bits_say_no_is_not_read(golden_copy):
 
 
 def _clear_bits(scenario: Scenario, queue_offset: int) -> None:
-    """Let the unit of one message of queue 0 say that nobody wants it."""
+    """Set the bits of one message of queue 0 so that no group matches."""
     for path in sorted((scenario.store / "consumequeue_ext" / TOPIC / "0").iterdir()):
         units = list(iter_ext_units(path.read_bytes()))
         if queue_offset < len(units):

@@ -1,4 +1,4 @@
-"""What real RocketMQ processes exchanged: read as they meant it, written again byte for byte. See FRAMES.md."""
+"""Frames exchanged by real RocketMQ processes: decoded correctly, and encoded again byte for byte. See FRAMES.md."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gantrymq_testing.frames import split_frame
 
 GOLDEN = list(runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]())
 COUNT = 7968
-SENDS = 937  # that are read with what varies taken out
+SENDS = 937  # read with their variable parts taken out
 NOT_CANONICAL = 0  # every recorded process is a Java one, whose form is the canonical one
 LETTERS = {RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2}
-# What a Java process adds to any request, beside the fields of its header class.
+# Fields that a Java process adds to any request, in addition to the fields of its header class.
 EXTRAS = {"ReqT", "ns", "nsd", "bname", "MSG_REGION"}
-# Requests that came with fields, and requests whose answers did, of which no code here reads or writes the fields by a
-# class of their own. They are extFields, compared and written again like everybody's.
+# Requests that had fields, or whose answers had, for which no code here has a class that reads or writes
+# them. They are extFields, compared and encoded again like all others.
 REQUESTS_WITHOUT_CLASS = {
     RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,

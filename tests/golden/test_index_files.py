@@ -1,4 +1,4 @@
-"""Every index file of every golden store against what its log says it must hold, byte for byte."""
+"""Every index file of every golden store against the entries expected from its log, byte for byte."""
 
 import pytest
 from golden_stores import SCENARIOS
@@ -20,7 +20,7 @@ from gantrymq_store_files.index_hash import index_hash, index_hashes, index_keys
 from gantrymq_store_files.index_table import IndexTable
 
 EMPTY = IndexHeader()
-# The index holds what its log no longer does, was built in two goes, or was cut by us: each has its own test below.
+# The index has entries of deleted log files, was built in two runs, or was truncated by us: each is tested below.
 OTHERWISE = ("cleaned/cleaned", "crash/recovered", "crash/torn")
 
 
@@ -34,7 +34,7 @@ def index_files(scenario):
 
 
 def keys_of(scenario):
-    """Topic, key, log offset and store time of every entry that the log's records give, in order."""
+    """Topic, key, log offset and store time of every entry for the log's records, in order."""
     found = []
     for record in scenario.log_records():
         for key in index_keys(bytes(record.properties_bytes), record.sys_flag):
@@ -45,7 +45,7 @@ def keys_of(scenario):
 
 
 def rebuilt(layout, keys, header=EMPTY):
-    """The files that *keys* give; *header* is what the first of them starts with."""
+    """The files that *keys* produce; *header* is the header of the first of them."""
     topics, texts, offsets, times = (list(column) for column in zip(*keys, strict=True))
     hashes = index_hashes(topics, texts)
     files, done = [], 0
@@ -101,7 +101,7 @@ def test_an_index_of_a_cleaned_log_holds_more_than_the_log(golden):
 
 
 def found_in(scenario, topic, key, window=(0, 2**62)):
-    """Log offsets that the index files give, newest first."""
+    """Log offsets in the index files, newest first."""
     layout, key_hash = layout_of(scenario), index_hash(topic, key)
     for data in reversed(index_files(scenario)):
         newest = SLOT.unpack_from(data, layout.slot_at(key_hash % layout.slots))[0]

@@ -1,4 +1,4 @@
-"""storage_mmap on the index of Java's stores: used as it is, built where it is missing, and asked for every key."""
+"""storage_mmap on the index of Java's stores: used unchanged, built if missing, and queried for every key."""
 
 import asyncio
 import shutil
@@ -12,12 +12,12 @@ from test_index_files import keys_of
 from gantrymq.formats.record import iter_records
 
 CLEAN = [name for name in SCENARIOS if name not in ("crash/killed", "crash/torn")]
-# Ours has no entries for tags (5.5.0), repeats no message, and cannot know what the log no longer holds.
+# Ours has no entries for tags (5.5.0), repeats no message, and cannot know deleted parts of the log.
 BUILT_OTHERWISE = ("v550", "crash/recovered", "cleaned/cleaned")
 
 
 async def ask(store, topic, key, window=(0, 1 << 62), limit=64):
-    """Log offsets of the answer, and why there are none; waits until the index has caught up."""
+    """Log offsets of the answer, or why there are none; waits until the index is up to date."""
     while True:
         result = store.query(topic, key, *window, limit)
         if isawaitable(result):
@@ -29,7 +29,7 @@ async def ask(store, topic, key, window=(0, 1 << 62), limit=64):
 
 
 def expected(scenario):
-    """Topic and key to log offsets, of what the log holds."""
+    """Topic and key to log offsets, for the records of the log."""
     found = {}
     for topic, key, log_offset, _ in keys_of(scenario):
         if not key.startswith(b"T#"):

@@ -1,4 +1,4 @@
-"""storage_mmap opens what Java left after a clean stop, reads exactly that, and changes nothing."""
+"""storage_mmap opens stores that Java stopped cleanly, reads exactly their records, and changes nothing."""
 
 import base64
 import hashlib
@@ -15,13 +15,13 @@ from gantrymq_store_files.checkpoint import decode_checkpoint
 from gantrymq_store_files.queue_entry import ENTRY, PRE_BLANK
 
 CLEAN = [name for name in SCENARIOS if name not in ("crash/killed", "crash/torn")]
-BY_CONSUMER = ("MIN_OFFSET", "MAX_OFFSET")  # properties that a consumer adds; a message sent back is stored with them
+BY_CONSUMER = ("MIN_OFFSET", "MAX_OFFSET")  # properties added by a consumer; a message sent back is stored with them
 PARTS = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue")
 NO_PULL = ("mqadmin", "ha/slave")  # no consumer read these
 
 
 def entries_on_disk(scenario, queue):
-    """Queue offset to packed entry, those whose record was cleaned away left out."""
+    """Queue offset to packed entry, without entries of deleted records."""
     log_start = int(scenario.log_files()[0].name)
     found = {}
     for path in scenario.queue_files()[queue]:
@@ -123,12 +123,12 @@ def test_pulling_gives_what_the_java_consumer_got(golden_copy, name):
 
 
 def scanned(store, queue):
-    """Entries of one queue as a replay of the log gives them."""
+    """Entries of one queue from a replay of the log."""
     return [entry for entry in store.scan(0, 1 << 62) if (entry.topic, entry.queue_id) == queue]
 
 
 def same_message(record, line):
-    """Compare a stored record with the message a Java consumer made of it."""
+    """Compare a stored record with the message that a Java consumer made of it."""
     ours, theirs = (
         {name: value for name, value in found.items() if name not in BY_CONSUMER}
         for found in (record.properties, line["properties"])
@@ -150,7 +150,7 @@ def same_message(record, line):
 
 
 def described(record):
-    """What records.jsonl says of a record, as far as `test_records` does not say it better."""
+    """Check the fields of a record in records.jsonl that `test_records` does not check more thoroughly."""
     body = bytes(record.body)
     line = {
         "topic": record.topic,

@@ -53,7 +53,7 @@ def test_modes_of_groups_are_read_and_written_as_java_wrote_them(golden_copy):
 
 
 def test_what_a_java_broker_had_not_revived_yet_comes_back(golden_copy):
-    """The same store, as if the broker had ended before it revived anything: the same six messages come back again."""
+    """The same store, as if the broker had stopped before any revive: the same six messages are delivered again."""
     scenario = golden_copy("pop")
     path = scenario.store / "config" / "consumerOffset.json"
     text = path.read_text()

@@ -111,7 +111,7 @@ PARTS = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 
 
 def queue_bytes(scenario):
-    """Path to content, of every file that a queue has."""
+    """Path to content, for every file of a queue."""
     return {part: contents(scenario.store / part) for part in PARTS}
 
 
@@ -168,7 +168,7 @@ def test_ext_units_without_their_files_are_made_anew_without_bits(golden, golden
 
 
 class Tagged:
-    """A filter that takes one tags code and keeps what it was asked."""
+    """A filter that accepts one tags code and records its calls."""
 
     accepts_all = needs_message = False
 

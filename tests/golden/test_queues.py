@@ -1,4 +1,4 @@
-"""Every consume queue of every golden store against what its log says it must hold, byte for byte."""
+"""Every consume queue of every golden store against the entries expected from its log, byte for byte."""
 
 import pytest
 from golden_stores import EXTRAS, SCENARIOS
@@ -9,12 +9,12 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_ext_address, read_entry
 
-# Queues that lag behind their log because the broker was killed, or we cut them: every entry they have is right.
+# Queues shorter than their log because the broker was killed, or we truncated them: every entry they have is right.
 LAGGING = ("crash/torn",)
 
 
 def rebuilt(scenario):
-    """Queue to queue offset to packed entry, as the log gives them."""
+    """Queue to queue offset to packed entry, from the log."""
     levels = parse_delay_levels(scenario.conf.get("messageDelayLevel", DEFAULT_DELAY_LEVELS))
     found = {}
     for record in scenario.log_records():
@@ -57,7 +57,7 @@ def test_queues_hold_what_the_log_says(golden, name):
         in_log = {
             offset: raw for offset, raw in entries.items() if raw != PRE_BLANK and ENTRY.unpack(raw)[0] >= log_start
         }
-        below = sorted(set(entries) - set(in_log))  # their records were cleaned away, or they are pre-blank
+        below = sorted(set(entries) - set(in_log))  # their records were deleted, or they are pre-blank
         if name in LAGGING:
             assert in_log.items() <= expected.get(queue, {}).items()
         else:

@@ -22,7 +22,7 @@ def java_host(packed):
 
 
 def described(place):
-    """A record under the names that records.jsonl has."""
+    """A record with the field names of records.jsonl."""
     record = place.check.record
     if record is None:
         return {"kind": "blank", "file": place.file, "position": place.position, "size": place.check.size}

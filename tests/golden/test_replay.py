@@ -1,7 +1,7 @@
-"""What clients asked Java brokers (4.9.7, 5.3.3, 5.5.0), asked of our broker: the answers against Java's.
+"""Requests of clients to Java brokers (4.9.7, 5.3.3, 5.5.0), sent to our broker: our answers against Java's.
 
-How a replay runs stands in replay_run.py, what is compared in replay_compare.py. Every difference that remains is in
-the tables of replay_differences.py; one that is not there fails, and so does a line of theirs that nothing meets.
+replay_run.py describes the replay, replay_compare.py the comparison. Every remaining difference is in the tables of
+replay_differences.py; a difference that is not there fails, and so does a line that no difference matches.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gantrymq.formats.record import iter_records
 from gantrymq.remoting.codes import RequestCode
 
 RECORDED = recordings()
-STORES = {"cleaned": "cleaned/cleaned", "crash": "crash/killed", "ha": "ha/master"}  # whose settings a scenario has
+STORES = {"cleaned": "cleaned/cleaned", "crash": "crash/killed", "ha": "ha/master"}  # with the settings of a scenario
 
 
 ASKED = 3305  # requests, 313 of them oneway
@@ -62,7 +62,7 @@ ALIKE = ["batch", "binary", "broadcast", "cleaned", "crash", "delay", "lmq", "or
 
 @pytest.mark.parametrize("name", ALIKE)
 def test_these_runs_are_answered_as_java_did(found: dict[str, list[Difference]], name: str) -> None:
-    """Offset ids included: the log of ours has every record where Java's has it."""
+    """Includes offset ids: our log has every record at the same place as Java's."""
     assert found[name] == []
 
 
@@ -118,7 +118,7 @@ def test_messages_are_stored_when_java_stored_them(outcomes: dict[str, Outcome],
 
 
 def test_a_memory_store_answers_alike(golden: Callable[[str], Scenario]) -> None:
-    """But for offset ids, where a file of the log was full."""
+    """Without offset ids, if a file of the log was full."""
     outcome = replay(RECORDED["v550"], golden("v550").conf, "memory")
     paths = {each.path.rpartition(".")[2] for exchange in outcome.exchanges for each in differences("v550", exchange)}
     assert paths <= {"msgId", "log_offset"}

@@ -1,4 +1,4 @@
-"""What our broker pushes to a producer that asked (326) is what Java's pushed for the same reply, to the last byte."""
+"""Our broker's push of a reply to the requesting producer (326) equals Java's for the same reply, byte for byte."""
 
 from __future__ import annotations
 

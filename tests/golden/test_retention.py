@@ -1,4 +1,4 @@
-"""Retention over stores that Java wrote: the queues begin where the records say, and the store goes on from there."""
+"""Retention on stores written by Java: the queues start where the records do, and the store continues from there."""
 
 import asyncio
 

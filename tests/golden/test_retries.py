@@ -1,4 +1,4 @@
-"""What a Java broker made of failed messages: ours makes the same records, and goes on counting where Java stopped."""
+"""Failed messages of a Java broker: ours writes the same records, and continues Java's counts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_comes_back_is_made_as_java_made_it(golden):
 
 
 def test_the_retries_of_a_java_broker_go_on_in_ours(golden_copy, tmp_path):
-    """What it counted counts: the third failure of a message that it stored for a second try is a dead letter."""
+    """Java's count is used: the third failure of a message that it stored for a second try is a dead letter."""
     scenario = golden_copy("retry")
     shutil.move(scenario.store, tmp_path / "cluster/store")
     settings = {key: scenario.conf[key] for key in TAKEN_OVER if key in scenario.conf}

@@ -21,7 +21,7 @@ from gantrymq_testing.frames import split_frame
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 ADDED = {properties.MSG_REGION: "DefaultRegion", properties.TRACE_ON: "true", properties.CLUSTER: "DefaultCluster"}
 
-# Scenario to single sends and batches whose record stands under the topic they name. Delayed and transactional sends
+# Scenario to single sends and batches whose record is in the topic they name. Delayed and transactional sends
 # go to other topics, with properties that the plugins for them add. Oneway sends have no answer that names a record.
 COUNTS = {
     "normal": (206, 0),

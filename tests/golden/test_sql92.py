@@ -1,4 +1,4 @@
-"""Our answers to SQL92 expressions are those that Java's filter 5.3.3 gave to the same pairs, refusals included."""
+"""Our answers to SQL92 expressions equal those of Java's filter 5.3.3 to the same pairs, refusals included."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ def test_our_answers_are_java_s():
 
 
 def test_the_client_says_the_same():
-    """`Subscription.matches` of a message with what is read of the raw properties."""
+    """`Subscription.matches` of a message with properties read from the raw bytes."""
     for one in read():
         try:
             wanted = Subscription("T", one.expression, "SQL92")
@@ -37,7 +37,7 @@ def test_the_client_says_the_same():
 
 
 def test_every_answer_is_frozen_many_times():
-    """A sample that is all refusals would show little."""
+    """A sample of refusals only would prove little."""
     found = Counter(one.answer for one in read())
     assert sum(found.values()) >= 2_000
     assert set(found) == {"true", "false", "null", "refused", "failed"}

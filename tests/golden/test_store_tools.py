@@ -1,4 +1,4 @@
-"""`gantrymq store` on the stores that Java left: sound ones are sound, and what is rebuilt is what Java wrote."""
+"""`gantrymq store` on stores written by Java: sound stores are reported as sound, and rebuilt files equal Java's."""
 
 import json
 
@@ -14,7 +14,7 @@ from gantrymq_store_tools.rebuild_store import rebuild_index, rebuild_queues
 from gantrymq_store_tools.repair import repair_store
 
 INTACT = [name for name in SCENARIOS if name != "crash/torn"]
-CLEANED = "cleaned/cleaned"  # queues and index know records that have left the log
+CLEANED = "cleaned/cleaned"  # queues and index contain records that have left the log
 REPEATED = "crash/recovered"  # dispatch repeated index entries of one record after the crash
 
 
@@ -39,7 +39,7 @@ def test_each_line_of_the_damage_is_found(golden):
     found = {
         (each.kind, each.path, each.place, each.extent) for each in report.findings if each.damage or each.recovery
     }
-    assert not report.damaged  # its broker was killed, and the next start mends all of it
+    assert not report.damaged  # its broker was killed, and the next start repairs all of it
     said = json.loads((scenario.folder / "damage.json").read_text())
     for line in said:
         words = line.replace(":", " ").split()
@@ -51,7 +51,7 @@ def test_each_line_of_the_damage_is_found(golden):
             assert any(each[:3] == ("queue.missing", queue, kept) for each in found), line
         elif line.startswith("index/"):
             ((place, count),) = [each[2:] for each in found if each[0] == "index.missing"]
-            assert (place, count) == (196608, 203)  # behind what the file before it holds
+            assert (place, count) == (196608, 203)  # after the content of the previous file
         else:
             assert line == "checkpoint zeroed"
             assert ("checkpoint.empty", "checkpoint", 0, 40) in found

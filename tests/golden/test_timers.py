@@ -1,4 +1,4 @@
-"""What a Java broker made of timed messages: ours makes the same records, and its wheel goes on from Java's."""
+"""Timed messages of a Java broker: ours writes the same records, and its timer wheel continues from Java's."""
 
 import gzip
 import shutil
@@ -45,7 +45,7 @@ def test_what_waits_is_what_java_moved(golden):
 
 
 def test_marks_of_recalls_are_what_java_stored(golden):
-    """With the property that says nothing, which a reader leaves out."""
+    """With the property without meaning that a reader leaves out."""
     found = [r for r in records(golden) if "TIMER_DEL_UNIQKEY" in r.properties]
     assert len(found) == 2
     for record in found:
@@ -83,7 +83,7 @@ def test_handles_are_java_s(golden):
 
 @pytest.fixture
 def quiet(monkeypatch):
-    """For days on the virtual clock: no sync waits for a real disk, and what looks each second looks each minute.
+    """For days on the virtual clock: no sync waits for a real disk, and checks of every second run every minute.
 
     Timers keep their intervals, and so do restarts. Returns settings of the store.
     """
