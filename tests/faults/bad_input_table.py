@@ -1,4 +1,4 @@
-"""The table of docs/bad-input.md, read: what each row promises, and a check of what a test saw against it."""
+"""The parsed table of docs/bad-input.md: the promise of each row, and a check of a test's result against it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PLACE = re.compile(r"<(\w+)>")
 class Row(NamedTuple):
     """One row.
 
-    ``sentence`` has places such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed``,
+    ``sentence`` has placeholders such as ``<topic>``; ``code`` is a response code, ``exit 1``, ``closed``,
     ``raises`` or ``starts``.
     """
 
@@ -26,7 +26,7 @@ class Row(NamedTuple):
     rest: str
 
     def check(self, seen: str, code: int | str, /, **values: object) -> None:
-        """Compare what was seen, word for word; *values* fill the places; white space is not compared."""
+        """Compare the actual sentence word for word; *values* fill the placeholders; white space is not compared."""
         assert str(code) == self.code, f"{self.number}: code {code}, the table says {self.code}: {seen}"
         assert " ".join(seen.split()) == self.filled(**values)
 
@@ -38,7 +38,7 @@ class Row(NamedTuple):
 
 
 def read_rows() -> dict[str, Row]:
-    """Rows by number. Their sentences stand in code quotes."""
+    """Rows by number. Their sentences are in code quotes."""
     rows: dict[str, Row] = {}
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if not line.startswith("| BI-"):

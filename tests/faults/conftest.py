@@ -1,4 +1,4 @@
-"""Brokers to mistreat. Each one has to serve on, and to have logged no error, when a test is through with it."""
+"""Brokers for bad input. After a test each one must still serve, and must have logged no error."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def rows() -> dict[str, Row]:
 
 @pytest.fixture
 def row(request: pytest.FixtureRequest, rows: dict[str, Row]) -> Row:
-    """The row that a test is named for: ``test_bi07_...`` is about BI-07."""
+    """The row named by a test: ``test_bi07_...`` is about BI-07."""
     number, _, _ = request.function.__name__.removeprefix("test_bi").partition("_")
     return rows[f"BI-{number}"]
 
 
 @pytest.fixture
 def logged() -> Iterator[Sentences]:
-    """What GantryMQ logs during a test; an error or a traceback fails it."""
+    """GantryMQ's log records during a test; an error or a traceback fails it."""
     handler = Sentences()
     loggers = [logging.getLogger(name) for name in ("gantrymq", "gantrymq_nameserver")]
     levels = [logger.level for logger in loggers]
@@ -86,7 +86,7 @@ def name_server(one_name_server: Running, logged: Sentences) -> Iterator[Running
 
 @pytest.fixture
 def broker_with(tmp_path: Path, logged: Sentences) -> Iterator[Callable[..., Running]]:
-    """Start a broker on ``tmp_path / "store"`` with settings of its own."""
+    """Start a broker on ``tmp_path / "store"`` with the given settings."""
     started: list[Running] = []
 
     def begin(**given: Any) -> Running:
@@ -126,7 +126,7 @@ class Program:
         return process
 
     def ends(self, *words: object, **more: Any) -> tuple[str, str]:
-        """How a start with *words* ends: ``exit <code>`` and everything on stderr."""
+        """Return the result of a start with *words*: ``exit <code>`` and everything on stderr."""
         process = self.begin(*words, **more)
         out, errors = process.communicate(timeout=DEADLINE_S)
         if "json" in process.args:  # one document, of the same sentence
@@ -136,14 +136,14 @@ class Program:
         return f"exit {process.returncode}", errors
 
     def refusal(self, *words: object, **more: Any) -> tuple[str, str]:
-        """As `ends`, for one that ends with nothing but one sentence: the sentence comes first, then the code."""
+        """Like `ends`, for a start that ends with one sentence only: return the sentence first, then the code."""
         code, errors = self.ends(*words, **more)
         assert errors.startswith("gantrymq: "), errors
         assert errors.count("\n") == 1, errors
         return errors.removeprefix("gantrymq: "), code
 
     def close(self) -> None:
-        """Kill what still runs."""
+        """Kill processes that are still running."""
         for process in self._running:
             if process.poll() is None:
                 process.kill()

@@ -1,4 +1,4 @@
-"""A broker in a thread of this process, and a peer that writes to it whatever a test likes."""
+"""A broker in a thread of this process, and a peer that sends it arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Peer:
         return b"".join(pieces)
 
     def is_closed(self) -> bool:
-        """Wait for the other side to close; False when it says something first."""
+        """Wait for the other side to close; return False if it sends something first."""
         return self.read_to_end() == b""
 
     def answer(self) -> Command:
@@ -117,7 +117,7 @@ class Peer:
 
 
 class Running:
-    """Servers in a thread with an event loop of its own."""
+    """Servers in a thread with its own event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -153,7 +153,7 @@ class Running:
             peer.socket.close()
 
     def serves(self) -> bool:
-        """Whether a normal send and a normal pull work, on a connection of their own."""
+        """Whether a normal send and a normal pull work, on a new connection."""
         self._serving += 1
         body = f"message {self._serving}".encode()
         with self.peer() as peer:
@@ -168,7 +168,7 @@ class Running:
 
 
 def start_broker(store: Path, **given: object) -> Running:
-    """A broker on a free port, without a name server. Raises what its start raises."""
+    """A broker on a free port, without a name server. Raises the exceptions of its start."""
     running = Running()
     try:
         plugins = load_plugins(str(given.get("plugins", FAST["plugins"])), reserved=SCHEMA)
@@ -191,14 +191,14 @@ def start_name_server(folder: Path) -> Running:
     settings = Settings(name_server_settings(folder))
     settings.set("listenPort", 0, "test")
     settings.set("bindAddress", "127.0.0.1", "test")
-    settings.set("scanNotActiveBrokerInterval", 3_600_000, "test")  # "brokers" that were made up stay silent
+    settings.set("scanNotActiveBrokerInterval", 3_600_000, "test")  # fictitious "brokers" stay silent
     running.server = NameServer(running.world, settings)
     running.address = running.run(running.server.start())
     return running
 
 
 class Sentences(logging.Handler):
-    """What is logged, as it comes, for a test to wait for."""
+    """Collects log records as they are written, for a test to wait for."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -209,7 +209,7 @@ class Sentences(logging.Handler):
         self._records.put(record)
 
     def wait_for(self, beginning: str) -> str:
-        """The next sentence that begins so."""
+        """The next sentence with this prefix."""
         while True:
             record = self._records.get(timeout=DEADLINE_S)
             self.seen.append(record)
@@ -224,6 +224,6 @@ class Sentences(logging.Handler):
 
 
 def frame(header: bytes, body: bytes = b"", *, codec: int = 0, header_bytes: int | None = None) -> bytes:
-    """A frame of any header; *header_bytes* is what it claims of the header's length."""
+    """A frame of any header; *header_bytes* is the header length that it announces."""
     claimed = len(header) if header_bytes is None else header_bytes
     return struct.pack(">II", 4 + len(header) + len(body), codec << 24 | claimed) + header + body

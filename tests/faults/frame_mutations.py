@@ -1,4 +1,4 @@
-"""Frames that are almost right: eleven ways to spoil a recorded one, each by seeded chance.
+"""Frames that are almost right: eleven ways to corrupt a recorded one, chosen by a seeded generator.
 
 | length u32 | codec u8, header length u24 | header | body |
 """
@@ -38,7 +38,7 @@ def recorded() -> dict[str, list[bytes]]:
 
 
 def mutated(rng: random.Random, frames: list[bytes]) -> bytes:
-    """One of *frames*, spoilt in one or two ways, or now and then as it is."""
+    """One of *frames*, corrupted in one or two ways, or sometimes unchanged."""
     frame = rng.choice(frames)
     for _ in range(rng.choice((0, 1, 1, 1, 1, 2))):
         frame = rng.choice(MUTATIONS)(rng, frame, frames)
@@ -46,7 +46,7 @@ def mutated(rng: random.Random, frames: list[bytes]) -> bytes:
 
 
 def parts(frame: bytes) -> Frame:
-    """Codec, header and body, of a frame that may be spoilt already."""
+    """Codec, header and body, of a frame that may be corrupted already."""
     if len(frame) < PREFIX.size:
         return 0, b"", b""
     mark = PREFIX.unpack_from(frame)[1]
@@ -55,7 +55,7 @@ def parts(frame: bytes) -> Frame:
 
 
 def whole(codec: int, header: bytes, body: bytes) -> bytes:
-    """A frame whose lengths are right."""
+    """A frame with correct lengths."""
     header = header[:0xFFFFFF]
     return PREFIX.pack(4 + len(header) + len(body), codec << 24 | len(header)) + header + body
 

@@ -1,4 +1,4 @@
-"""One round of fuzzing: a server in a simulated world, connections with spoilt frames, then a look at what is left."""
+"""One round of fuzzing: a server in a simulated world, connections with corrupted frames, then a check of its state."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from gantrymq_testing.simulated import SimulatedLoop, SimulatedNetwork, Simulate
 HOST, PORT = "10.0.0.1", 9000
 FRAMES = 1000  # in a round
 OPEN = 20  # connections at a time
-SETTLE_S = 400.0  # longer than any pull is held and any call to a client waits
+SETTLE_S = 400.0  # longer than any held pull and any wait for a call to a client
 LIMIT_S = 20_000.0
-READ_CPU_S = 5.0  # one read may take so long; real ones take microseconds
+READ_CPU_S = 5.0  # limit for one read; real ones take microseconds
 
 
 class Round:
@@ -50,7 +50,7 @@ class Round:
         self._slowest_s = 0.0
 
     def run(self) -> list[str]:
-        """What went wrong, in sentences."""
+        """Problems found, as sentences."""
         with _logged(self.problems):
             try:
                 simulate(self._seed, self._main, limit_s=LIMIT_S)
@@ -118,7 +118,7 @@ class Round:
             (leaving.transport.close if self._random.random() < 0.5 else leaving.transport.abort)()
 
     def _look(self, server: BrokerServer | NameServer, process: SimulatedProcess, usual: int) -> None:
-        """Nothing of the connections may be left, and no table may be larger than what was sent."""
+        """No state of the connections may be left, and no table may be larger than the data sent."""
         found = {"connections": process.network.open_connections, "tasks": max(len(process.tasks()) - usual, 0)}
         for remoting in _remoting(server):
             found["unfinished bytes"] = remoting.unfinished_bytes
@@ -148,7 +148,7 @@ class Round:
 
 
 class _Talker(asyncio.Protocol):
-    """Writes; what comes back is of no interest."""
+    """Writes; answers are ignored."""
 
     transport: asyncio.Transport
     lost = False
@@ -166,7 +166,7 @@ def _remoting(server: BrokerServer | NameServer) -> list[RemotingServer]:
 
 
 class _Errors(logging.Handler):
-    """Keeps what is logged as an error or with a traceback."""
+    """Keeps log records that are errors or have a traceback."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(logging.WARNING)

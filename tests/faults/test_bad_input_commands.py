@@ -1,4 +1,4 @@
-"""What commands say to a running broker's topics, messages and store, and a server of who may reach it."""
+"""Commands given bad topics, messages and stores of a running broker, and a server that limits access."""
 
 import json
 import signal
@@ -20,27 +20,27 @@ ZLIB = 0x301
 
 
 class Server:
-    """`gantrymq start` and commands that ask it."""
+    """`gantrymq start` and commands that query it."""
 
     def __init__(self, ready: dict[str, str]) -> None:
         self.namesrv, self.broker, self.store = ready["namesrv"], ready["broker"], ready["store"]
 
     def command(self, *words: object) -> tuple[str, str, str]:
-        """How a command ends: its exit code, stdout, stderr without the name of the program."""
+        """Result of a command: its exit code, stdout, stderr without the name of the program."""
         done = subprocess.run(
             [PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_S, check=False
         )
         return f"exit {done.returncode}", done.stdout, done.stderr.removeprefix("gantrymq: ")
 
     def messages(self, *words: object) -> list[dict[str, object]]:
-        """What a command of `gantrymq message` prints."""
+        """Output of a `gantrymq message` command."""
         code, out, errors = self.command("message", *words, "-n", self.namesrv, "--output", "json")
         assert code == "exit 0", errors
         return [json.loads(line) for line in out.splitlines()]
 
     @contextmanager
     def peer(self) -> Iterator[Peer]:
-        """A client that sends what no client should."""
+        """A client that sends invalid data."""
         host, _, port = self.broker.rpartition(":")
         peer = Peer((host, int(port)))
         try:
@@ -95,7 +95,7 @@ def test_bi131_a_body_that_cannot_be_decompressed(server, row):
 
 
 def why(message):
-    """What zlib says, which depends on its version."""
+    """zlib's message, which depends on its version"""
     return message["body_problem"].partition("is no zlib stream: ")[2]
 
 
@@ -145,6 +145,6 @@ def test_bi137_a_name_server_where_no_plugin_offers_one(command, row, monkeypatc
 
 
 def without_name_server(found):
-    """What is installed but for the plugin that brings the name server."""
+    """The installed plugins except the one that provides the name server."""
     candidates, problems = found
     return [each for each in candidates if each.distribution != name_servers.TO_INSTALL], problems

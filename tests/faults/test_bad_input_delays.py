@@ -1,4 +1,4 @@
-"""Delay levels that cannot be kept, progress that cannot be read, and questions about what is pending."""
+"""Invalid delay levels, unreadable saved offsets, and queries of pending messages."""
 
 import pytest
 

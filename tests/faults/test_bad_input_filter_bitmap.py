@@ -1,4 +1,4 @@
-"""What a broker cannot use of the filters that groups had: it serves without their bits."""
+"""Unusable saved filters of groups: the broker serves without their bits."""
 
 import json
 
@@ -23,7 +23,7 @@ def config(tmp_path):
 
 @pytest.fixture
 def said(caplog):
-    """The only sentence of the bit map that begins with something."""
+    """The only log line of the bit map with this prefix."""
 
     def find(start):
         (found,) = [each.getMessage() for each in caplog.records if each.getMessage().startswith(str(start))]

@@ -1,4 +1,4 @@
-"""SQL92 expressions that RocketMQ does not take either, and those beyond our limits."""
+"""SQL92 expressions that RocketMQ refuses too, and those beyond our limits."""
 
 import pytest
 

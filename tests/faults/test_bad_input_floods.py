@@ -1,4 +1,4 @@
-"""Small requests that want to cost much: what they announce has a bound."""
+"""Small requests that announce large amounts: every announced amount has a limit."""
 
 import json
 import struct
@@ -22,7 +22,7 @@ def topics(*lines):
 
 @pytest.fixture
 def registers(name_server, row):
-    """Register *body*; compare code and sentence with the row, and see that no broker came up."""
+    """Register *body*; compare code and sentence with the row, and check that no broker was registered."""
 
     def check(body, compressed, /, **values):
         with name_server.peer() as peer:
@@ -54,7 +54,7 @@ def test_bi101_a_registration_with_numbers_beyond_java_s(registers):
 
 
 def groups(**names):
-    usual = {"messageModel": "BROADCASTING"}  # members of such a group are told nothing of each other
+    usual = {"messageModel": "BROADCASTING"}  # members of such a group are not notified of each other
     sets = {f"{kind}DataSet": [{"groupName": name, **usual} for name in given] for kind, given in names.items()}
     return json.dumps({"clientID": "1@2", **sets}).encode()
 

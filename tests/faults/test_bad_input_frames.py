@@ -1,4 +1,4 @@
-"""What is no frame, or a frame that cannot be read. Broker and name server answer alike."""
+"""Bytes that are not a frame, and unreadable frames. Broker and name server answer alike."""
 
 import socket
 import ssl
@@ -46,7 +46,7 @@ def test_bi03_a_header_that_is_not_json(server, logged, row):
     bad = frame(b"{bad")
     good = encode(Command(9999, opaque=5))
     with server.peer() as peer:
-        peer.write(good + bad)  # what came before it is answered
+        peer.write(good + bad)  # earlier requests are answered
         assert peer.answer().opaque == 5
         assert peer.is_closed()
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name, place=4, expected=":", seen="the end")
@@ -75,7 +75,7 @@ def test_bi07_half_a_frame_and_then_the_end(server, logged, row):
 
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes.fromhex(
-    "000000040000000000 000000040100000000 000003010500000001828486"  # settings, theirs taken, GET / on stream 1
+    "000000040000000000 000000040100000000 000003010500000001828486"  # settings, SETTINGS ACK, GET / on stream 1
 )
 FIGURES = b"Metrics for Prometheus come from a broker with the plugin gantrymq-metrics, usually at port 5557.\n"
 
@@ -94,7 +94,7 @@ def is_goaway(answer, row):
 
 @contextmanager
 def inside_tls(peer, *protocols):
-    """The peer's socket in TLS, without a look at the certificate."""
+    """The peer's socket in TLS, without verifying the certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(protocols)

@@ -1,4 +1,4 @@
-"""What the Spark source and sink and the broker for FastStream say; no server is asked."""
+"""Errors of the Spark source and sink and of the broker for FastStream; no server is contacted."""
 
 import asyncio
 import datetime

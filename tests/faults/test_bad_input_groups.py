@@ -1,4 +1,4 @@
-"""Consumer groups that cannot be made, and a name server's table that cannot be read."""
+"""Invalid consumer groups, and an unreadable table of a name server."""
 
 import pytest
 from faulty_broker import start_name_server
@@ -8,7 +8,7 @@ from gantrymq.remoting.codes import RequestCode
 
 @pytest.fixture
 def refuses(broker, row):
-    """Ask for a group; compare code and sentence with the row, and see that none came up."""
+    """Send a request to create a group; compare code and sentence with the row, and check that none was created."""
 
     def check(body, name, /, **values):
         with broker.peer() as peer:
@@ -53,7 +53,7 @@ def test_bi262_a_group_attribute_that_does_not_exist(refuses):
 
 @pytest.fixture
 def refuses_change(broker, row):
-    """Ask for a change of an existing group; compare the answer with the row, and see that nothing changed."""
+    """Send a change of an existing group; compare the answer with the row, and check that nothing changed."""
 
     def check(changes, **values):
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP

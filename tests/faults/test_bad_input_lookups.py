@@ -1,4 +1,4 @@
-"""Look-ups that find nothing, and an index that cannot be used."""
+"""Lookups without a result, and an unusable index."""
 
 from faulty_broker import start_broker
 

@@ -1,4 +1,4 @@
-"""What `gantrymq message pull`, and what reads and sends beside it, say to places that are not there."""
+"""`gantrymq message pull`, and commands that read and send, for places that do not exist."""
 
 import time
 
@@ -32,7 +32,7 @@ def running(tmp_path):
 
 @pytest.fixture
 def message(running):
-    """How a command of `gantrymq message` ends: its exit code, stdout, the last sentence of stderr."""
+    """Result of a `gantrymq message` command: its exit code, stdout, the last sentence of stderr."""
 
     def run(*words):
         done = CliRunner().invoke(main, ["message", *words, "-t", "T", "-n", running.namesrv])
@@ -55,7 +55,7 @@ def test_bi236_an_offset_that_was_deleted(running, message, row):
     done = CliRunner().invoke(main, ["broker", "clean", "log", "-n", running.namesrv])
     assert done.exit_code == 0
     deadline = time.monotonic() + DEADLINE_S
-    while True:  # it is deleted in the background
+    while True:  # deleted in the background
         code, printed, said = message("pull", "--from-offset", "0", "--queue", "0")
         if said or time.monotonic() > deadline:
             break

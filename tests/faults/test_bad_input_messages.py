@@ -1,4 +1,4 @@
-"""Messages that cannot be stored, and topics that cannot be made."""
+"""Messages that cannot be stored, and topics that cannot be created."""
 
 import json
 
@@ -65,7 +65,7 @@ def test_bi30_an_unknown_topic_that_may_not_be_made(broker_with, row):
 def test_bi31_a_new_topic_without_queues(broker, refuses, queues):
     refuses("Hollow", letters={"d": queues}, topic="Hollow", queues=queues)
     with broker.peer() as peer:
-        assert peer.send("Hollow", d=4).code == 0  # the refused message left nothing behind
+        assert peer.send("Hollow", d=4).code == 0  # the refused message left nothing in the store
         assert peer.create_topic("Hollow").code == 0
         assert peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "Hollow"}).code == 0
 
@@ -95,7 +95,7 @@ def test_bi35_properties_over_30720_bytes(broker, row):
         for length in (most + 1, 32767, 40000):
             answer = peer.send("T", b"x", "K\1" + "v" * length + "\2UNIQ_KEY\1u\2")
             row.check(answer.remark, answer.code, size=30720 + length - most)
-        own = "MY_RETRY_TOPIC\1T\2"  # not RocketMQ's RETRY_TOPIC, whose messages may use the room that is kept
+        own = "MY_RETRY_TOPIC\1T\2"  # not RocketMQ's RETRY_TOPIC, whose messages may use the reserved space
         answer = peer.send("T", b"x", own + "K\1" + "v" * most + "\2UNIQ_KEY\1u\2")
         row.check(answer.remark, answer.code, size=30720 + len(own))
         assert peer.send("T", b"x", "K\1" + "v" * most + "\2UNIQ_KEY\1u\2").code == 0

@@ -1,4 +1,4 @@
-"""Filters that nobody offers, and projects that cannot be made."""
+"""Filters that no plugin registers, and projects that cannot be created."""
 
 import json
 import subprocess
@@ -42,7 +42,7 @@ def test_bi231_an_attribute_that_cannot_be_used(broker, row):
 
 
 def new(*words):
-    """How `gantrymq plugin new` ends."""
+    """Result of `gantrymq plugin new`."""
     done = subprocess.run(
         [PROGRAM, "plugin", "new", *map(str, words)], capture_output=True, text=True, timeout=DEADLINE_S, check=False
     )

@@ -21,7 +21,7 @@ def broker(broker_with):
 
 @pytest.fixture
 def refuses(broker, row):
-    """Ask with the usual fields and others; compare code and sentence with the row."""
+    """Send the usual fields with changes; compare code and sentence with the row."""
 
     def check(code, fields, body=None, /, **values):
         usual = {"topic": "T", "consumerGroup": "CG", "queueId": 0, "offset": 0, "extraInfo": HANDLE}

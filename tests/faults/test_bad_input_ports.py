@@ -1,4 +1,4 @@
-"""Whom a port believes, the second port, and offsets that nobody can have read."""
+"""The peers that a port trusts, the second port, and offsets beyond the queue."""
 
 import asyncio
 import socket
@@ -16,7 +16,7 @@ class Peer(asyncio.Protocol):
 
 
 def test_bi126_a_proxy_header_from_somebody_who_is_no_proxy(row, logged):
-    """In a simulated world, whose hosts have addresses of their own: loopback addresses are believed."""
+    """In a simulated world, whose hosts have non-loopback addresses: loopback addresses are trusted."""
 
     async def main(world):
         server = RemotingServer(world, None)

@@ -1,4 +1,4 @@
-"""Batch queues and light queues: what asks for them and cannot have them."""
+"""Batch queues and light queues: requests for them that are refused."""
 
 import json
 
@@ -20,7 +20,7 @@ def names(*queues):
 
 @pytest.fixture
 def light(broker_with):
-    """A peer of a broker with light queues, two of which are there."""
+    """A peer of a broker with two existing light queues."""
     broker = broker_with(**LIGHT)
     with broker.peer() as peer:
         assert peer.send("T", b"listed", names("%LMQ%a", "%LMQ%b")).code == 0

@@ -1,4 +1,4 @@
-"""Replies that nobody takes, questions for consumers that are not there, and groups set where they cannot go."""
+"""Replies without a recipient, requests for consumers that are offline, and invalid offset resets of groups."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ members = pytest.importorskip("gantrymq_diagnosis.members")
 PLUGINS = "diagnosis,filter_tag,request_reply,storage_mmap"
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 CG = {"consumerGroup": "CG", "clientId": "c1"}
-SECONDS = 0.3  # that a client has to answer, where a test waits for that
+SECONDS = 0.3  # time that a client has to answer, for tests that wait for it
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def reply(peer, topic=TOPIC, body=b"the reply", to="c1"):
 
 
 def kept(broker):
-    """How many replies the topic has."""
+    """The number of replies in the topic."""
     with broker.peer() as peer:
         return int(peer.ask(RequestCode.GET_MAX_OFFSET, {"topic": TOPIC, "queueId": 0}).ext["offset"])
 
@@ -49,7 +49,7 @@ def join(peer, kind="producerDataSet"):
     consumer = {
         "groupName": "CG",
         "consumeType": "CONSUME_PASSIVELY",
-        "messageModel": "BROADCASTING",  # whose members are not told of each other
+        "messageModel": "BROADCASTING",  # whose members are not notified of each other
         "subscriptionDataSet": [subscription],
     }
     members = [consumer] if kind == "consumerDataSet" else [{"groupName": "PG"}]
@@ -174,7 +174,7 @@ def test_bi150_a_reset_behind_the_end_of_a_queue(broker, row):
 
 @contextmanager
 def commands(tmp_path, **settings):
-    """A name server and a broker with topic T and group CG; gives them and a command of `gantrymq group`."""
+    """A name server and a broker with topic T and group CG; yields them and a command of `gantrymq group`."""
     with RunningBroker(tmp_path / "cluster", settings) as running:
         running.create_topic("T", 2)
 

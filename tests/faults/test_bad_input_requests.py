@@ -21,7 +21,7 @@ REGISTRATION = {
 
 @pytest.fixture
 def refuses(broker, row):
-    """Ask the broker; compare code and sentence with the row."""
+    """Send the request; compare code and sentence with the row."""
 
     def check(code, ext=None, body=None, /, **values):
         with broker.peer() as peer:
@@ -129,7 +129,7 @@ def test_bi20_a_list_of_something_else(refuses, code, body, member):
 )
 def test_bi21_a_number_that_is_none_in_a_body(broker, refuses, code, body, member, bounds):
     refuses(code, {}, body, member=member, value="'x'", least=bounds[0], most=bounds[1])
-    with broker.peer() as peer:  # nobody joined, and no group came up
+    with broker.peer() as peer:  # no member joined, and no group was created
         assert peer.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": "G"}).code == 1
         assert peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, {"group": "G"}).code == 26
 

@@ -1,4 +1,4 @@
-"""Failed messages that cannot come back, and dead letters that are not there."""
+"""Failed messages that cannot be retried, and dead letters that do not exist."""
 
 import pytest
 from click.testing import CliRunner
@@ -14,7 +14,7 @@ OWN_ID = "UNIQ_KEY\x01x\x02"
 
 @pytest.fixture
 def refuses(broker, row):
-    """Send a message back; compare code and sentence with the row, and see that nothing was stored."""
+    """Send a message back; compare code and sentence with the row, and check that nothing was stored."""
 
     def check(offset=None, /, fields=(), **values):
         with broker.peer() as peer:
@@ -85,7 +85,7 @@ def test_bi180_a_topic_for_messages_of_mixed_kinds(broker, row):
 
 @pytest.fixture
 def says(gantrymq_broker_factory, row):
-    """Run ``group dlq``; compare how it ends with the row."""
+    """Run ``group dlq``; compare its result with the row."""
     server = gantrymq_broker_factory({"store": "memory"})
     for name in ("%RETRY%CG", "%DLQ%CG"):
         server.create_topic(name, 1)

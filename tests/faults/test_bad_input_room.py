@@ -1,4 +1,4 @@
-"""A disk without room: what senders hear, and that they are served again once there is some."""
+"""A full disk: the answers to senders, and that sends work again once there is space."""
 
 import errno
 import re
@@ -19,7 +19,7 @@ BODY = b"b" * (400 * 1024)
 
 
 class Disk:
-    """What the disk looks like to every broker of this process."""
+    """The simulated disk usage for every broker of this process."""
 
     def __init__(self):
         self.total, self.free, self.full = 1000 * MIB, 900 * MIB, False
@@ -41,7 +41,7 @@ def disk(monkeypatch):
 
 
 def answered(peer, is_wanted):
-    """The first answer to a send that is as wanted."""
+    """The first answer to a send that meets the condition."""
     deadline = time.monotonic() + DEADLINE_S
     while not is_wanted(answer := peer.send("T", BODY)):
         assert time.monotonic() < deadline, (answer.code, answer.remark)
@@ -85,7 +85,7 @@ def test_bi110_a_disk_with_too_little_free(broker_with, row, disk, tmp_path):
 def test_bi111_a_store_above_its_quota(broker_with, row, disk, tmp_path):
     with broker_with(**SMALL, cleanResourceInterval=20, storeQuotaBytes=3 * MIB).peer() as peer:
         answer = refused(peer, "store_quota")
-        size = int(re.search(r"takes (\d+) bytes", answer.remark)[1])  # it may have been looked at again since
+        size = int(re.search(r"takes (\d+) bytes", answer.remark)[1])  # it may have been checked again since
         assert 3 * MIB < size < 4 * MIB
         row.check(answer.remark, answer.code, root=tmp_path / "store", size=size, quota=3 * MIB)
         assert peer.ask(25, body=f"storeQuotaBytes={100 * MIB}".encode()).code == 0

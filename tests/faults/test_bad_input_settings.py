@@ -14,7 +14,7 @@ from gantrymq.plugins import find_candidates, load_plugins
 
 @pytest.fixture
 def refuses(program, row):
-    """Start the program; it ends with nothing but the row's sentence."""
+    """Start the program; it ends with the row's sentence only."""
 
     def check(*words, environ=(), **values):
         row.check(*program.refusal(*words, **dict(environ)), **values)
@@ -36,7 +36,7 @@ def conf(tmp_path):
 
 @pytest.fixture
 def starts(program, row):
-    """Start the program, stop it, and return what it wrote to stderr."""
+    """Start the program, stop it, and return its stderr."""
 
     def check(*words):
         process = program.begin(*words)

@@ -1,4 +1,4 @@
-"""Requests that are larger than one may be."""
+"""Requests above the size limit."""
 
 import base64
 
@@ -15,7 +15,7 @@ from gantrymq.remoting.headers.base import MAX_TEXT_CHARS
 
 @pytest.fixture
 def refuses(broker, row):
-    """Ask the broker; compare code and sentence with the row."""
+    """Send the request; compare code and sentence with the row."""
 
     def check(code, ext=None, body=None, /, **values):
         with broker.peer() as peer:

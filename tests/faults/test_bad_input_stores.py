@@ -1,4 +1,4 @@
-"""Store folders that a broker cannot use, or only with a warning. What the sentence advises is done, and it serves."""
+"""Store folders that a broker refuses, or uses with a warning. Following the advice of the sentence makes it serve."""
 
 import json
 
@@ -16,7 +16,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def refuses(program, row, store):
-    """Start the program on the store; it ends with nothing but the row's sentence."""
+    """Start the program on the store; it ends with the row's sentence only."""
 
     def check(*words, command=START, **values):
         row.check(*program.refusal("--store", store, *words, command=command), **values)
@@ -26,7 +26,7 @@ def refuses(program, row, store):
 
 @pytest.fixture
 def written(store):
-    """A store with one message, stopped cleanly; its log files have 4 MiB, as the program is told."""
+    """A store with one message, stopped cleanly; its log files have 4 MiB, as in the program's settings."""
     running = start_broker(store, mappedFileSizeCommitLog=4 * MIB)
     assert running.serves()
     running.close()
@@ -42,7 +42,7 @@ def make(path, size=0, text=""):
 
 
 def still_there(running):
-    """Whether the first message of the store is."""
+    """Whether the first message of the store can be read."""
     with running.peer() as peer:
         return b"message 1" in peer.pull("StillServing", consumerGroup="TOOLS_CONSUMER").payload
 

@@ -1,4 +1,4 @@
-"""Timed messages that cannot be kept, and recalls that cannot be done."""
+"""Timed messages that cannot be stored, and recalls that fail."""
 
 import base64
 import time
@@ -42,7 +42,7 @@ def one_broker(tmp_path_factory):
 
 @pytest.fixture
 def recalling(broker_with):
-    """A broker that takes messages back, and has topic Timed."""
+    """A broker that accepts recalls, and has topic Timed."""
     broker = broker_with(plugins=PLUGINS, recallMessageEnable=True)
     with broker.peer() as peer:
         assert peer.send("Timed").code == 0

@@ -1,4 +1,4 @@
-"""Decisions that do not count, half messages that nobody could decide, and what operators cannot ask."""
+"""Invalid decisions, half messages that cannot be decided, and invalid requests of operators."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""A real `ulimit -n`: who is connected is served, newcomers are turned away, and no queue goes without its file.
+"""A real `ulimit -n`: existing connections are served, new ones are refused, and every queue gets its file.
 
 docs/hard-times.md has the table.
 """
@@ -13,11 +13,11 @@ from faulty_broker import DEADLINE_S, PROGRAM, START, Peer
 
 LIMIT = 256
 CROWD = 400
-QUEUES = 300  # more than there are descriptors
+QUEUES = 300  # more than the descriptor limit
 
 
 def limited(store):
-    """`gantrymq start` on *store* that may have LIMIT files and sockets open."""
+    """`gantrymq start` on *store* with at most LIMIT open files and sockets."""
     words = [*START, "--store", store, "--log-level", "warning", "--output", "json"]
     small = ["--set", "mappedFileSizeCommitLog=4194304", "--set", "mappedFileSizeConsumeQueue=2000"]
     command = ["bash", "-c", f'ulimit -n {LIMIT}; exec "$0" "$@"', PROGRAM, *words, *small]
@@ -60,13 +60,13 @@ def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
         for peer in crowd:
             opened.callback(peer.socket.close)
         assert crowd[-1].is_closed()
-        for number in range(200):  # in sixteen queues, each of which wants a file
+        for number in range(200):  # in sixteen queues, each of which needs a file
             assert honest.send("T", f"{number}".encode(), e=number % 16).code == 0
             assert honest.create_topic(f"T{number % 20}").code == 0
         assert honest.pull("T").code == 0
         for peer in crowd:
             peer.socket.close()
-        with ExitStack() as later:  # once they have gone there is room for others
+        with ExitStack() as later:  # once they have closed, others can connect
             newcomer = arrive((host, int(port)), later)
             assert newcomer.send("T", b"newcomer").code == 0
         process.terminate()
@@ -78,7 +78,7 @@ def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
 
 
 def arrive(address, stack):
-    """A connection that is served; one that is turned away tries again."""
+    """A connection that is served; a refused one is tried again."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         peer = Peer(address)

@@ -1,7 +1,7 @@
-"""Recorded requests, spoilt by seeded chance, against a broker and a name server: no crash, no hang, no growth.
+"""Recorded requests, corrupted at random by seed, against a broker and a name server: no crash, no hang, no growth.
 
 By default 10,000 frames, with ``-m long`` 200,000, half of them for each server, a thousand to a seed. A failure
-names kind and seed; $GANTRYMQ_SEEDS runs these seeds only. What a round checks stands in fuzz_rig.py.
+names kind and seed; $GANTRYMQ_SEEDS runs these seeds only. fuzz_rig.py has the checks of a round.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINDS = ("broker", "ns")
 CHOSEN = [int(seed) for seed in os.environ.get("GANTRYMQ_SEEDS", "").replace(",", " ").split()]
 USUAL = range(1, 6)
 LONG = range(1, 101)
-GROWTH_BYTES = 2 << 20  # what rounds may leave in memory altogether, in caches and interned names
+GROWTH_BYTES = 2 << 20  # total memory that rounds may leave allocated, in caches and interned names
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_hundred_thousand_spoilt_frames_each(kind, plugins):
 
 
 def grown(kind: str, first: range, others: range, plugins: Plugins) -> int:
-    """Bytes that are still in use after *others* and were not before; *first* warms caches up."""
+    """Bytes still in use after *others* that were not in use before; *first* warms caches up."""
     for seed in first:
         check(kind, seed, plugins)
     gc.collect()

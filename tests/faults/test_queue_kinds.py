@@ -1,5 +1,6 @@
-"""Batch queues and light queues through a whole broker: what was acknowledged is listed in every queue it belongs to,
-also after a restart, and groups go on where they were."""
+"""Batch queues and light queues through a whole broker: an acknowledged message is in every queue it belongs to,
+also after a restart, and groups continue from their offsets.
+"""
 
 import json
 
@@ -27,7 +28,7 @@ def test_singles_and_batches_share_a_batch_queue(broker):
     batch = encode_batch([BatchEntry(0, body, b"") for body in (b"a", b"b", b"c")])
     with broker.peer() as peer:
         assert peer.create_topic("Kinds", attributes="+queue.type=BatchCQ").code == 0
-        for number in range(3):  # singles of one shape, the first of which teaches the broker that shape
+        for number in range(3):  # single messages of one shape; the first one teaches the broker that shape
             assert peer.send("Kinds", b"single", ID.format(number)).ext["queueOffset"] == str(4 * number)
             answer = peer.ask(RequestCode.SEND_BATCH_MESSAGE, {**HEAD, "b": "Kinds", "i": ID.format("B")}, batch)
             assert (answer.code, answer.ext["queueOffset"], answer.ext["batchUniqId"]) == (0, str(4 * number + 1), "B")

@@ -1,6 +1,6 @@
-"""Requests made of odd values, the same ones in every run: whatever is answered, nothing fails as a bug would.
+"""Requests with unusual values, the same in every run: any answer is allowed, but no request may fail like a bug.
 
-The broker is opened again afterwards, as what it took has to be readable too.
+The broker is reopened afterwards, because everything that it accepted must be readable too.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Odd requests of every code that a broker with all plugins serves: a sentence, quickly, and nothing is broken.
+"""Unusual requests of every code that a broker with all plugins serves: each is answered quickly, and nothing breaks.
 
-The codes are those that register with the router, so a new one is asked too. Fields come from the header classes and
-bodies from what clients send, with one or two values replaced. The same seed makes the same requests.
+The codes are those registered with the router, so new ones are included. Fields come from the header classes and
+bodies from real clients, with one or two values replaced. The same seed makes the same requests.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ def odd_fields(rng, fields):
     for field in fields:
         if field.required or rng.random() < 0.5:
             ext[field.wire] = USUAL.get(field.wire, "x" if field.kind == "string" else "0")
-    held = {"suspendTimeoutMillis", "pollTime"}  # an answer that is held for long is none of this test
+    held = {"suspendTimeoutMillis", "pollTime"}  # an answer that is held for long is outside this test
     for name in rng.sample(sorted(ext.keys() - held), min(len(ext.keys() - held), rng.randint(0, 2))):
         ext[name] = rng.choice(TEXTS)
     if ext and rng.random() < 0.1:
@@ -110,7 +110,7 @@ def odd_body(rng, code):
 
 @pytest.fixture
 def longest_step(monkeypatch):
-    """The longest step of any event loop, seconds of its thread's processor time, and what it was."""
+    """The longest step of any event loop, in seconds of its thread's CPU time, and its description."""
     longest, run = [0.0, ""], asyncio.Handle._run
 
     def measured(handle):
@@ -124,7 +124,7 @@ def longest_step(monkeypatch):
 
 
 def ask_all(tmp_path, monkeypatch, longest_step, seed, each):
-    """Ask every code *each* times; return what went wrong."""
+    """Send every code *each* times; return the problems found."""
     served, add = set(), RequestRouter.add
 
     def noted(router, handlers):
