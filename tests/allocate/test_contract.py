@@ -42,7 +42,7 @@ class TestMachineRoomThatHasAllBrokers(AllocationContract):
 class TestMachineRoom(AllocationContract):
     make_strategy = partial(PLAIN["MACHINE_ROOM"], {"rooms": "room1"})
     broker_names = ("room1@broker-a", "room1@broker-b", "room2@broker-c", "broker-d")
-    covers_all_queues = False  # those of other rooms
+    covers_all_queues = False  # queues of other rooms
 
 
 class TestConfigured(AllocationContract):
@@ -55,7 +55,7 @@ class TestConfigured(AllocationContract):
 class TestNearbyWithAveragely(AllocationContract):
     make_strategy = partial(nearby, {})
     broker_names, client_names = ROOM_BROKERS, ROOM_CLIENTS
-    keeps_order = False  # the own room comes first
+    keeps_order = False  # its own room is first
     spread = None  # rooms differ in size
 
 

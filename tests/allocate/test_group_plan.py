@@ -1,4 +1,4 @@
-"""``gantrymq group plan`` with the strategies as they are installed."""
+"""``gantrymq group plan`` with the installed strategies."""
 
 import json
 

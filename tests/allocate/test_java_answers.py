@@ -1,4 +1,4 @@
-"""Our strategies against the answers of RocketMQ's own classes; `java/README.md` says how these were made."""
+"""Our strategies against the answers of RocketMQ's own classes; `java/README.md` describes how these were made."""
 
 import json
 import lzma

@@ -1,4 +1,4 @@
-"""What the distribution gantrymq-allocate registers."""
+"""Registrations of the distribution gantrymq-allocate."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings of strategies: what is taken, and the sentence for what is not."""
+"""Settings of strategies: accepted values, and the error sentences for others."""
 
 import pytest
 

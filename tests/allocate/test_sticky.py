@@ -16,13 +16,13 @@ def plan(strategy, queues, members):
 
 
 def moved(before, after):
-    """How many queues have another reader."""
+    """The number of queues with another reader."""
     reader = {queue: member for member, given in before.items() for queue in given}
     return sum(reader.get(queue) != member for member, given in after.items() for queue in given)
 
 
 def fewest(before, queues, members):
-    """How many queues must move for even shares: those nobody can keep."""
+    """The number of queues that must move for even shares: those that no member can keep."""
     size, more = divmod(len(queues), len(members))
     had = [len(set(before.get(member, ())) & set(queues)) for member in members]
     return len(queues) - sum(min(n, size) for n in had) - min(more, sum(n > size for n in had))

@@ -1,4 +1,4 @@
-"""The worked examples of RocketMQ's strategies: queue by queue, who has what."""
+"""The worked examples of RocketMQ's strategies: the member of each queue."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Clients of a simulated broker that say and ask what a test wants."""
+"""Clients of a simulated broker that send the requests and heartbeats of a test."""
 
 import json
 
@@ -19,7 +19,7 @@ class Client:
         self.remoting = RemotingClient(cluster.world, handler=self)
 
     def requests(self, connection, commands):
-        """What the broker asks is left unanswered."""
+        """Leave requests of the broker unanswered."""
 
     async def ask(self, code, ext=None, body=None):
         connection = await self.remoting.connect(self.cluster.broker_address)
@@ -60,7 +60,7 @@ class Client:
         return await self.ask(11, ext)
 
     async def explain(self, group="CG", **fields):
-        """Request 65021: what the broker says of a group, and its queues by topic and id."""
+        """Request 65021: the broker's report on a group, and its queues by topic and id."""
         answer = await self.ask(65021, {"consumerGroup": group, **fields})
         assert answer.code == 0, answer.remark
         found = json.loads(bytes(answer.payload))
@@ -69,7 +69,7 @@ class Client:
 
 @pytest.fixture
 def beside(gantrymq_simulation):
-    """Run ``work(cluster, client_of)`` beside a simulated broker; ``client_of(client_id)`` makes clients."""
+    """Run ``work(cluster, client_of)`` with a simulated broker; ``client_of(client_id)`` makes clients."""
     pytest.importorskip("gantrymq_storage_memory")
     pytest.importorskip("gantrymq_filter_tag")
 

@@ -1,4 +1,4 @@
-"""What two members of a group can disagree about."""
+"""Possible conflicts between two members of a group."""
 
 import pytest
 

@@ -15,7 +15,7 @@ OFFSETS = {"topic": "T", "group": "CG"}
 
 
 def answering(client, answers):
-    """Let *client* answer what the broker asks, by request code; others stay unanswered. Returns what was asked."""
+    """Let *client* answer the broker's requests by code; others stay unanswered. Return the requests."""
     asked = []
 
     def requests(connection, commands):

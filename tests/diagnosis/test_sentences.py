@@ -1,4 +1,4 @@
-"""Each reason why nothing arrives, from facts."""
+"""Each reason why no message arrives, from facts."""
 
 import re
 

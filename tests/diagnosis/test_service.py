@@ -1,4 +1,4 @@
-"""The service beside a broker: heartbeats in, logs, refusals and explanations out."""
+"""The service in a broker: heartbeats in; logs, refusals and explanations out."""
 
 import asyncio
 import json
@@ -347,7 +347,7 @@ def test_what_plugins_show_is_told_and_conflicts_are_among_it(beside):
 
 def test_what_plugins_show_is_read_alone_and_in_short_steps(beside, monkeypatch):
     async def work(cluster, client_of):
-        monkeypatch.setattr(cluster.broker, "metrics", None)  # those of every topic and queue are not asked for
+        monkeypatch.setattr(cluster.broker, "metrics", None)  # figures of every topic and queue are not requested
         read = together = most = 0
 
         def figure(number):

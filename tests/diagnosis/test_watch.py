@@ -1,4 +1,4 @@
-"""Who said what, over time: disagreements are found when they begin, told once, and over when members leave."""
+"""Conflicts over time: each is found when it begins, reported once, and ends when members leave."""
 
 import random
 
@@ -120,12 +120,12 @@ def test_nothing_is_kept_of_closed_connections():
 
 
 def seen_lately(group, now_s):
-    """Kinds of conflicts whose quiet time is not over, so that they are no news."""
+    """Kinds of conflicts within their quiet time, so that they are not reported again."""
     return [kind for (_, kind, _), at in group.watch._found_s.items() if now_s - at < QUIET_S]
 
 
 def test_random_lives_of_a_group_against_all_pairs():
-    """What stands is what all pairs of members say; a conflict that stands was news when it began, or is just over."""
+    """Current conflicts are those of all pairs of members; each was reported when it began, or has just ended."""
     for seed in range(60):
         rng = random.Random(seed)
         group, said, now_s, told = Group(), {}, 0.0, set()

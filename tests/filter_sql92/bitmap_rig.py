@@ -1,4 +1,4 @@
-"""What tests of the bit map beside a simulated broker share."""
+"""Code shared by tests of the bit map with a simulated broker."""
 
 from sql_client import SqlClient
 
@@ -17,7 +17,7 @@ MADE = "gantrymq_filter_bitmap_messages_total"
 
 
 def beside_a_broker(simulation):
-    """What runs ``work(cluster, client)`` beside a simulated broker that has topic T with one queue."""
+    """Return a function that runs ``work(cluster, client)`` with a simulated broker that has topic T with one queue."""
 
     def run(work, **settings):
         async def main(cluster):
@@ -31,14 +31,14 @@ def beside_a_broker(simulation):
 
 
 async def put(cluster, *prices, topic="T"):
-    """Store a message for each price, in queue 0; its body is the price."""
+    """Store a message for each price in queue 0; its body is the price."""
     for price in prices:
         await cluster.put(topic, str(price).encode(), properties={"price": str(price)})
     await cluster.world.clock.sleep(0.002)
 
 
 async def settle(cluster, seconds=0.01):
-    """What was heard is on disk."""
+    """Wait until the received heartbeats are on disk."""
     await cluster.world.clock.sleep(seconds)
 
 

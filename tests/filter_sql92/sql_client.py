@@ -1,4 +1,4 @@
-"""A consumer that filters by SQL92, over bare requests, as RocketMQ's client makes them."""
+"""A consumer that filters by SQL92, over bare requests in the form of RocketMQ's client."""
 
 from gantrymq.formats.record import iter_records
 from gantrymq.loose_json import dumps
@@ -43,7 +43,7 @@ class SqlClient:
         return await self.ask(46, {}, dumps(body))
 
     async def pull(self, group, topic, queue_offset=0, **more):
-        """11, by what the group's heartbeats said."""
+        """Pull (request 11) with the subscription from the group's heartbeats."""
         ext = {
             "consumerGroup": group,
             "topic": topic,
@@ -58,7 +58,7 @@ class SqlClient:
         return await self.ask(11, {**ext, **more})
 
     async def bodies(self, group, topic, **more):
-        """Bodies of all that the group gets from queue 0."""
+        """Bodies of all messages that the group gets from queue 0."""
         found, offset = [], 0
         while True:
             answer = await self.pull(group, topic, offset, **more)

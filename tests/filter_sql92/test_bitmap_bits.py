@@ -1,4 +1,4 @@
-"""The bits of a message: never a message lost, bounded work, and what the filter says of them."""
+"""The bits of a message: no message is lost, the work is bounded, and filters evaluate them correctly."""
 
 import pytest
 
@@ -88,7 +88,7 @@ def test_more_expressions_than_there_is_time_for_get_no_bits(monkeypatch):
 
 
 def test_maps_take_half_of_the_time_and_no_more():
-    """The clock goes on by 1 ms in each evaluation, and by 0.1 ms for whatever else a message costs."""
+    """The clock advances by 1 ms in each evaluation, and by 0.1 ms for all other work on a message."""
     now = 0.0
 
     def ready(each):

@@ -1,4 +1,4 @@
-"""The Bloom filter over groups: RocketMQ's sizes and positions, and what it promises."""
+"""The Bloom filter over groups: RocketMQ's sizes and positions, and its guarantees."""
 
 import pytest
 

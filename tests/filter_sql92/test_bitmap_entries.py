@@ -1,4 +1,4 @@
-"""Queue entries with their bits: request 321, as `mqadmin queryCq` asks it."""
+"""Queue entries with their bits: request 321, as sent by `mqadmin queryCq`."""
 
 import sys
 from base64 import b64encode
@@ -56,7 +56,7 @@ def test_ext_units_are_shown_bit_by_bit(broker):
         await put(cluster, 7)
         without, with_bits = (await entries(client))["queueData"]
         old, new = await units(cluster)
-        assert (without["eval"], with_bits["eval"]) == (False, False)  # nobody was named
+        assert (without["eval"], with_bits["eval"]) == (False, False)  # no group was named
         assert "bitMap" not in without
         members = {"msgStoreTime": old.store_timestamp, "size": 20, "tagsCode": without["tagsCode"]}
         assert loads(without["extendDataJson"]) == members

@@ -1,4 +1,4 @@
-"""The bit map beside a broker: who registers, what new messages get, what is on disk, what settings do."""
+"""The bit map in a broker: registration of groups, bits of new messages, files on disk, effects of settings."""
 
 import asyncio
 import sys
@@ -59,7 +59,7 @@ def test_what_the_bits_deny_is_not_read(broker):
 
 
 def test_a_clock_that_goes_back_hides_nothing(broker, monkeypatch):
-    """Store times do not go back; a group that comes afterwards is not denied what was stored before it."""
+    """Store times do not decrease; a group that registers later still gets the messages stored before."""
 
     async def work(cluster, client):
         await client.subscribe("Low", ("T", "price < 10", 1))
@@ -80,7 +80,7 @@ def test_a_clock_that_goes_back_hides_nothing(broker, monkeypatch):
 def test_bits_that_let_a_message_pass_wrongly_are_counted(broker):
     async def work(cluster, client):
         await client.subscribe("High", ("T", "price > 5", 1))
-        for number in range(40):  # every bit is somebody's
+        for number in range(40):  # every bit is used by some group
             await client.subscribe(f"All{number}", ("T", "price > 0", 1))
         await settle(cluster)
         await put(cluster, 1, 7)
@@ -204,11 +204,11 @@ def test_bits_from_before_a_restart_are_believed(broker):
         await settle(cluster)
         await put(cluster, 1, 7)
         await cluster.restart()
-        await put(cluster, 2, 8)  # the group is not back yet, and gets its bits all the same
+        await put(cluster, 2, 8)  # the group has not returned yet, and gets its bits anyway
         await client.subscribe("G", ("T", "price > 5", 3))
         assert await client.bodies("G", "T") == ["7", "8"]
         found = shown(cluster)
-        assert found.pop("checked") in (4, 6)  # a store may ask about an entry again once it has the record
+        assert found.pop("checked") in (4, 6)  # a store may evaluate an entry again once it has the record
         assert found == {"skipped": 2, "evaluated": 2, "false_positive": 0}
 
     broker(work)

@@ -199,7 +199,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_whatever_happens_a_birth_is_never_older_than_its_expression(steps):
-    """The property that bits rest on: since `born_ms` every message was asked for just this expression."""
+    """The invariant of the bits: since `born_ms` every message was evaluated for exactly this expression."""
     found, now = table(), 1000
     since = {}  # (topic, group): (expression, when the table had it without a break)
     for what, group, given_subscriptions in steps:

@@ -1,4 +1,4 @@
-"""Block filters in a broker: made when a pull would have used them, and right through restarts and deletions."""
+"""Block filters in a broker: built when a pull would have used them, and correct across restarts and deletions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def put(cluster, values, topic="T", queue_id=0):
 
 
 async def pulled(cluster, expression, queue=T0, group="G"):
-    """Values of ``a`` that a group gets of a queue, from its beginning to its end."""
+    """Values of ``a`` that a group gets from a queue, from its beginning to its end."""
     found, offset = [], 0
     cluster.broker.require_group(group)
     while offset < cluster.broker.bounds(queue).max_offset:
@@ -47,7 +47,7 @@ async def pulled(cluster, expression, queue=T0, group="G"):
 
 
 async def settled(cluster):
-    """Everything that waits for a filter has it."""
+    """Wait until every pending block has its filter."""
     service = service_of(cluster)
     for _ in range(10_000):
         if service._working is None and not service._waiting:
@@ -97,7 +97,7 @@ def test_a_block_gets_its_filter_when_it_is_complete(gantrymq_simulation):
         await cluster.world.clock.sleep(700)
         await put(cluster, "y" * 200)
         await cluster.world.clock.sleep(10)
-        assert counts.made == 3  # nobody asked for ten minutes
+        assert counts.made == 3  # no request for ten minutes
 
     gantrymq_simulation(main, settings=SETTINGS)
 

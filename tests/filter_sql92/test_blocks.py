@@ -1,4 +1,4 @@
-"""Block filters by themselves: their file, those in memory, what a filter asks of them."""
+"""Block filters alone: their file, filters in memory, and lookups of a subscription."""
 
 import pytest
 

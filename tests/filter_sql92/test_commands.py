@@ -16,7 +16,7 @@ needs_a_store = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None,
 
 
 def run(*words, code=0):
-    """What the command wrote to stdout, and to stderr."""
+    """The command's stdout and stderr."""
     done = CliRunner().invoke(main, ["filter", *words])
     assert done.exit_code == code, done.output
     return done.stdout, done.stderr

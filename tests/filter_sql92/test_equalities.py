@@ -1,4 +1,4 @@
-"""Which pairs an expression cannot be true without; they never say no of a message that matches."""
+"""Pairs that an expression needs to be true; they never reject a matching message."""
 
 import random
 
@@ -88,14 +88,14 @@ def random_properties(rng):
 
 
 def test_what_matches_has_one_of_the_pairs():
-    """The evaluator is the judge: needles, and the Bloom filter of a block with that one message."""
+    """The evaluator decides: needles, and the Bloom filter of a block with that one message."""
     rng = random.Random(16)
     matched = required = 0
     for _ in range(12_000):
         expression = random_expression(rng)
         try:
             asked = compiled(expression)
-        except SubscriptionParseFailed:  # such as a text where numbers alone can stand
+        except SubscriptionParseFailed:  # such as a string where only numbers are allowed
             continue
         pairs = required_equalities(asked.tree)
         for _ in range(9):

@@ -1,9 +1,9 @@
-"""Expressions spoilt by seeded chance: each is refused or answers or fails as it should, and none takes long.
+"""Randomly corrupted expressions: each is refused, evaluated or fails as specified, and none takes long.
 
 By default 10,000, with ``-m long`` 1,000,000, a thousand to a seed. A failure names the seed; $GANTRYMQ_SEEDS runs
-these seeds only. How long is counted, not timed: in calls of functions, of Python's and of those in C, against the
-length of the text. A call that does not come back, such as a regular expression that goes astray, ends the run after
-STUCK_S.
+these seeds only. Time is counted in function calls, of Python's and of C functions, against the length of the
+text, and not measured. A call that does not return, such as a regular expression with exponential backtracking, ends
+the run after STUCK_S.
 """
 
 import faulthandler
@@ -29,9 +29,9 @@ CHOSEN = [int(seed) for seed in os.environ.get("GANTRYMQ_SEEDS", "").replace(","
 EXPRESSIONS = 1_000  # to a seed
 USUAL = range(1, 11)
 LONG = range(1, 1_001)
-STUCK_S = 120.0  # of a thousand expressions, which take a second or a few
-GROWTH_BYTES = 2 << 20  # what rounds may leave in memory altogether, in caches and interned names
-PEAK_BYTES = 64 << 20  # what they may take at any time; the largest text of a round has 20,000 characters
+STUCK_S = 120.0  # for a thousand expressions, which take a second or a few
+GROWTH_BYTES = 2 << 20  # total memory that rounds may leave allocated, in caches and interned names
+PEAK_BYTES = 64 << 20  # peak memory at any time; the largest text of a round has 20,000 characters
 MOST_CALLS = 2_000  # for a text without length
 CALLS_A_CHARACTER = 200
 
@@ -54,7 +54,7 @@ class Work:
 
 
 def tried(text: str, raw: bytes) -> str:
-    """What became of one expression: refused, or its answer to a message."""
+    """The result of one expression: refused, or its answer to a message."""
     try:
         ready = compiled(text)
     except SubscriptionParseFailed:
@@ -70,7 +70,7 @@ def tried(text: str, raw: bytes) -> str:
 
 def check(seed: int) -> Counter[str]:
     """A round of a thousand expressions; how many ended how."""
-    compiled("a = 1 OR b <> 'x'")  # what is made once
+    compiled("a = 1 OR b <> 'x'")  # created once
     rng = random.Random(seed)
     texts = corpus()
     found: Counter[str] = Counter()
@@ -111,7 +111,7 @@ def test_a_million_spoilt_expressions(tenth):
 
 
 def check_memory(first: range, others: range) -> None:
-    """What *others* leave in use and take meanwhile is bounded; *first*, not measured and faster, warms caches up."""
+    """The memory that *others* leave allocated and their peak are bounded; *first*, not measured, warms caches up."""
     for seed in first:
         check(seed)
     gc.collect()

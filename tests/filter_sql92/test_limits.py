@@ -10,7 +10,7 @@ from gantrymq_filter_sql92.parser import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, 
 from gantrymq_filter_sql92.refusal import ExpressionRefused
 from gantrymq_filter_sql92.tree import depth
 
-DEEP = {  # what wraps a condition n times
+DEEP = {  # wraps a condition n times
     "NOT": lambda n: "NOT " * n + "a",
     "minus": lambda n: "- " * (n - 1) + "a = 1",
     "parenthesized": lambda n: "(a OR " * (n - 1) + "a" + ")" * (n - 1),
@@ -21,7 +21,7 @@ DEEP = {  # what wraps a condition n times
 
 
 def with_frames_left(frames, call):
-    """The answer of *call* from a stack that has so many frames left."""
+    """The result of *call* on a stack with the given number of free frames."""
 
     def deeper(left):
         return deeper(left - 1) if left else call()

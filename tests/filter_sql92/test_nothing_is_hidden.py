@@ -1,7 +1,7 @@
-"""Consumers with bits and block filters get what reading everything gives, whatever happens to the broker meanwhile.
+"""Consumers with bits and block filters get the same messages as without, whatever happens to the broker meanwhile.
 
-Messages come, groups change their minds, topics are deleted and made again, files go, settings change, the broker
-stops, is killed, and finds the end of its log missing; after each of these every group reads what there is.
+Messages arrive, groups change their subscriptions, topics are deleted and created again, files are deleted, settings
+change, the broker stops, is killed, and loses the end of its log; after each of these every group reads everything.
 """
 
 import asyncio
@@ -167,7 +167,7 @@ class Rig:
         await self.start()
 
     def cut(self):
-        """The end of the log was not on the disk."""
+        """The end of the log was not on disk."""
         files, folder = self.world.files, ROOT / "store" / "commitlog"
         name = max(files.list(folder), key=int, default=None)
         if name is None:

@@ -1,4 +1,4 @@
-"""Which tree a text stands for."""
+"""The tree that a text is parsed to."""
 
 import pytest
 from filter_sql92.trees import anything, conditions
@@ -208,7 +208,7 @@ def test_what_is_printed_reads_as_the_same_tree(tree):
 
 
 def refusal_of(text):
-    """What refuses *text*, or the tree that it stands for."""
+    """The error that refuses *text*, or its tree."""
     try:
         return None, parse(text)
     except SubscriptionParseFailed as problem:

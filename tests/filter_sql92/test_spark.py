@@ -1,4 +1,4 @@
-"""Columns of Spark give the evaluator's answers, and Java's."""
+"""Columns of Spark give the same answers as the evaluator and Java."""
 
 import random
 import sys
@@ -30,7 +30,7 @@ ANSWERS = {"true": True, "false": False, "null": None, "failed": False}
 
 
 def evaluated(expression, found):
-    """The evaluator's answer; false where it fails."""
+    """The evaluator's answer; false if it fails."""
     try:
         return compiled(expression).evaluate(properties.encode(found))
     except GantryError:
@@ -120,7 +120,7 @@ def test_random_expressions_on_random_messages(spark):
 
 @contextmanager
 def interpreted(spark):
-    """Without making classes of a query: one with a thousand expressions is beyond them."""
+    """Without code generation: a query with a thousand expressions exceeds its limits."""
     names = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
     before = [spark.conf.get(name, None) for name in names]
     for name, value in zip(names, ("false", "NO_CODEGEN"), strict=True):
@@ -133,7 +133,7 @@ def interpreted(spark):
 
 
 def check_pairs(spark, answered):
-    """Every expression on the one message that comes with it, all in one query; refusals too. How many were asked."""
+    """Evaluate every expression on its message, all in one query, refusals included; return their number."""
     from pyspark.sql import functions as sql
 
     columns, rows, expected = [], [], []

@@ -1,4 +1,4 @@
-"""Random trees that a text can stand for, and random texts."""
+"""Random trees that a text can be parsed to, and random texts."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""A broker with a filter type that does what a test wants."""
+"""A broker with a filter type whose behaviour a test sets."""
 
 import pytest
 
@@ -9,7 +9,7 @@ TOPIC = "T"
 
 
 class Doing:
-    """Takes messages whose body contains the expression, after it did what the type was told to do."""
+    """Accepts messages whose body contains the expression, after running the function set on the type."""
 
     accepts_all = False
     needs_message = True
@@ -26,13 +26,13 @@ class Doing:
 
 
 class Contains:
-    """The filter type CONTAINS; ``*`` takes everything."""
+    """The filter type CONTAINS; ``*`` accepts everything."""
 
     name = "CONTAINS"
     compiled = 0
 
     def before(self, record):
-        """Nothing, until a test sets something else."""
+        """Does nothing, until a test sets another function."""
 
     def compile(self, subscription):
         if subscription.expression == "?":
@@ -65,7 +65,7 @@ class Served:
             self.running.send(TOPIC, body.encode(), tags=body[:1].upper())
 
     def pull(self, expression="*", kind="TAG"):
-        """Bodies that a subscription gets, whatever queues they come from."""
+        """Bodies that a subscription gets, from all queues."""
         return sorted(each.body.decode() for each in self.running.pull(TOPIC, expression, kind))
 
     def shown(self, name):

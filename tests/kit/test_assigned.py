@@ -14,7 +14,7 @@ from gantrymq.remoting.command import request
 
 
 class Halves:
-    """The first member takes the lower half, the second one the others."""
+    """The first member gets the lower half, the second one the others."""
 
     name = "HALVES"
 

@@ -1,4 +1,4 @@
-"""Filter types of one's own in a broker: found by name, within a budget, suspended where they fail."""
+"""Custom filter types in a broker: found by name, limited by a budget, suspended if they fail."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def test_the_attribute_of_a_group_filters_besides_what_it_subscribes_to(served):
     assert served.pull("CONTAINS:: bc", "SQL92") == ["abc", "bcd"]
     put_group(served, **{"+filter": "TAG:: A"})  # as Java's tools write it
     assert served.pull() == ["abc", "ace"]
-    put_group(served)  # nothing said about it
+    put_group(served)  # without a report
     assert served.pull() == ["abc", "ace"]
     put_group(served, **{"-filter": ""})
     assert served.pull() == ["abc", "ace", "bcd"]
@@ -108,7 +108,7 @@ def test_a_slow_filter_ends_its_pulls_early_and_they_go_on(serve, store, monkeyp
     assert served.shown("_turns_over_total")[LABELS] > 0
     assert (
         served.shown("_calls_total")[LABELS] >= 48
-    )  # two stages each, the first again where the turn ended at the second
+    )  # two stages each, the first again if the turn ended at the second
     assert served.shown("_seconds_total")[LABELS] > 0.07
 
 

@@ -1,4 +1,4 @@
-"""`gantrymq plugin new` makes a project; tests/template installs such projects and runs their tests."""
+"""`gantrymq plugin new` creates a project; tests/template installs such projects and runs their tests."""
 
 import ast
 import json

@@ -7,7 +7,7 @@ from gantrymq_kit.filters.turn_budget import TurnBudget
 
 
 class Loop:
-    """Whose turns a test ends."""
+    """An event loop whose turns end when the test ends them."""
 
     def __init__(self):
         self.due = []
@@ -30,7 +30,7 @@ def turn(loop):
 
 
 def calls(turn, took=0.004, most=100):
-    """How many messages a read comes past, each of which takes *took* seconds."""
+    """The number of messages that a read passes, each of which takes *took* seconds."""
     for done in range(most):
         try:
             turn.begin("f", 0.0)

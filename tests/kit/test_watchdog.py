@@ -1,4 +1,4 @@
-"""A filter that is stuck in one call is named while it is."""
+"""A filter that is stuck in one call is named during the call."""
 
 import threading
 
@@ -21,7 +21,7 @@ def test_a_call_is_named_when_it_is_stuck_and_each_time_that_its_length_doubles(
     assert [at for at, sentence in said if sentence] == [101.0, 102.0, 104.0]
     assert said[1][1].startswith(f"{NAME} has been in one call for 1.0 s (")
     assert said[1][1].endswith("the broker is blocked meanwhile")
-    assert "watchdog.py:" in said[1][1]  # here the watched thread is the one that looks
+    assert "watchdog.py:" in said[1][1]  # here the watched thread runs the check itself
     assert watchdog.named == 1
     turn.end(104.0)
     assert watchdog.check(120.0) is None
@@ -42,7 +42,7 @@ def test_its_thread_speaks_while_the_watched_one_is_in_the_call():
     watchdog.start()
     watchdog.start()
     turn.begin(NAME, -1.0)
-    assert heard.wait(30)  # the call of the filter, which ends when it was named
+    assert heard.wait(30)  # the call of the filter, which ends once it was named
     turn.end(0.0)
     watchdog.stop()
     assert said[0].startswith(NAME)

@@ -1,4 +1,4 @@
-"""What operators see of custom filters: the metrics page, ``gantrymq status`` and ``gantrymq group explain``."""
+"""Reports about custom filters for operators: the metrics page, ``gantrymq status`` and ``gantrymq group explain``."""
 
 import json
 import urllib.request
@@ -27,7 +27,7 @@ def fail(record):
 
 
 def command(served, *words):
-    """What a command says, on both streams."""
+    """Output of a command on both streams."""
     done = CliRunner().invoke(main, [*words, "-n", served.running.namesrv])
     assert done.exit_code == 0, done.output
     return done

@@ -1,6 +1,6 @@
-"""Names of metrics that operators of RocketMQ know, so that none of ours is a third spelling.
+"""Names of metrics known to operators of RocketMQ, so that we do not introduce a third spelling.
 
-EXPORTER is every name of rocketmq-exporter; ROCKETMQ_5 those of RocketMQ 5's own exporter that we use where
+EXPORTER is every name of rocketmq-exporter; ROCKETMQ_5 those of RocketMQ 5's own exporter that we use if
 rocketmq-exporter has none.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
@@ -54,7 +54,7 @@ ROCKETMQ_5 = frozenset(
     )
 )
 
-ROCKETMQ_5_OF_PLUGINS = frozenset(  # that other plugins show where they are installed
+ROCKETMQ_5_OF_PLUGINS = frozenset(  # exposed by other plugins if they are installed
     (
         "rocketmq_delay_message_latency",
         "rocketmq_half_messages",

@@ -1,4 +1,4 @@
-"""The little HTTP that is spoken here."""
+"""The supported subset of HTTP."""
 
 import pytest
 

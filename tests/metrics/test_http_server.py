@@ -113,4 +113,4 @@ def test_real_sockets_of_both_event_loops_are_served(http, loops):
     with asyncio.Runner(loop_factory=factory) as runner:
         body, status = runner.run(main())
     assert body == b"hello"
-    assert status in (431, None)  # bytes that nobody read may reset the connection before the answer is seen
+    assert status in (431, None)  # unread bytes may reset the connection before the answer is seen

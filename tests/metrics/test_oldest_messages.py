@@ -1,4 +1,4 @@
-"""How many messages a scrape reads to say how late groups are."""
+"""The number of messages that a scrape reads to compute the delay of groups."""
 
 import asyncio
 from types import SimpleNamespace

@@ -47,7 +47,7 @@ class Figures:
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
     def __call__(self, name, /, **labels):
-        """The one value of *name* that has at least these labels; None where there is none."""
+        """The one value of *name* that has at least these labels; None if there is none."""
         found = [
             sample.value for sample in self.samples if sample.name == name and labels.items() <= sample.labels.items()
         ]

@@ -1,4 +1,4 @@
-"""Registrations of brokers in cluster C, a clock that moves when told to, and a name service without sockets."""
+"""Registrations of brokers in cluster C, a manual clock, and a name service without sockets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class FakeClock:
 
     def __init__(self) -> None:
         self.now = 1_000_000.0  # seconds
-        self.stepped_s = 0.0  # what somebody set the wall clock ahead, or, below 0, back
+        self.stepped_s = 0.0  # seconds that the wall clock was set ahead, or, if negative, back
         self._due: list[FakeTimer] = []
 
     def utc_offset_ms(self, at_ms: int) -> int:
@@ -127,7 +127,7 @@ def world(clock: FakeClock) -> World:
 
 
 class Desk:
-    """A name service to ask without a socket."""
+    """A name service that takes requests without a socket."""
 
     def __init__(self, world: World, home: Path, **values: Any) -> None:
         self.settings = Settings(name_server_settings(home), values)

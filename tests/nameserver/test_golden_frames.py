@@ -1,6 +1,6 @@
-"""Recorded RocketMQ runs (4.9.7, 5.3.3, 5.5.0), asked again: our answers against Java's, in order.
+"""Recorded RocketMQ runs (4.9.7, 5.3.3, 5.5.0), replayed: our answers against Java's, in order.
 
-How the frames were packed: pack_frames.py.
+pack_frames.py describes how the frames were packed.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def compare(request: Command, ours: Command, java: Command, scenario: str) -> No
             name: sorted(names) for name, names in loads(java.payload).items()
         }
     elif scenario == "v497":
-        # 4.9.7 does not know enableActingMaster, which stands last in each broker's data
+        # 4.9.7 has no enableActingMaster, which is the last field of each broker's data
         body = ours.payload.replace(b',"enableActingMaster":false', b"")
         assert body == java.payload
     else:

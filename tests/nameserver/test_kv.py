@@ -30,7 +30,7 @@ def test_a_missing_file_is_an_empty_table(kv, path):
 
 
 def test_a_path_through_a_file_is_an_empty_table(world, tmp_path, caplog):
-    """As of ``--store FILE``: the store says what is wrong with it."""
+    """As with ``--store FILE``: the store reports its error."""
     (tmp_path / "file").write_text("")
     KvConfig(world, tmp_path / "file" / "namesrv" / "kvConfig.json").load()
     assert caplog.messages == []

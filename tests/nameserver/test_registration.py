@@ -40,7 +40,7 @@ def test_zone_and_acting_flag_follow_the_last_registration(tables, registration)
 @pytest.mark.parametrize(
     ("ids", "changes"),
     [
-        ([0], [None]),  # an empty map is no change, whatever comes
+        ([0], [None]),  # an empty map is no change in any case
         ([2], [None]),
         ([2, 1], [None, 1]),
         ([2, 1, 0], [None, 1, 0]),
@@ -180,7 +180,7 @@ def test_a_slave_behind_a_smaller_id_brings_none(tables, registration):
 @pytest.mark.parametrize(
     ("change", "queues"),
     [
-        ({}, 4),  # same version: nothing is looked at
+        ({}, 4),  # same version: nothing is compared
         ({"version": 2}, 8),
         ({"state_version": 1}, 8),
         ({"address": "elsewhere:1"}, 8),  # no live entry there: differs

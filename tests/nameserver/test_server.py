@@ -1,4 +1,4 @@
-"""The whole name server, over loopback sockets and a clock that moves when told to."""
+"""The whole name server, over loopback sockets and a manual clock."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def route() -> Command:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn; no time passes on the clock of the world."""
+    """Run the loop; no time passes on the clock of the world."""
     while not condition():  # noqa: ASYNC110  # what is waited for sets no event
         await asyncio.sleep(0)
 

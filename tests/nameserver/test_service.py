@@ -164,7 +164,7 @@ def test_a_broker_unregisters(desk):
 def test_too_many_departures_at_once_are_refused(make_desk):
     desk = make_desk(unRegisterBrokerQueueCapacity=1)
     desk.register()
-    clock, desk.clock = desk.clock, type(desk.clock)()  # nothing is due while they come
+    clock, desk.clock = desk.clock, type(desk.clock)()  # nothing is due while they arrive
     assert [desk.ask(104, ADDRESS).code for _ in range(2)] == [0, 1]
     clock.advance(0)
     assert desk.ask(104, ADDRESS).code == 0
@@ -434,7 +434,7 @@ REGISTER = {**ADDRESS, "haServerAddr": "127.0.0.1:10912"}
 
 
 class Late:
-    """Workers that work when told to."""
+    """Workers that run on request."""
 
     def __init__(self):
         self.waiting = []

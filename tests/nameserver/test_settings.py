@@ -1,4 +1,4 @@
-"""The schema: RocketMQ's keys and defaults, and features that are not built."""
+"""The schema: RocketMQ's keys and defaults, and features that are not implemented."""
 
 from __future__ import annotations
 

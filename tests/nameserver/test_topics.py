@@ -80,7 +80,7 @@ def test_a_topic_without_queues_left_is_gone(two_clusters):
     [
         ("new", ["a", "b"], {"a", "b"}),
         ("new", ["a", "stranger", "b"], None),  # nothing for a new topic
-        ("T", ["b", "stranger"], {"a", "b"}),  # a known one keeps what came before
+        ("T", ["b", "stranger"], {"a", "b"}),  # a known one keeps the earlier queues
         ("T", ["stranger", "b"], {"a"}),
         ("new", [], None),
     ],
@@ -99,5 +99,5 @@ def test_write_permission_is_wiped_and_set_to_six(tables, registration, perm, wi
     assert topics.add_write_perm(tables, "a") == 2
     assert tables.queues["T"]["a"].perm == 6
     assert topics.add_write_perm(tables, "nobody") == 0
-    register(tables, registration(perm=perm), 0)  # the same version: what the operator did stays
+    register(tables, registration(perm=perm), 0)  # the same version: the operator's change stays
     assert tables.queues["T"]["a"].perm == 6

@@ -1,4 +1,4 @@
-"""Pops over bare requests, as RocketMQ's client makes them."""
+"""Pops over bare requests, in the form of RocketMQ's client."""
 
 import base64
 
@@ -21,7 +21,7 @@ class Message:
 
 
 class Answer:
-    """A pop's answer, and the messages with their handles, made as RocketMQ's client makes them."""
+    """A pop's answer, and the messages with their handles, built as in RocketMQ's client."""
 
     def __init__(self, answer, topic, group):
         self.code, self.remark, self.ext = answer.code, answer.remark, answer.ext or {}

@@ -75,7 +75,7 @@ def test_a_group_pulls_until_it_is_told_to_pop_and_that_outlives_a_restart(poppe
     pytest.importorskip("gantrymq_storage_mmap")
 
     async def main(client):
-        assert await assigned(client) == 1  # nobody is online
+        assert await assigned(client) == 1  # no member is online
         assert (await client.ask(34, None, heartbeat("c1"))).code == 0
         assert await assigned(client) == [(0, "PULL"), (1, "PULL")]
         assert await set_mode(client, "POP") == 0

@@ -33,7 +33,7 @@ class Rig:
         self.clock = world.clock
         self.number = 1
         self.down_until_ms = 0
-        self.hidden = {}  # body to the time until which nobody else may see it
+        self.hidden = {}  # body to the time until which no other consumer may see it
         self.done = set()  # acknowledged, and answered so
         self.maybe = set()  # acknowledged without an answer, or late
         self.problems = []
@@ -80,7 +80,7 @@ class Rig:
                 try:
                     answer = await client.ask(310, ext, body, timeout_s=3)
                 except ClientError:
-                    continue  # it may be there, and comes a second time then, under a name of its own
+                    continue  # it may be stored, and is then delivered a second time under its own name
                 if answer.code == 0:
                     self.sent += 1
 

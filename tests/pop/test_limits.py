@@ -162,7 +162,7 @@ def test_those_who_wait_are_answered_when_the_broker_stops(popped):
 
 
 def test_acknowledgements_of_a_checkpoint_that_a_timer_brings_go_the_same_way(popped):
-    """As after a Java broker, which has the checkpoint in its timer still."""
+    """Like a store of a Java broker, which still has the checkpoint in its timer."""
 
     async def main(client):
         await client.send(b"1")

@@ -1,4 +1,4 @@
-"""Where groups go on after a crash: behind what was handed out, and never over what nobody was given."""
+"""Offsets of groups after a crash: after the delivered messages, and never past undelivered ones."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ async def send(client, count):
 
 
 async def pop_all(client, count, but):
-    """Pop and acknowledge *count* messages, but the one at offset *but*, whose checkpoint stays in the log."""
+    """Pop and acknowledge *count* messages except the one at offset *but*; its checkpoint stays in the log."""
     found = 0
     while found < count:
         answer = await client.pop(most=32, invisible=600_000)
@@ -75,7 +75,7 @@ def test_a_topic_made_anew_is_read_from_its_start_and_its_messages_come_once():
             await pop_all(client, 50, but=-1)
             assert rig.broker.committed("CG", Queue("T", 0)) == 50
             await client.clock.sleep(700)
-            assert (await client.pop()).code == 210  # what waited of the old topic names no message of the new one
+            assert (await client.pop()).code == 210  # records of the old topic refer to no message of the new one
             await rig.process.run(rig.server.stop())
 
     simulate(1, main, limit_s=3600)
@@ -110,7 +110,7 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
 
 
 def test_a_message_that_a_group_changed_before_a_reset_moves_nobody_after_it():
-    """Its checkpoint is written anew, and says nothing of where the group is."""
+    """Its checkpoint is written again, and does not affect the group's offset."""
 
     async def main(world):
         rig = Rig(world, 1, 0)

@@ -1,4 +1,4 @@
-"""What pops and requests around them are refused with: a code, and what mends the matter."""
+"""Refusals of pops and related requests: a code, and a sentence with the remedy."""
 
 import pytest
 

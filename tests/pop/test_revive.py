@@ -49,7 +49,7 @@ def test_acknowledgements_that_come_through_a_timer_are_waited_for():
     assert queue.due(11_000, 8) == []
     queue.feed(1, ReviveRecord(Acknowledgement(said.key, (0,)), True, 10_000), 11_050)
     assert queue.due(12_100, 8) == []
-    (pending,) = queue.due(14_100, 8)  # the timer is silent
+    (pending,) = queue.due(14_100, 8)  # the timer is inactive
     assert pending.left == {1}
 
 
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_lags_is_written_again_and_lets_the_position_go():
 
 @pytest.mark.parametrize("seed", range(60))
 def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
-    """Time passes in steps of up to a second; a restart reads the log again from where it was committed."""
+    """Time passes in steps of up to a second; a restart reads the log again from the committed position."""
     rng = random.Random(seed)
     out = Counter()
     log, queue, committed = [], ReviveQueue(0, out), -1
@@ -106,7 +106,7 @@ def test_each_message_is_acknowledged_or_revived_once_in_time(seed):
                 assert pending.checkpoint.due_ms <= now
                 assert now - pending.checkpoint.due_ms <= 1000
                 if rng.random() < 0.1:
-                    now += 1  # could not be written; asked again at once here
+                    now += 1  # could not be written; retried at once here
                     queue.again(pending)
                     continue
                 for each in pending.left:

@@ -1,4 +1,4 @@
-"""reviveQueueNum: how many queues the revive log has, and stores that were written with another number."""
+"""reviveQueueNum: the number of queues of the revive log, and stores written with another number."""
 
 import asyncio
 
@@ -36,7 +36,7 @@ def lives(root, *parts):
 
 
 def written(client):
-    """How many records each queue of the revive log has."""
+    """The number of records in each queue of the revive log."""
     broker = client.cluster.broker
     return [broker.bounds(Queue(TOPIC, each)).max_offset for each in range(broker.topic(TOPIC).read_queues)]
 
@@ -63,7 +63,7 @@ def test_pops_go_round_as_many_queues_as_the_setting_says(tmp_path, setting, que
 
 @pytest.mark.parametrize(("before", "after"), [(8, 2), (2, 8), (12, 1), (1, 12)])
 def test_a_store_written_with_another_number_is_served(tmp_path, before, after):
-    """What was popped comes back, what is acknowledged under an old handle does not, and new pops go where they may."""
+    """Popped messages come back, those acknowledged under an old handle do not, new pops use the allowed queues."""
     popped = []
 
     async def first(client):

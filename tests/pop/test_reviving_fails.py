@@ -14,7 +14,7 @@ from gantrymq_pop.revive_log import ReviveLog
 
 @pytest.fixture
 def put_all(monkeypatch):
-    """Puts work in front of every append: ``set(work)``; *work* gets messages and what stores them."""
+    """Runs a function before every append: ``set(work)``; *work* gets the messages and their storing function."""
     stores = BrokerFacade.put_all
     now = []
 
@@ -55,7 +55,7 @@ def test_a_store_that_refuses_everything_for_a_while_delays_and_loses_nothing(po
 
 @pytest.mark.parametrize("status", [PutStatus.MESSAGE_ILLEGAL, PutStatus.SERVICE_NOT_AVAILABLE])
 def test_a_copy_that_is_refused_alone_is_tried_again(popped, put_all, status):
-    """Its neighbour comes back at once, and an acknowledgement is on record already: so it gets a checkpoint anew."""
+    """Its neighbour comes back at once, and an acknowledgement is recorded already: so it gets a new checkpoint."""
 
     async def refuse_one(messages, store):
         results = list(await store())
@@ -72,7 +72,7 @@ def test_a_copy_that_is_refused_alone_is_tried_again(popped, put_all, status):
         found = []
         for _ in range(8):
             found += (await client.pop(poll=3000, invisible=60_000)).bodies
-        # what the test refused was stored all the same: the other copy is that of the second try
+        # the append refused by the test was stored anyway: the other copy is from the second attempt
         assert sorted(found) == [b"1", b"2", b"2", b"3"]
 
     popped(main)

@@ -1,4 +1,4 @@
-"""Requests that meet, and entries of a batch that are not alike."""
+"""Concurrent requests, and different entries of a batch."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Replies while their producers come, go, refuse and fall silent, by a seed: each gets the answer that it should."""
+"""Replies while their producers connect, disconnect, refuse and fall silent, by seed: each gets the expected answer."""
 
 import asyncio
 import random

@@ -127,7 +127,7 @@ def test_of_two_connections_with_one_client_id_the_latest_is_asked_then_the_othe
         first, second, replier = peer(), peer(), peer()
         await first.produce("p1")
         await second.produce("p1", "another group")
-        await first.produce("p1")  # a heartbeat of one that is known is no coming
+        await first.produce("p1")  # a heartbeat of a known client is not a new connection
         assert (await replier.reply(TO_P1)).code == 0
         await second.client.close()
         await cluster.world.clock.sleep(1)

@@ -442,7 +442,7 @@ def test_a_look_for_what_was_delivered_that_fails_once_is_made_again(gantrymq_si
 
 
 async def positions(broker, *places):
-    """Where levels go on that were saved at *places*, pairs of level and position."""
+    """Start offsets of levels whose positions were saved as *places*, pairs of level and position."""
     levels = [SavedLevel(level, position, 1000) for level, position in places]
     found = await find_delivered(broker, levels, (1000,), lambda: False)
     assert not any(each.beyond for each in found.values())

@@ -17,10 +17,10 @@ class Bench:
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.now = 1_000_000
-        self.stored = self.now  # store time never goes back
+        self.stored = self.now  # store times never decrease
         self.queues = {level: [] for level in DELAYS}
         self.delivered = {level: [] for level in DELAYS}
-        self.order = []  # times of what was delivered
+        self.order = []  # times of the delivered messages
         self.progress = LevelPositions()
         for level, delay in DELAYS.items():
             self.progress.add_level(level, delay, 0, 0)

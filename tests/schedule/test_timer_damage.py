@@ -22,7 +22,7 @@ TIMER_SETTINGS = {"mappedFileSizeTimerLog": 65536}
 
 @pytest.fixture(autouse=True)
 def seldom(monkeypatch):
-    """A look at the wall clock, and at the log, each hour: days pass here."""
+    """Checks the wall clock and the log each hour: days pass here."""
     monkeypatch.setattr("gantrymq_schedule.timer.timers.LOOK_S", 3600.0)
     monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_LOOK_S", 3600.0)
 
@@ -259,7 +259,7 @@ def test_a_store_without_timed_messages_is_made_without_a_warning(caplog):
 @pytest.mark.parametrize("damage", [log_files_gone, log_and_check_zeroed])
 def test_a_broker_puts_its_timers_together_again(gantrymq_simulation, damage):
     def damaged(store):
-        """What the functions above do at `ROOT`."""
+        """Results of the functions above at `ROOT`."""
         name = "timerlog/" + "0" * 20
         if damage is log_and_check_zeroed:
             files.replace(store / name, bytes(TIMER_SETTINGS["mappedFileSizeTimerLog"]))

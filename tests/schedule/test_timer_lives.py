@@ -1,4 +1,4 @@
-"""Timers through crashes, power cuts, restarts, recalls and set clocks: each message once, and none early."""
+"""Timers through crashes, power cuts, restarts, recalls and clock changes: each message once, and none early."""
 
 import random
 from collections import Counter
@@ -25,7 +25,7 @@ DAY_MS = 24 * HOUR_MS
 
 @pytest.fixture(autouse=True)
 def seldom(monkeypatch):
-    """A look at the wall clock each 10 minutes: weeks pass here."""
+    """Checks the wall clock each 10 minutes: weeks pass here."""
     monkeypatch.setattr("gantrymq_schedule.timer.timers.LOOK_S", 600.0)
 
 
@@ -89,7 +89,7 @@ def test_each_message_is_delivered_once_whatever_happens(seed, caplog):
 
 @pytest.mark.parametrize("java", [False, True], ids=["new", "java"])
 def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_kill(java):
-    """A store without a checkpoint, and one whose checkpoint a Java broker wrote: it does not say where to look."""
+    """A store without a checkpoint, or with one of a Java broker: it does not tell where to start."""
 
     async def work(rig):
         if java:
@@ -112,7 +112,7 @@ def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_
 
 @pytest.mark.parametrize("pause_s", [0.004, 0.05, 0.3])
 def test_a_wheel_that_is_weeks_behind_delivers_once_through_kills(pause_s):
-    """What goes round in such a wheel comes once, however far a process got that saved nothing of it."""
+    """A rolled message in such a wheel is delivered once, however far a process got that saved nothing of it."""
 
     async def work(rig):
         for hours in (1, 30, 50, 60, 71):
@@ -162,11 +162,11 @@ def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
 
     rig = run(2, work)
     assert [unique_id for unique_id, _ in rig.delivered()] == ["id1", "id2"]
-    assert len(rig.log.queues[TIMER_QUEUE]) == 2  # one that goes round comes there again
+    assert len(rig.log.queues[TIMER_QUEUE]) == 2  # a rolled one comes there again
 
 
 def test_a_start_after_idle_days_reads_little_of_what_others_stored_meanwhile(monkeypatch):
-    """What timers delivered is looked for behind the last saving, which follows the log while they do nothing."""
+    """Delivered timers are searched after the last saved position, which follows the log while the timers are idle."""
     monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_BYTES", 5000)
     read = []
 
@@ -181,7 +181,7 @@ def test_a_start_after_idle_days_reads_little_of_what_others_stored_meanwhile(mo
         await rig.restart("kill")
         saved = rig.timers.checkpoint().counter
         await rig.clock.sleep(3600)
-        assert rig.timers.checkpoint().counter <= saved + 1  # where nothing is stored nothing is saved
+        assert rig.timers.checkpoint().counter <= saved + 1  # without stored messages nothing is saved
 
     rig = run(3, work)
     assert [unique_id for unique_id, _ in rig.delivered()] == ["id1"]
@@ -208,7 +208,7 @@ def test_nothing_is_counted_as_waiting_once_all_is_out(sent, recalls):
 
 
 def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkeypatch):
-    """Counted while it fills, after a restart, after a limit that is set meanwhile, and from 0 once it is empty."""
+    """Counted while it fills, after a restart, after a limit is set meanwhile, and from 0 once it is empty."""
     refusing = []
     slot, move = WheelFiles.slot, Timers.move
 
@@ -230,7 +230,7 @@ def test_a_slot_that_is_full_takes_no_more_and_nothing_is_read_to_know_it(monkey
         due_ms = rig.clock.now_ms() // 1000 * 1000 + 600_000
 
         async def fill(most):
-            """Send until one is refused; how many were not."""
+            """Send until one is refused; return the number of accepted ones."""
             for number in range(most):
                 try:
                     await rig.send(due_ms - rig.clock.now_ms())

@@ -40,7 +40,7 @@ def due(ms):
 
 
 async def ask(cluster, code, **ext):
-    """Ask the broker over a connection."""
+    """Send a request to the broker over a connection."""
     client = RemotingClient(cluster.world)
     try:
         return await client.call(cluster.broker_address, request(code, {name: str(text) for name, text in ext.items()}))

@@ -1,4 +1,4 @@
-"""A record of a delay level that cannot be read is left out, alone, and said by its offset."""
+"""An unreadable record of a delay level is skipped, alone, and logged with its offset."""
 
 import asyncio
 from types import SimpleNamespace
@@ -27,7 +27,7 @@ def record(queue_offset):
 
 
 def broker_of(broken, count=10):
-    """A store that reads four records together; those of *broken* have another magic."""
+    """A store that reads four records at once; those in *broken* have another magic."""
     raw = [record(each) if each not in broken else b"\0\0\0\x64" + bytes(96) for each in range(count)]
 
     def get(queue, position, limit, codes):

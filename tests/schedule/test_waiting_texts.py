@@ -1,4 +1,4 @@
-"""Messages that are like one that was moved: the same text, queue and placing as if each were looked at."""
+"""Messages similar to one already moved: the same text, queue and placement as if each were parsed separately."""
 
 from __future__ import annotations
 

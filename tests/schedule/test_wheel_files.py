@@ -1,4 +1,4 @@
-"""Wheel and log on a real disk: lists of slots, files that fill, and what a start makes of damage."""
+"""Wheel and log on a real disk: lists of slots, full files, and starts on damaged files."""
 
 import errno
 import threading
@@ -172,7 +172,7 @@ def test_files_whose_messages_have_left_the_commit_log_are_removed_but_the_newes
 def test_a_sync_with_nothing_to_do_goes_to_no_disk(tmp_path):
     machine = FaultyFiles(
         FILES, FaultPlan(failures=(Failure(errno.EIO, {"datasync"}, where="timer", at=5),))
-    )  # behind two that make files
+    )  # after two that make files
     made = WheelFiles(machine, tmp_path, FILE_BYTES, 1000)
     made.append([new(0, 100)], NOW * 1000)
     for _ in range(3):
@@ -191,9 +191,9 @@ def test_files_of_another_size_stop_the_start(tmp_path, name, size):
 
 
 def test_after_a_failed_sync_everything_is_written_again():
-    """The disk kept nothing of what the failed sync was for, and the power goes after one that did not fail."""
+    """The disk kept none of the data of the failed sync, and the power fails after a successful one."""
     machine, root = Machine(SimulatedFiles(lambda: 0)), Path("/store")
-    failing = (Failure(errno.EIO, {"datasync"}, where="/timer", at=5),)  # behind those that make the four files
+    failing = (Failure(errno.EIO, {"datasync"}, where="/timer", at=5),)  # after those that make the four files
     wheel = WheelFiles(FaultyFiles(machine, FaultPlan(failures=failing, write_back=0.0)), root, FILE_BYTES, 1000)
     fill(wheel)
     with pytest.raises(OSError, match="Input/output"):
@@ -236,7 +236,7 @@ def test_a_length_whose_sync_failed_is_given_again(tmp_path):
 
 
 def beside(work):
-    """Let *work* run in another thread, for as long as it wants or is kept waiting."""
+    """Run *work* in another thread, for as long as it runs or is blocked."""
     thread = threading.Thread(target=work)
     thread.start()
     thread.join(0.2)
@@ -294,7 +294,7 @@ def test_a_sync_beside_an_append_does_not_hide_what_is_written_after_it(wheel, m
 @pytest.mark.parametrize(("was", "now"), [(1000, 100), (1000, 500), (500, 1000), (100, 1000), (100, 200)])
 @pytest.mark.parametrize("gone", [False, True], ids=["", "wheel-gone"])
 def test_messages_in_slots_of_another_precision_stop_the_start(tmp_path, was, now, gone):
-    """Nothing is changed by it: with the precision of before they are all there."""
+    """Nothing is changed by it: with the earlier precision they are all there."""
     wheel = WheelFiles(FILES, tmp_path, FILE_BYTES, was)
     tick = NOW * 1000 // was
     due = [tick + 1, tick + 2, tick + 175_001]
@@ -303,7 +303,7 @@ def test_messages_in_slots_of_another_precision_stop_the_start(tmp_path, was, no
     if gone:
         wheel.wheel_path.unlink()
     finer = gone and now < was
-    if finer:  # of those in reach nothing is lost, and the last one is not
+    if finer:  # none of the reachable ones is lost, and the last one is not reachable
         due[2] = tick + SLOTS * now // was + 5
         wheel.append([NewEntry(due[2], DEFAULT, 300, 100, 7)], NOW * 1000)
         wheel.close()

@@ -1,7 +1,7 @@
-"""A broker with nothing but timers: its log is a list, its files lie on a machine that may lose its page cache.
+"""A broker with only timers: its log is a list, its files are on a machine that may lose its page cache.
 
-Messages are sent and taken back; the process is killed, the power cut, the clock set. What the log has in the end is
-compared with what was promised.
+Messages are sent and recalled; the process is killed, the power cut, the clock set. The final log is compared with the
+guarantees.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class RigLog:
         return PutResult(PutStatus.OK, len(queue) - 1, record.log_offset, len(data), record.store_timestamp)
 
     def cut(self, end):
-        """Lose what begins at *end* or later."""
+        """Lose everything from *end* on."""
         self.records = [each for each in self.records if each.log_offset < end]
         self.by_offset = {each.log_offset: each for each in self.records}
         self.queues = {}
@@ -96,7 +96,7 @@ class RigLog:
 
 
 class RigBroker:
-    """What timers see of a broker."""
+    """The part of a broker that timers use."""
 
     def __init__(self, world, log, settings):
         self.world, self.store = world, log
@@ -110,7 +110,7 @@ class RigBroker:
         return None
 
     def create_topic(self, topic):
-        """Nobody asks for it here."""
+        """Unused here."""
 
     def bounds(self, queue):
         return Bounds(0, len(self.log.queues.get(queue, ())))

@@ -138,7 +138,7 @@ def answer_fields(rng):
 
 
 def spelled(rng, pairs):
-    """A JSON object of names and values that are spelled already, now and then with blanks or a member twice."""
+    """A JSON object of names and values that are encoded already, sometimes with blanks or a duplicate member."""
     pairs = list(pairs)
     if pairs and rng.random() < 0.03:
         pairs.insert(rng.randrange(len(pairs) + 1), rng.choice(pairs))
@@ -157,7 +157,7 @@ def text(rng, value):
 
 
 def header(rng):
-    """The header of a send as one of many clients may write it, or of an answer; now and then a damaged one."""
+    """The header of a send as one of many clients may write it, or of an answer; sometimes a damaged one."""
     if rng.random() < 0.02:
         return rng.choice(NO_SENDS)
     code = one_of(rng, 310, 310, 320, 11, "310", 310.0, -310)
@@ -223,7 +223,7 @@ def test_headers_say_the_same(seed, monkeypatch):
     for _ in range(150):
         headers = [header(rng) for _ in range(rng.randrange(9))]
         for n in range(len(headers) - 1):
-            if rng.random() < 0.5:  # one that is like its neighbour, but for a digit perhaps
+            if rng.random() < 0.5:  # similar to its neighbour, except perhaps for a digit
                 headers[n + 1] = bytes(
                     rng.choice(b"0123456789") if 48 <= c < 58 and rng.random() < 0.03 else c for c in headers[n]
                 )
@@ -532,7 +532,7 @@ def test_index_entries_are_made_alike(seed, monkeypatch):
 
 
 def log_piece(rng, log_offset):
-    """Records back to back, now and then one that is not plain, or damaged."""
+    """Consecutive records, sometimes one that is not plain, or damaged."""
     data = bytearray()
     for n in range(rng.randrange(1, 30)):
         odd = rng.random() < 0.05
@@ -732,7 +732,7 @@ def test_properties_are_decoded_alike(seed):
 
 
 def test_nothing_is_kept():
-    """As many blocks are allocated after a thousand rounds as after the first hundred."""
+    """The number of allocated blocks after a thousand rounds equals that after the first hundred."""
     rng = random.Random(5)
     read = b"".join(
         struct.pack(">II", 8 + len(each), len(each)) + each + b"body" for each in (header(rng) for _ in range(300))

@@ -1,7 +1,7 @@
 """Talks to a broker from inside the fresh environment, and prints one JSON document.
 
-client.py NAMESRV send TOPIC COLOUR...              a message for each colour, which is body and property
-client.py NAMESRV pull TOPIC EXPRESSION TYPE        sorted bodies of what such a subscription gets
+client.py NAMESRV send TOPIC COLOUR...              send a message for each colour, as body and property
+client.py NAMESRV pull TOPIC EXPRESSION TYPE        print sorted bodies of the messages of such a subscription
 """
 
 import asyncio

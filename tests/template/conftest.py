@@ -1,7 +1,7 @@
 """A fresh virtual environment with wheels of core, contract tests, the plugins that those need, and the template.
 
-Nothing else of ours is there. The wheels are built from a copy of just these folders: whatever else lies in the tree
-cannot help.
+It has no other distribution of ours. The wheels are built from a copy of just these folders, so other files of the tree
+cannot affect them.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-if str(Path(__file__).parent) not in sys.path:  # makes `import own_plugins` work whatever import mode pytest runs in
+if str(Path(__file__).parent) not in sys.path:  # makes `import own_plugins` work in any import mode of pytest
     sys.path.insert(0, str(Path(__file__).parent))
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ class Kit:
         self.environ["HOME"] = str(folder)
 
     def run(self, program, *words, cwd=None):
-        """Run a program of the environment to its end; its output, which must not be an error's."""
+        """Run a program of the environment to its end; return its output; an error fails the test."""
         done = subprocess.run(
             [self.programs / program, *map(str, words)],
             capture_output=True,
@@ -52,11 +52,11 @@ class Kit:
         return done.stdout
 
     def pip(self, *words):
-        """Run pip on the environment; its last words where it failed."""
+        """Run pip on the environment; return its last lines if it failed."""
         return pip("--python", self.folder / "venv", *words)
 
     def client(self, namesrv, *words):
-        """Ask a broker through the client script; its answer."""
+        """Send a request to a broker through the client script; return the answer."""
         return json.loads(self.run("python", CLIENT, namesrv, *words))
 
 
@@ -127,7 +127,7 @@ def needs_of(tree):
 
 
 def pip(*words):
-    """Run pip; empty, or its last words where it failed."""
+    """Run pip; return "", or its last lines if it failed."""
     done = subprocess.run(
         [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", *map(str, words)],
         capture_output=True,

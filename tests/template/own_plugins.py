@@ -1,4 +1,4 @@
-"""The plugins of docs/own-plugins.md: the files that the page shows, on top of what `gantrymq plugin new` makes."""
+"""The plugins of docs/own-plugins.md: the files of the page, added to a project of `gantrymq plugin new`."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ FILE = re.compile(r"`([\w./]+\.(?:py|toml))`[^`\n]*:\n\n```\w+\n(.*?)\n```", re.
 
 
 def shown():
-    """Name to kind and files of each plugin; of pyproject.toml the page shows lines that take the place of others."""
+    """Name to kind and files of each plugin; of pyproject.toml the page has lines that replace others."""
     text = PAGE.read_text()
     starts = [*BEGUN.finditer(text)]
     ends = [each.start() for each in starts[1:]] + [len(text)]

@@ -36,7 +36,7 @@ DEADLINE_S = 300
 def documented():
     """Return the arguments of each documented command that installs folders of a clone, without repetitions.
 
-    A line of its own works in an empty environment; a command within a sentence adds to the default install.
+    A command on a separate line works in an empty environment; one within a sentence adds to the default install.
     """
     found = set()
     for page in PAGES:

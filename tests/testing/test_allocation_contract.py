@@ -1,4 +1,4 @@
-"""The allocation contract lets a good strategy pass and catches the ways in which one can be wrong."""
+"""The allocation contract passes a correct strategy and detects each kind of fault."""
 
 import pytest
 
@@ -25,14 +25,14 @@ class TestGoodStrategy(Examples):
 
 
 class First(InTurns):
-    """Leaves the last queue to nobody."""
+    """Leaves the last queue without a reader."""
 
     def allocate(self, group, client_id, queues, client_ids):
         return super().allocate(group, client_id, queues[:-1], client_ids)
 
 
 class Greedy(InTurns):
-    """Gives the first queue to everyone."""
+    """Gives the first queue to every member."""
 
     def allocate(self, group, client_id, queues, client_ids):
         share = super().allocate(group, client_id, queues, client_ids)
@@ -40,7 +40,7 @@ class Greedy(InTurns):
 
 
 class Trusting(InTurns):
-    """Takes a stranger for the first member."""
+    """Treats an unknown member as the first member."""
 
     def allocate(self, group, client_id, queues, client_ids):
         client_id = client_id if client_id in client_ids else next(iter(client_ids), "")
@@ -55,7 +55,7 @@ class Backwards(InTurns):
 
 
 class Counting(InTurns):
-    """Answers by how often it was asked."""
+    """Depends on the number of calls."""
 
     asked = 0
 
@@ -66,7 +66,7 @@ class Counting(InTurns):
 
 
 class Named(InTurns):
-    """Each one made has another view of things."""
+    """Each instance gives different results."""
 
     made = 0
 
@@ -87,7 +87,7 @@ class Lopsided(InTurns):
 
 
 class Inventive(InTurns):
-    """Reads a queue that nobody has."""
+    """Returns a queue that does not exist."""
 
     def allocate(self, group, client_id, queues, client_ids):
         share = super().allocate(group, client_id, queues, client_ids)
@@ -102,7 +102,7 @@ class Doubling(InTurns):
 
 
 class Consuming(InTurns):
-    """Works on the very lists it is given."""
+    """Modifies the lists that are passed to it."""
 
     def allocate(self, group, client_id, queues, client_ids):
         share = super().allocate(group, client_id, queues, client_ids)

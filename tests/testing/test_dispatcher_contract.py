@@ -1,4 +1,4 @@
-"""The dispatcher contract lets a good dispatcher pass and catches the ways in which one can be wrong."""
+"""The dispatcher contract passes a correct dispatcher and detects each kind of fault."""
 
 import json
 
@@ -56,14 +56,14 @@ class TestGoodDispatcher(Examples):
 
 
 class Eager(Journal):
-    """Tells of what it has in memory as if it were on disk."""
+    """Reports data in memory as if it were on disk."""
 
     def position(self):
         return self.done
 
 
 class Forgetful(Journal):
-    """Starts with the position but without what it made of the log."""
+    """Starts with the position but without the results of the log."""
 
     def __init__(self, context):
         super().__init__(context)
@@ -71,7 +71,7 @@ class Forgetful(Journal):
 
 
 class Repeating(Journal):
-    """Takes what comes twice for something new."""
+    """Treats repeated entries as new ones."""
 
     def dispatch(self, entries):
         for entry in entries:
@@ -80,7 +80,7 @@ class Repeating(Journal):
 
 
 class Keeping(Journal):
-    """Moves the position back after a cut and keeps what was made of the part that was cut off."""
+    """Moves the position back after a truncation and keeps the results of the removed part."""
 
     def truncate(self, log_offset):
         if self.done > log_offset:
@@ -89,7 +89,7 @@ class Keeping(Journal):
 
 
 class Postponing(Journal):
-    """Lets a cut reach the disk with the next flush."""
+    """Writes a truncation to disk only with the next flush."""
 
     def truncate(self, log_offset):
         if self.done > log_offset:
@@ -110,7 +110,7 @@ class Unsynced(Journal):
 
 
 class TwoFiles(Journal):
-    """Writes the position before what it stands for."""
+    """Writes the position before the data that it covers."""
 
     def __init__(self, context):
         super().__init__(context)

@@ -1,4 +1,4 @@
-"""A disk that dies at a chosen call: what went before stays, nothing after it changes anything, reading goes on."""
+"""A disk that fails at a chosen call: earlier writes stay, later calls change nothing, reads still work."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The filter contract lets a good filter pass and catches the ways in which one can be wrong."""
+"""The filter contract passes a correct filter and detects each kind of fault."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from gantrymq_testing import FilterContract
 
 
 class Compiled:
-    """Takes messages whose property ``colour`` is the expression; ``*`` takes all."""
+    """Accepts messages whose property ``colour`` is the expression; ``*`` accepts all."""
 
     needs_message = True
     accepts_all = False

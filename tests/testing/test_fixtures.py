@@ -95,7 +95,7 @@ def test_an_unknown_setting_gets_the_nearest_one(gantrymq_broker_factory):
 
 
 class Listening:
-    """A plugin that would listen on a port of its own."""
+    """A plugin that would listen on its own port."""
 
     @hookimpl
     def gantry_register_config(self, registry):

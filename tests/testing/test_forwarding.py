@@ -1,4 +1,4 @@
-"""Every call goes through `around`, by its name, and comes back as it was."""
+"""Every call goes through `around` with its name, and its result is returned unchanged."""
 
 import inspect
 from pathlib import Path
@@ -19,7 +19,7 @@ FOLDER, LOG = Path("/d"), Path("/d/log")
 
 
 class Listing(ForwardingFiles):
-    """Lists the calls, and what is given out and back."""
+    """Records the calls, their arguments and results."""
 
     def __init__(self, inner):
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""What pytest loads by itself wherever gantrymq-testing is installed costs next to nothing."""
+"""The modules that pytest loads automatically if gantrymq-testing is installed cost almost nothing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The order of calls: what it holds, and what can be argued from it."""
+"""The order of calls: its contents, and the conclusions that it allows."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What only the simulated disk can show: a disk that fills up, and the trace."""
+"""Behaviour of the simulated disk only: a disk that fills up, and the trace."""
 
 import errno
 from pathlib import Path

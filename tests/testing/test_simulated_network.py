@@ -1,4 +1,4 @@
-"""What only the simulated network can show: splits, delays, hosts and the same run twice."""
+"""Behaviour of the simulated network only: splits, delays, hosts and identical runs."""
 
 import asyncio
 

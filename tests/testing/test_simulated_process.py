@@ -1,4 +1,4 @@
-"""A process that is killed does nothing more; its peers and the next process notice only what they should."""
+"""A killed process does nothing more; its peers and the next process notice only the expected effects."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The transaction contract lets the plainest service pass."""
+"""The transaction contract passes the simplest service."""
 
 import sys
 from pathlib import Path

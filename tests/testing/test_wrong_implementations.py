@@ -1,6 +1,7 @@
-"""Deliberately wrong implementations, kept in ``wrong/``: a contract fails for each, in the case that names the fault.
+"""Deliberately wrong implementations, stored in ``wrong/``: a contract fails for each, in the case that names the
+fault.
 
-They are run by pytest in a process of its own, as a plugin author would run them.
+pytest runs them in a separate process, as a plugin author would run them.
 """
 
 import subprocess

@@ -31,13 +31,13 @@ def run_with_plugin(main, plugins=None, service=None, **values):
 
 
 async def join(peer, group="PG", client_id="p1"):
-    """Let *peer* be a producer of *group*."""
+    """Register *peer* as a producer of *group*."""
     await peer.ask(34, None, dumps({"clientID": client_id, "producerDataSet": [{"groupName": group}]}))
     return peer
 
 
 async def half(desk, number=1, topic="T", more="", body=None, born_ms=None):
-    """Send a half message; the fields by which its producer ends it."""
+    """Send a half message; return the fields with which its producer ends it."""
     identity = f"ID{number}"
     fields = {} if born_ms is None else {"born_timestamp": born_ms}
     born = {"born_timestamp": desk.clock.now_ms(), **fields}
@@ -55,7 +55,7 @@ async def half(desk, number=1, topic="T", more="", body=None, born_ms=None):
 
 
 async def end(peer, fields, decision, **more):
-    """Ask for the end of a transaction and wait for the answer."""
+    """Send the end of a transaction and wait for the answer."""
     return await peer.ask(37, {**fields, "commitOrRollback": str(decision), **more})
 
 

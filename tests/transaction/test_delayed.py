@@ -44,7 +44,7 @@ def run(work, **settings):
 
 
 async def comes_once(bench, committed_ms, body=b"one"):
-    """It is not there before its delay is over, then there, and does not come again."""
+    """It is not delivered before its delay is over, then once, and not again."""
     while bench.clock.now_ms() < committed_ms + DELAY_MS - 1000:
         assert await bench.bodies() == []
         await bench.clock.sleep(0.5)
@@ -75,7 +75,7 @@ def test_the_delay_begins_with_the_commit(wish, restarts):
 
 @by_wish
 def test_one_that_is_committed_when_asked(wish):
-    """By way of a renewed half message, and after a restart of a broker that has only half messages."""
+    """Through a renewed half message, and after a restart of a broker that has only half messages."""
 
     async def work(bench):
         producer = await bench.producer()

@@ -34,7 +34,7 @@ def log(store):
 
 
 def written(message, java):
-    """The record of *message*, where and when Java wrote its own."""
+    """The record of *message*, with the place and times of Java's own."""
     return encode_record(
         topic=message.topic,
         queue_id=message.queue_id,

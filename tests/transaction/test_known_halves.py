@@ -15,7 +15,7 @@ from gantrymq_transaction.rules import CHECK_TIMES, IMMUNITY, checks_of
 NAMES = (props.PRODUCER_GROUP, props.TAGS, props.KEYS, props.DELAY, CHECK_TIMES, IMMUNITY, "A", "__transactionId__x")
 VALUES = ("1", "3", "ID1", "ID12", "red", "\x01", "Ää", "a\x01b")
 IDS = ("ID1", "ID2", "ID12", "1", "red", "Ä", "I\x01D", "I D")
-NAMED = (None, "", "ID1", "1", "red", "\x01", "\x02", "P")  # what a producer names; None: the id
+NAMED = (None, "", "ID1", "1", "red", "\x01", "\x02", "P")  # named by a producer; None: the id
 ASKED = (props.PRODUCER_GROUP, props.TAGS, CHECK_TIMES, IMMUNITY, props.REAL_TOPIC, props.REAL_QUEUE_ID)
 
 

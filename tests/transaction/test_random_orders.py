@@ -1,8 +1,8 @@
-"""Random orders of everything that can happen to transactions, with one promise at the end.
+"""Random orders of all events of transactions, and an invariant at the end.
 
-Nothing is seen before its producer said commit; what it said so of is seen once; what it rolled back never; nothing is
-left undecided. Producers send half messages whose answers are lost, decide early, late, twice or only when asked, leave
-and come back; the broker is killed at any call to the disk, or stopped, and starts on what is there.
+No message is seen before its producer sent commit; a committed one is seen once; a rolled-back one never; no
+transaction is left undecided. Producers send half messages and lose the answers, decide early, late, twice or only when
+checked, disconnect and reconnect; the broker is killed at any call to the disk, or stopped, and restarts on its files.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ class Transaction:
 
     def __init__(self, number, outcome, when):
         self.number, self.outcome = number, outcome
-        self.unknown = when  # checks that it answers with unknown before it says the outcome
-        self.wish = ""  # a delay that the message asks for
+        self.unknown = when  # checks answered with unknown before it sends the outcome
+        self.wish = ""  # the delay requested by the message
         self.fields = None  # of the newest half message that was acknowledged
         self.said = False
         self.acknowledged = False  # a decision of it
@@ -104,7 +104,7 @@ class Member:
         self.peer = None
 
     async def answer(self, chance):
-        """Answer the checks that came; with *chance* each, the others are lost."""
+        """Answer the received checks; with *chance* each, the others are lost."""
         if self.peer is None:
             return
         asked, self.answered = self.peer.asked[self.answered :], len(self.peer.asked)
@@ -118,7 +118,7 @@ class Member:
             await self.say(each, answer_to(command))
 
     async def say(self, each, fields):
-        """Tell the decision; wait for the answer, or not."""
+        """Send the decision; wait for the answer, or not."""
         each.said = True
         if self.rig.choice.random() < 0.5:
             self.rig.asking.append(asyncio.ensure_future(quietly(end(self.peer, fields, each.outcome))))
@@ -130,7 +130,7 @@ class Member:
 
 
 async def quietly(asking):
-    """What is asked of a broker that may die; None where no answer came in time."""
+    """Send a request to a broker that may die; return None if no answer came in time."""
     try:
         return await asyncio.wait_for(asking, 3)
     except (TimeoutError, GantryError):

@@ -1,4 +1,4 @@
-"""Half messages that fill their properties: what a check adds has room, or the check does without."""
+"""Half messages with full properties: the fields added by a check fit, or the check is sent without them."""
 
 import logging
 
@@ -29,7 +29,7 @@ def queue_of(desk, topic):
 
 
 async def full_half(desk, number, left, more=""):
-    """Send a half message whose stored properties are *left* bytes shorter than the longest of a record."""
+    """Send a half message whose stored properties are *left* bytes shorter than the maximum of a record."""
     await half(desk, 1000 + number, more=f"P\x01x\x02{more}")
     short = len(in_queue(desk, HALF_TOPIC)[-1].properties_bytes)
     sent = await half(desk, 2000 + number, more=f"P\x01{'x' * (props.MAX_BYTES - left - short + 1)}\x02{more}")
@@ -43,7 +43,7 @@ def times_asked(producer, fields):
 
 @pytest.fixture
 def as_before(monkeypatch):
-    """Accept what a record has just room for, as a Java broker does."""
+    """Accept properties that just fit a record, as a Java broker does."""
     monkeypatch.setattr(props, "MAX_SENT_BYTES", props.MAX_BYTES)
 
 

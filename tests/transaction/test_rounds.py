@@ -1,4 +1,4 @@
-"""Rounds of checks that meet what cannot be read, that are cancelled, or that end for want of time."""
+"""Rounds of checks that find unreadable records, are cancelled, or run out of time."""
 
 import asyncio
 
@@ -107,7 +107,7 @@ def test_the_oldest_is_that_of_all_rounds_that_go_on_from_one_another(monkeypatc
         for number in range(3):
             await half(desk, number)
             await desk.clock.sleep(7)
-        await desk.clock.sleep(10)  # each of the later rounds looks at one message
+        await desk.clock.sleep(10)  # each of the later rounds handles one message
         for _ in range(3):
             await service.check(desk.clock.now_ms())
             assert service.undecided().oldest_born_ms - born_ms < 1000

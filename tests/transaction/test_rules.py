@@ -1,4 +1,4 @@
-"""What a round does with an undecided message, case by case."""
+"""The action of a round on an undecided message, case by case."""
 
 import pytest
 

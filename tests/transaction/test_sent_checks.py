@@ -1,4 +1,4 @@
-"""Checks count when they are sent: of a broker that is killed between the two, or whose producer has just left."""
+"""Checks count when they are sent: a broker killed between the two steps, and a producer that has just disconnected."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ GIVEN_UP = Queue(CHECK_MAX_TIME_TOPIC, 0)
 
 
 class Rig:
-    """A broker on a host of its own, and one producer."""
+    """A broker on its own host, and one producer."""
 
     def __init__(self, world):
         self.world, self.clock, self.starts, self.peer = world, world.clock, 0, None
@@ -61,7 +61,7 @@ class Rig:
         await join(self.peer)
 
     async def given_up(self):
-        """Given-up half messages."""
+        """Discarded half messages."""
         store = self.server.store
         if store.bounds(GIVEN_UP) == Bounds(0, 0):
             return []
@@ -83,7 +83,7 @@ def run(main):
 
 @pytest.fixture
 def before_asking(monkeypatch):
-    """Call what is put in here once, instead of asking."""
+    """Call the function that is set here once, instead of sending the check."""
     asks, instead = HalfChecker._ask, []
 
     def ask(self, half, own, copy):
@@ -116,7 +116,7 @@ def test_checks_that_were_sent_count_after_a_restart(kill):
     async def main(rig):
         await rig.clock.sleep(CHECK_S + 8)
         await half(rig.peer, 2)
-        await rig.clock.sleep(CHECK_S / 2)  # the newest half message is from long after the check
+        await rig.clock.sleep(CHECK_S / 2)  # the newest half message was stored long after the check
         assert len(rig.asked) == 1
         await rig.restart(kill=kill)
         await rig.connect()

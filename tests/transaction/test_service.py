@@ -318,7 +318,7 @@ def test_progress_is_told_to_the_table_of_offsets():
 
 
 def test_no_offsets_are_told_before_there_is_a_transaction():
-    """As in a Java broker, whose group CID_RMQ_SYS_TRANS has none until something is settled."""
+    """As in a Java broker, whose group CID_RMQ_SYS_TRANS has none until a transaction is settled."""
 
     async def main(desk, _service):
         await desk.send("T")

@@ -1,4 +1,4 @@
-"""Stores that somebody else left: a Java broker's with pending transactions, and logs that end inside an append."""
+"""Existing stores: a Java broker's with pending transactions, and logs that end inside an append."""
 
 import asyncio
 import shutil
@@ -30,7 +30,7 @@ OFTEN = {"store": "mmap", "transactionCheckInterval": 200, "transactionTimeOut":
 
 
 def run(root, work, **settings):
-    """``await work(bench)`` beside a broker on the store below *root*."""
+    """Run ``await work(bench)`` with a broker on the store in *root*."""
 
     async def main():
         world = real_world()
@@ -70,7 +70,7 @@ def test_pending_transactions_of_a_java_broker_are_known(tmp_path):
 
 @pytest.mark.parametrize("kept", ["half", "half and message", "all"])
 def test_a_log_that_ends_inside_the_commit_yields_one_message(tmp_path, kept):
-    """The message and its op message are one append, of which a power cut may keep a part."""
+    """The message and its op message are one append, of which a power cut may leave a part."""
 
     async def commit(bench):
         await bench.cluster.create_topic(TOPIC, 2)

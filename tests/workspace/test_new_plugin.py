@@ -1,7 +1,7 @@
 """A plugin is added by adding its folder: tox, mypy, ruff, the import contracts and the count after tox all find it.
 
-Each test works on a tree of its own: the real settings and scripts of the workspace, a core of empty modules, and
-plugins that are made up.
+Each test uses a temporary tree: the real settings and scripts of the workspace, a core of empty modules, and
+fictitious plugins.
 """
 
 import os
@@ -48,7 +48,7 @@ class Tree:
         self.write(f"plugins/{word}/src/gantrymq_{word}/plugin.py", source)
 
     def run(self, *words):
-        """Run Python in the tree; exit code, and what it said."""
+        """Run Python in the tree; return exit code and output."""
         environ = {key: value for key, value in os.environ.items() if not key.startswith("TOX_")}
         done = subprocess.run(
             [sys.executable, *map(str, words)],
@@ -61,14 +61,14 @@ class Tree:
         return done.returncode, done.stdout + done.stderr
 
     def tox(self, *words):
-        """Ask tox; what it said."""
+        """Run tox; return its output."""
         tool("tox")
         code, said = self.run("-m", "tox", *words)
         assert code == 0, said
         return said
 
     def contracts(self):
-        """Names of the import contracts that are broken."""
+        """Names of the violated import contracts."""
         tool("importlinter")
         code, said = self.run(".ci/lint_imports.py", "--no-cache", "--no-logo")
         broken = {line.partition(" BROKEN")[0] for line in said.splitlines() if " BROKEN" in line}
@@ -77,7 +77,7 @@ class Tree:
 
 
 def floors():
-    """Modules of core that its floors name, those of the broker's among them."""
+    """Modules of core listed in its layers, those of the broker included."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     found = []
     for contract in contracts:
@@ -103,7 +103,7 @@ def test_the_full_run_tries_it_alone(tree):
     assert "py311-fresh" not in tree.tox("list", "-m", "full", "--no-desc").split()
     tree.add_plugin("fresh")
     assert "py311-fresh" in tree.tox("list", "-m", "full", "--no-desc").split()
-    assert "py311-fresh" not in tree.tox("list", "-d", "--no-desc").split()  # which has the fast tests of all together
+    assert "py311-fresh" not in tree.tox("list", "-d", "--no-desc").split()  # includes the fast tests of all together
 
 
 @pytest.mark.parametrize("python", ["py311", "py313"])
@@ -210,7 +210,7 @@ def test_a_plugin_may_not_import_another_for_what_that_one_may(tree):
 
 
 def installed(tree, word):
-    """What an environment with core and plugin *word* installs."""
+    """The packages that an environment with core and plugin *word* installs."""
     ask = "import sys; sys.path[0] = '.ci'; import install_wheels as i; "
     ask += "print(*[each.name for each in i.chosen(sys.argv[1:], i.workspace.read())])"
     code, said = tree.run("-c", ask, word)

@@ -30,6 +30,6 @@ class TestColourFilter(FilterContract):
     verdicts = (
         ("red", {"colour": "red"}, True),
         ("red", {"colour": "red", "TAGS": "red"}, True),
-        ("red", {"colour": "red", "TAGS": "TagA"}, True),  # the first stage says no to this one
+        ("red", {"colour": "red", "TAGS": "TagA"}, True),  # the first stage rejects this one
         ("red", {"colour": "blue", "TAGS": "red"}, False),
     )

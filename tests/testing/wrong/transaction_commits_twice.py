@@ -1,4 +1,4 @@
-"""A transaction service that takes each commit for the first, and lets any group decide."""
+"""A transaction service that treats each commit as the first, and lets any group decide."""
 
 import sys
 from pathlib import Path
