@@ -1,4 +1,4 @@
-"""Print what is in a topic, and what arrives, until Ctrl-C; the next run goes on where this one stopped."""
+"""Print the messages of a topic, also new ones, until Ctrl-C; the next run continues where this one stopped."""
 
 import asyncio
 import contextlib

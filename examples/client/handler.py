@@ -1,4 +1,4 @@
-"""Handle twenty orders at a time: retry in 10 seconds if a service is away, and dead-letter an invalid order."""
+"""Handle twenty orders at a time: retry in 10 seconds if a service is unavailable, and dead-letter an invalid order."""
 
 import asyncio
 import contextlib

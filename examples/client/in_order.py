@@ -1,4 +1,4 @@
-"""The messages of one customer go to one queue, and come from it in the order in which they were sent."""
+"""The messages of one customer go to one queue, and are received in the order in which they were sent."""
 
 import asyncio
 import contextlib

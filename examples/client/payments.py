@@ -11,7 +11,7 @@ database.execute("CREATE TABLE IF NOT EXISTS payments (transaction_id TEXT PRIMA
 
 
 def check(message: ReceivedMessage) -> TransactionState:
-    """Answer a broker that asks for the outcome of a message, from the database."""
+    """Answer a broker's check of the outcome of a message, from the database."""
     found = database.execute("SELECT 1 FROM payments WHERE transaction_id = ?", (message.message_id,)).fetchone()
     return TransactionState.COMMIT if found else TransactionState.UNKNOWN
 

@@ -1,12 +1,13 @@
-"""The dispatcher topic_counts: how many messages each topic got.
+"""The dispatcher topic_counts: the number of messages of each topic.
 
-Counts and the log offset up to which they were made are one file, replaced as a whole. So whatever a kill interrupts,
-the file is true of its own position, and the broker replays the log from there: nothing is lost or counted twice.
+The counts and the log offset up to which they were made are in one file, which is replaced as a whole. So after a kill
+at any time the file matches its own position, and the broker replays the log from there: nothing is lost or counted
+twice.
 
     plugins/topic_counts/counts.json    {"position": 1824, "counts": {"Orders": 9}}
 
-A log that was cut below the position (a power failure with asynchronous flush) cannot be subtracted from totals: the
-counts then begin again with what the log still has.
+A log that was truncated below the position (a power failure with asynchronous flush) cannot be subtracted from totals:
+the dispatcher then counts the remaining log again from its start.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from gantrymq.errors import StoreError
 from gantrymq.interfaces import DispatchEntry, StoreContext
 from gantrymq.model.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 
-WRITE_EVERY = 10_000  # entries; bounds what is replayed after a kill
+WRITE_EVERY = 10_000  # entries; limits the replay after a kill
 
 
 class TopicCounts:
@@ -29,10 +30,10 @@ class TopicCounts:
     name = "topic_counts"
 
     def __init__(self, context: StoreContext, write_every: int = WRITE_EVERY) -> None:
-        """Read what an earlier run left below ``context.root``.
+        """Read the file of an earlier run in ``context.root``.
 
         Raises:
-            StoreError: the file is there and cannot be read.
+            StoreError: the file exists and cannot be read.
         """
         self.counts: Counter[str] = Counter()
         self._files = context.world.files
@@ -45,11 +46,11 @@ class TopicCounts:
             self._read()
 
     def position(self) -> int:
-        """Log offset up to which the file has everything."""
+        """Log offset up to which the file has all counts."""
         return self._written
 
     def dispatch(self, entries: Sequence[DispatchEntry]) -> None:
-        """Count *entries*; those that were counted before are passed over."""
+        """Count *entries*; skip those already counted."""
         for entry in entries:
             if entry.log_offset >= self._handled:
                 if entry.sys_flag & TRANSACTION_MASK not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
@@ -60,7 +61,7 @@ class TopicCounts:
             self.flush()
 
     def truncate(self, log_offset: int) -> None:
-        """Begin again when something was counted that the log no longer has; on disk before this returns."""
+        """Start again if counted messages were removed from the log; the file is on disk when this returns."""
         if self._handled > log_offset:
             self.counts.clear()
             self._handled = 0
@@ -87,5 +88,5 @@ class TopicCounts:
 
 
 def counts_file(root: Path) -> Path:
-    """Where a broker with its store in *root* has the counts."""
+    """Path of the counts of a broker with its store in *root*."""
     return root / "plugins" / TopicCounts.name / "counts.json"

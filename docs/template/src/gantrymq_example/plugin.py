@@ -1,4 +1,4 @@
-"""What this plugin registers. The entry point ``example`` of ``pyproject.toml`` names this module."""
+"""Registrations of this plugin. The entry point ``example`` of ``pyproject.toml`` names this module."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The filter type PREFIX: messages of which one property begins with a given text.
+"""The filter type PREFIX: messages with a property that begins with a given text.
 
-colour=bl      property colour is there and begins with "bl"
-colour=        property colour is there
+colour=bl      property colour exists and begins with "bl"
+colour=        property colour exists
 *              every message
 """
 
@@ -14,7 +14,7 @@ from gantrymq.model.subscription import ALL, Subscription
 
 
 class EveryMessage:
-    """The compiled form of ``*``; the store asks it nothing."""
+    """The compiled form of ``*``; the store never calls it."""
 
     accepts_all = True
     needs_message = False
@@ -32,7 +32,7 @@ class BeginsWith:
     """The compiled form of ``name=prefix``."""
 
     accepts_all = False
-    needs_message = True  # properties are in the record, a queue entry knows nothing of them
+    needs_message = True  # properties are in the record, not in the queue entry
 
     def __init__(self, name: str, prefix: str) -> None:
         self._name = name
@@ -43,7 +43,7 @@ class BeginsWith:
         return True
 
     def match_message(self, record: RecordView) -> bool:
-        """Whether the property is there and begins with the prefix."""
+        """Whether the property exists and begins with the prefix."""
         value = record.properties.get(self._name)
         return value is not None and value.startswith(self._prefix)
 

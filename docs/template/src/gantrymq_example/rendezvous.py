@@ -1,7 +1,7 @@
-"""The allocation strategy rendezvous: each queue goes to the member whose name and the queue's hash highest together.
+"""The allocation strategy rendezvous: each queue goes to the member with the highest hash of member name and queue.
 
-Every member computes the same answer without talking to the others. A member that leaves moves its own queues and no
-other, one that joins takes some from each. Shares are even on the average only.
+Every member computes the same answer without contacting the others. A member that leaves moves only its own queues,
+a new one takes some from each. Shares are even only on average.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Rendezvous:
     name = "rendezvous"
 
     def __init__(self, settings: dict[str, str] | None = None) -> None:
-        """*settings* may have ``salt``, a text that gives another distribution.
+        """*settings* may have ``salt``, a text that changes the distribution.
 
         Raises:
             ConfigError: another key.
@@ -32,7 +32,7 @@ class Rendezvous:
     def allocate(
         self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
     ) -> list[MessageQueue]:
-        """Queues of *client_id*, in the order given; empty when it is not among *client_ids*."""
+        """Return the queues of *client_id*, in the given order; empty if it is not among *client_ids*."""
         if client_id not in client_ids:
             return []
         return [queue for queue in queues if self._reader(queue, client_ids) == client_id]
