@@ -12,12 +12,12 @@ STOP_S = 60.0
 SETTINGS = {
     "mappedFileSizeCommitLog": 64 * 1024 * 1024,
     "metricsExporterType": "DISABLE",
-    "messageDelayLevel": "1s 1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",  # a refused message comes in a second
+    "messageDelayLevel": "1s 1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",  # refused messages come soon
 }
 
 
 class Servers:
-    """On free loopback ports; the broker may be killed and started again on its port."""
+    """Servers on free loopback ports; the broker may be killed and started again on its port."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -28,7 +28,7 @@ class Servers:
         self.start_broker()
 
     def start_broker(self) -> None:
-        """Start it on the port it had, if any; done when it is ready."""
+        """Start it on its earlier port, if any; return when it is ready."""
         sets = [word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}")]
         sets += ["--set", "brokerIP1=127.0.0.1"]
         words = ["--store", str(self._folder / "store"), "--namesrv", self.namesrv, "--port", str(self._port)]
@@ -37,13 +37,13 @@ class Servers:
         self._broker = self._children[-1]
 
     def kill_broker(self) -> None:
-        """As kill -9 does; done when it is gone."""
+        """Stop it like kill -9; return when it has exited."""
         assert self._broker is not None
         self._broker.kill()
         self._broker.wait(STOP_S)
 
     def stop_broker(self) -> None:
-        """As SIGTERM does; done when it is gone."""
+        """Stop it with SIGTERM; return when it has exited."""
         assert self._broker is not None
         self._broker.terminate()
         self._broker.wait(STOP_S)

@@ -58,7 +58,7 @@ AT_WORK = ContextVar("at_work", default=None)  # counts awaits of the call and o
 
 
 async def cancelled_at(at, work, clock=None):
-    """Whether *work* waited so often; it is cancelled then, or with *clock* after a while in any case."""
+    """Whether *work* reached that await; it is then cancelled, or with *clock* after a while in any case."""
     loop, waits, cancelled = asyncio.get_running_loop(), 0, False
 
     def waited():
@@ -89,7 +89,7 @@ async def cancelled_at(at, work, clock=None):
 
 
 def everywhere(make):
-    """Run ``make(cluster, at)`` with at = 1, 2, ... in a cluster each, until it says that no await was left."""
+    """Run ``make(cluster, at)`` with at = 1, 2, ... in a cluster each, until no await is left."""
     for at in range(1, MOST_AWAITS):
         if not simulate_cluster(lambda cluster, at=at: make(cluster, at)):
             assert at > 1, "it never waited"
@@ -134,7 +134,7 @@ def test_a_cancelled_send_leaves_room_for_the_next(kind, batching):
         producer = Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=1, batching=batching)
         async with producer:
             cancelled = False
-            with contextlib.suppress(CallTimeout):  # nobody answers the request
+            with contextlib.suppress(CallTimeout):  # the request gets no answer
                 cancelled = await cancelled_at(at, SENDS[kind](producer))
             for _ in range(3):
                 assert (await producer.send(Message(TOPIC, b"next"))).ok
@@ -204,7 +204,7 @@ def test_a_close_that_was_cancelled_can_be_called_again():
 
 
 async def comes(cluster, consumer, missing):
-    """Every one of *missing* is consumed, within ten minutes."""
+    """Wait until every one of *missing* is consumed, at most ten minutes."""
     deadline = cluster.world.clock.monotonic() + 600
 
     async def handle(message):

@@ -22,7 +22,7 @@ ONLY = """
 from gantrymq.plugins import discover
 every = discover.entry_points
 discover.entry_points = lambda **by: [point for point in every(**by) if point.dist.name in {0}]
-"""  # a plugin of pytest that hides what is installed beyond a set of distributions
+"""  # a plugin of pytest that hides all installed packages except a set of distributions
 
 OF_THE_CLIENT = sorted((ROOT / "examples" / "client").glob("*.py"))
 
@@ -41,7 +41,7 @@ def example(name, namesrv, folder=None):
 
 
 def heed_ctrl_c():
-    """As in a terminal: what a shell starts in the background ignores SIGINT, and so do its children."""
+    """As in a terminal: a process started by a shell in the background ignores SIGINT, and so do its children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -89,7 +89,7 @@ def test_examples_send_and_consume(servers):
 
 
 def test_the_first_program_of_the_tutorial(servers):
-    """Eleven lines; stopped as its page says, and not repeated by the next run."""
+    """Eleven lines; stopped as described by its page, and not repeated by the next run."""
     assert len([line for line in (ROOT / "examples/client/first.py").read_text().splitlines() if line]) <= 11
     for _ in range(2):
         assert interrupted("client/first", servers.namesrv, lines=1) == ["hello"]
@@ -142,7 +142,7 @@ def test_the_tests_that_are_an_example(tmp_path):
 
 
 def finished(name, namesrv, folder=None):
-    """Run a program of examples/ to its end; the lines that it printed."""
+    """Run a program of examples/ to its end; return the printed lines."""
     with example(name, namesrv, folder) as running:
         said, errors = running.communicate(timeout=END_S)
     assert (running.returncode, errors) == (0, "")
@@ -196,7 +196,7 @@ def test_the_example_that_books_each_order_once(servers, tmp_path):
                 lines.add(line := booking.stdout.readline())
                 assert line, f"it ended after {sorted(lines)}"
             deadline = time.monotonic() + END_S
-            while len(booked(tmp_path)) < 10 and time.monotonic() < deadline:  # it is said before the commit
+            while len(booked(tmp_path)) < 10 and time.monotonic() < deadline:  # printed before the commit
                 time.sleep(0.01)
             booking.send_signal(signal.SIGINT)
             _, errors = booking.communicate(timeout=END_S)

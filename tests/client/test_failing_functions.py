@@ -1,4 +1,4 @@
-"""Functions of the application that raise any BaseException, or return awaitables, wherever the client takes one.
+"""Functions of the application that raise any BaseException, or return awaitables, for every parameter of the client.
 
 With an in-memory broker, on a virtual clock. Functions in threads are tested in `test_sync`.
 """
@@ -52,7 +52,7 @@ async def own_task_cancelled():
 
 
 async def own_task_cancelled_later():
-    asyncio.current_task().cancel()  # which is raised at the next await, after the handler returned
+    asyncio.current_task().cancel()  # raised at the next await, after the handler returned
 
 
 FAILURES = [inner_task_cancelled, cancelled, odd, generator_exit, stop_iteration, own_task_cancelled]
@@ -120,7 +120,7 @@ def test_a_handler_that_fails_in_any_way_fails_for_its_message_alone(mode, fails
             async with running(run):
                 await done.wait()
                 await cluster.world.clock.sleep(1)
-        async with client_of(cluster) as client:  # all that was said to be consumed is
+        async with client_of(cluster) as client:  # all messages reported as consumed are consumed
             consumer = client.consumer("billing", TOPIC)
             async with running(consumer.run(handle)):
                 before = dict(tries)
@@ -429,7 +429,7 @@ class ReturningHook:
         return AsyncHook().before_send(context)
 
     def after_send(self, context):
-        """Nothing."""
+        """Do nothing."""
 
 
 def test_async_hooks_are_refused_and_one_that_returns_a_coroutine_is_logged_once(caplog):

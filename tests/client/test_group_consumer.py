@@ -459,7 +459,7 @@ def test_a_new_group_begins_where_it_is_told_to(start):
             assert queue == MessageQueue(TOPIC, "broker-a", 0)
             await sent(cluster, 1, first=53)
             found = await some(member, 1)
-            if start == "last":  # a broker says 0 for a group it does not know while the queue is young
+            if start == "last":  # a broker answers 0 for an unknown group while the queue is young
                 assert found in ([0], [begin])
             else:
                 assert found == [begin] or found == [0]
@@ -550,7 +550,7 @@ def test_pausing_stops_pulls_and_resuming_goes_on():
             assert len(await some(member, 5)) == 5
             got = asyncio.create_task(some(member, 2))
             await cluster.world.clock.sleep(30)
-            assert not got.done()  # the last of the five was given back, no sixth comes
+            assert not got.done()  # the last of the five was returned, there is no sixth
             member.resume(queues[0])
             await got
 

@@ -26,7 +26,7 @@ CARRIED = "traceparent"
 
 
 class Noting:
-    """Every hook there is; notes the contexts after, and numbers messages before they are sent."""
+    """Every hook; records the contexts after calls, and numbers messages before they are sent."""
 
     def __init__(self):
         self.sent, self.consumed, self.ended, self.order = [], [], [], []
@@ -116,7 +116,7 @@ def test_a_send_that_fails_or_is_cancelled_is_told_of():
             sending = producer.send_soon(Message(TOPIC, b"x"))
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-            assert len(hook.sent) == 2  # it did not begin
+            assert len(hook.sent) == 2  # it did not start
             await cluster.create_topic(TOPIC, 1)
             waiting = producer.send_soon(Message(TOPIC, b"x"))
             await asyncio.sleep(0)

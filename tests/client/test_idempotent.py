@@ -86,7 +86,7 @@ async def running(member, handler, **more):
 
 
 def test_a_message_that_is_refused_after_its_commit_has_one_effect(shop):
-    """The change is committed, then the handler raises: the broker delivers again."""
+    """The change is committed, then the handler raises: the broker redelivers."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC)
@@ -143,7 +143,7 @@ def test_a_message_in_hand_for_too_long_is_given_to_two_and_done_by_one(shop):
 
         async with consumer(cluster, consume_timeout_s=60) as member, running(member, handle):
             await cluster.world.clock.sleep(400)
-        assert begun == [0]  # the copy came meanwhile, waited for the first to commit, and was a duplicate
+        assert begun == [0]  # the copy arrived meanwhile, waited for the first to commit, and was a duplicate
         assert (once.consumed, once.duplicates) == (1, 1)
 
     simulate_cluster(work)
@@ -174,7 +174,7 @@ def test_nack_after_the_commit_in_a_loop(shop):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_queues_that_move_with_messages_in_hand(shop, seed):
-    """Three members come one after the other; handlers take longer than a queue's former member is waited for."""
+    """Three members join in turn; handlers take longer than a queue's new member waits for its former one."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 6)
@@ -197,7 +197,7 @@ def test_queues_that_move_with_messages_in_hand(shop, seed):
                 await clock.sleep(2)
             await clock.sleep(120)
         assert (once.consumed, once.duplicates) == (60, len(given) - 60)
-        assert len(given) > 60  # some did come twice
+        assert len(given) > 60  # some were delivered twice
 
     simulate_cluster(work, seed=seed)
     assert shop.effects() == list(range(60))
@@ -213,7 +213,7 @@ def test_a_member_that_is_gone_before_its_progress_was_stored(shop):
         await first.start()
         async with running(first, shop.once(cluster)(done)):
             await cluster.world.clock.sleep(3)
-        for held in first._run.member.process_queues.values():  # as after kill -9: nothing is stored
+        for held in first._run.member.process_queues.values():  # as after kill -9: no offset is stored
             held.drop()
         await first.close()
         again = shop.once(cluster)

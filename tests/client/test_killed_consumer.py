@@ -27,7 +27,7 @@ def effects(database):
 
 
 def said_until(child, last):
-    """The lines before *last*; that the process ends before is an error."""
+    """Return the lines before *last*; fail if the process exits earlier."""
     said = []
     while (line := child.stdout.readline()) != last:
         assert line, f"it ended after {said}"
@@ -58,7 +58,7 @@ def test_killed_between_the_change_and_the_acknowledgement_and_inside_the_transa
         assert said.count("new\n") == number - 1
         assert len(effects(database)) == before + number - (place == "inside")
         again += said.count("duplicate\n")
-    assert again > 0  # messages did come twice
+    assert again > 0  # some messages were delivered twice
 
     with started(servers, database, "behind", NEVER) as child:
         for line in child.stdout:

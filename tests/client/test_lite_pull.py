@@ -217,7 +217,7 @@ def test_a_seek_while_a_pull_is_held_counts_at_once():
         async with lite(cluster, TOPIC) as consumer:
             (queue,) = await consumer.wait_assigned()
             await polled(consumer, 5)
-            await clock.sleep(2)  # its pull waits at the end of the queue
+            await clock.sleep(2)  # its pull is held at the end of the queue
             begun = clock.monotonic()
             await consumer.seek(queue, 2)
             assert await polled(consumer, 3) == [2, 3, 4]
@@ -369,7 +369,7 @@ def test_paused_queues_are_not_pulled():
         async with lite(cluster, TOPIC) as consumer:
             one, two = await consumer.wait_assigned()
             consumer.pause(one)
-            await clock.sleep(20)  # the pull that was held has ended
+            await clock.sleep(20)  # the held pull has ended
             await sent(cluster, 20)
             await clock.sleep(5)
             assert {message.queue_id for message in [*await consumer.poll(), *await consumer.poll(1)]} == {two.queue_id}
@@ -477,7 +477,7 @@ def test_a_cancelled_poll_takes_nothing():
 
 
 def test_a_full_queue_that_nobody_polls_keeps_what_it_has():
-    """It is not taken again for lack of pulls: its messages would be delivered twice."""
+    """It is not assigned again without pulls: its messages would be delivered twice."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)

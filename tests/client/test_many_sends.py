@@ -1,4 +1,4 @@
-"""Far more sends than can be under way, and oneway messages as fast as they can be made."""
+"""More sends than can be in flight, and oneway messages as fast as they can be sent."""
 
 import asyncio
 import time
@@ -61,7 +61,7 @@ def test_oneway_messages_begun_together_wait_as_well(servers):
     async def work():
         async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
             await producer.send(Message("T", b"first"))
-            body = b"x" * 4000  # 80 MB in all, more than a connection may have unwritten
+            body = b"x" * 4000  # 80 MB in all, more than the limit of unwritten data of a connection
             await asyncio.gather(*(producer.send_oneway(Message("T", body)) for _ in range(20_000)))
             await until_stored(admin, servers.broker, 20_001)
 

@@ -29,7 +29,7 @@ TOPIC = "Orders"
 
 
 class Spans:
-    """A hook, and the spans that it made."""
+    """A hook, and the spans that it created."""
 
     def __init__(self):
         self._exporter = InMemorySpanExporter()

@@ -21,7 +21,7 @@ async def sending(cluster, rng):
 
 
 async def members(done, member, clock, rng):
-    """MEMBERS at a time, each for as long as it likes, until everything is *done*."""
+    """MEMBERS at a time, each for a random time, until everything is *done*."""
     running = set()
     while running or not done():
         while len(running) < MEMBERS and not done():

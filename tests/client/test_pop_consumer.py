@@ -353,7 +353,7 @@ def test_renewals_end_with_their_time(caplog):
 
 
 def test_a_message_is_acknowledged_while_it_is_renewed():
-    """The acknowledgement is that of the last receipt, whenever it comes."""
+    """The acknowledgement is that of the last receipt, at any time."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
@@ -385,7 +385,7 @@ def test_a_loop_with_long_work_is_renewed():
 
 
 def test_without_renewal_what_waited_for_too_long_is_not_handed_out():
-    """It is another consumer's by then, and is delivered here again with its count."""
+    """It belongs to another consumer by then, and is redelivered here with its count."""
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)

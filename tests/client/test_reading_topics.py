@@ -33,7 +33,7 @@ def test_a_loop_ends_where_the_topic_ended_when_it_began():
             found = []
             async for message in r:
                 found.append((message.queue_id, message.queue_offset))
-                await sent(cluster, 1, first=1000)  # one more for each: it would never end
+                await sent(cluster, 1, first=1000)  # one more message for each: it would never end
             assert sorted(found) == [(queue, offset) for queue in range(4) for offset in range(25)]
             assert len(await bodies(r)) == 200  # each loop starts again
 
@@ -190,7 +190,7 @@ def test_readers_of_one_client_are_many_and_have_no_offsets_without_a_group():
                 await one.commit(queue, 1)
             with pytest.raises(ClientError, match="a reader without a group"):
                 await one.committed(queue)
-            await named.commit(queue, 2)  # the broker has never heard of the group
+            await named.commit(queue, 2)  # the group is unknown to the broker
             assert await named.committed(queue) == 2
             with pytest.raises(ClientError, match="created without a topic"):
                 await client.reader().queues()

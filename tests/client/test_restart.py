@@ -8,12 +8,12 @@ import pytest
 from gantrymq.client import Batching, Producer, Reader
 from gantrymq.client.message import Message
 
-LONG_S = 60.0  # more than a start takes on a busy machine
+LONG_S = 60.0  # longer than a start takes on a busy machine
 CROWD = 20_000
 
 
 async def bodies(namesrv):
-    """How often each body is in the topic."""
+    """The number of copies of each body in the topic."""
     found = Counter()
     async with Reader(namesrv=namesrv, group="readers") as consumer:
         for queue in await consumer.queues("T"):
@@ -61,7 +61,7 @@ def test_no_message_of_a_crowd_is_lost_when_the_broker_is_killed_among_them(serv
                 asyncio.ensure_future(producer.send(Message("T", b"%d" % n), timeout_s=LONG_S)) for n in range(CROWD)
             ]
             await asyncio.wait(sends[:500], return_when=asyncio.FIRST_COMPLETED)
-            servers.kill_broker()  # and here nothing goes on meanwhile
+            servers.kill_broker()  # and no request is sent here meanwhile
             assert not all(each.done() for each in sends)
             await asyncio.to_thread(servers.start_broker)
             assert all(result.ok for result in await asyncio.gather(*sends))

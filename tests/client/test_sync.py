@@ -54,7 +54,7 @@ def within(work, deadline_s=DEADLINE_S):
 
 
 def taken(consumer, number):
-    """Bodies of the next *number* messages, which are acknowledged but for the last one."""
+    """Bodies of the next *number* messages; all but the last one are acknowledged."""
 
     def work():
         bodies = []
@@ -155,10 +155,10 @@ def test_a_slow_loop_keeps_one_message_and_others_get_the_rest(client, topic):
     producer.close()
     consumer = client.consumer(group, topic, consume_from="first")
     slow = iter(consumer)
-    got = [within(slow.__next__).body for _ in range(5)]  # by then it takes several at a time
+    got = [within(slow.__next__).body for _ in range(5)]  # by then it gets several at a time
     rest = taken(consumer, 95)
     assert sorted([*got, *(body.encode() for body in rest)]) == sorted(b"%d" % number for number in range(100))
-    slow.close()  # given back when the loop's thread runs, like the in-flight message of the other loop
+    slow.close()  # returned when the loop's thread runs, like the in-flight message of the other loop
     assert sorted(taken(consumer, 2)) == sorted([got[-1].decode(), rest[-1]])
 
 
@@ -327,7 +327,7 @@ def test_a_handler_that_ends_the_program_ends_run_with_that_error_alone(client, 
 
     error = within(work)
     assert (type(error), str(error)) == (kind, "enough")
-    assert client.producer("other").send(Message(topic, b"y")).ok  # the client goes on
+    assert client.producer("other").send(Message(topic, b"y")).ok  # the client continues
     consumer.close()
     again = client.consumer(f"{topic}-group", topic)
     assert sorted(taken(again, 2)) == ["x", "y"]
@@ -343,7 +343,7 @@ def test_a_function_that_ends_the_program_in_the_clients_own_thread_ends_the_cal
             return error
 
     assert str(within(work)) == "enough"
-    assert producer.send(Message(topic, b"y")).ok  # the client goes on
+    assert producer.send(Message(topic, b"y")).ok  # the client continues
 
 
 def test_a_listener_that_ends_the_program_ends_every_call_that_waits(client, topic):

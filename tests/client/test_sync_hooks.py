@@ -79,7 +79,7 @@ def test_batches_of_a_thread_are_told_of(servers):
 
 
 class Processed(Following):
-    """Notes the thread in which hooks are told of the processing of messages."""
+    """Records the thread in which hooks are called for the processing of messages."""
 
     def __init__(self):
         super().__init__()

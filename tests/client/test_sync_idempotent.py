@@ -1,4 +1,4 @@
-"""Idempotent consumption with the client for threads, against a broker that is a process."""
+"""Idempotent consumption with the client for threads, against a broker in a separate process."""
 
 import contextlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""W3C's trace context (traceparent, tracestate) stays with a message wherever it goes."""
+"""W3C's trace context (traceparent, tracestate) is preserved with a message on every path."""
 
 import asyncio
 

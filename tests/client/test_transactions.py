@@ -25,7 +25,7 @@ async def visible(cluster):
 
 
 class Silent:
-    """A hook that wants to know of transactions."""
+    """A hook that is called for transactions."""
 
     def end_transaction(self, context):
         pass

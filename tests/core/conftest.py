@@ -1,4 +1,4 @@
-"""The settings of TLS in a file, and the real files that it is read from."""
+"""Settings of TLS in a file, and the real files that they name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def real_files() -> Files:
 
 @pytest.fixture
 def tls_file(tmp_path: Path) -> Path:
-    """What tls.config.file may name, with a line that is no setting of TLS."""
+    """The contents of a tls.config.file, with a line that is not a setting of TLS."""
     path = tmp_path / "tls.properties"
     path.write_text("""
 tls.enable=true

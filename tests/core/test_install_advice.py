@@ -1,4 +1,4 @@
-"""What pages and errors tell to install works: no index has GantryMQ's distributions, a clone has their folders."""
+"""Install commands of pages and errors work: no index has GantryMQ's distributions, a clone has their folders."""
 
 import re
 import tomllib
@@ -31,7 +31,7 @@ def test_nothing_is_advised_that_an_index_would_need_to_have():
 
 
 def test_every_folder_that_is_advised_is_one_of_a_distribution():
-    """Of a plugin the README's table is asked, as an environment may have no other plugin's folder."""
+    """Plugins are taken from the README's table, because an environment may lack the folders of other plugins."""
     listed = (ROOT / "README.md").read_text(encoding="utf-8")
     for path in texts():
         for line in path.read_text(encoding="utf-8").splitlines():

@@ -1,4 +1,4 @@
-"""Programs for developers end at odd arguments with wrong usage and one sentence, not with a traceback."""
+"""Developer programs report wrong arguments with usage and one sentence, not with a traceback."""
 
 import subprocess
 import sys

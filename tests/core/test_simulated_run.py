@@ -27,7 +27,7 @@ STORES = {"memory": "gantrymq_storage_memory.plugin", "mmap": "gantrymq_storage_
 
 
 class Stores:
-    """What a store plugin registers."""
+    """The registrations of a store plugin."""
 
     def __init__(self) -> None:
         self.stores = {}
@@ -50,7 +50,7 @@ def plugins_with(store: str) -> Plugins:
 
 
 async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
-    """Send MESSAGES messages while a consumer waits for them; what it got: (queue, offset, body)."""
+    """Send MESSAGES messages while a consumer waits for them; return the received ones: (queue, offset, body)."""
     settings = Settings(name_server_settings(Path("/home")))
     settings.set("bindAddress", "127.0.0.1", "the test")
     name_server = NameServer(world, settings)
@@ -131,7 +131,7 @@ def test_another_seed_gives_another_run(store):
 
 
 def test_the_run_repeats_in_another_process_with_other_string_hashes_in_another_time_zone(store):
-    """Nothing may hang on the order of sets, on addresses of objects, on what ran before or on where it runs."""
+    """The result must not depend on the order of sets, addresses of objects, earlier runs or the environment."""
     digests = {traced(7, store)[1].digest()}
     program = f"import test_simulated_run as t; print(t.traced(7, {store!r})[1].digest())"
     for hash_seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo")):

@@ -1,4 +1,4 @@
-"""Which of the twins runs, and what is said about it."""
+"""Selection of the compiled or the Python functions, and the report about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/store-format.md says what the modules of formats do: fields side by side, and the sizes of the whole."""
+"""docs/store-format.md agrees with the modules of formats: the order of fields, and total sizes."""
 
 import re
 from itertools import pairwise

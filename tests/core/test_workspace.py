@@ -1,7 +1,7 @@
-"""What people keep by hand agrees with the folders and with the distributions' own pyproject files.
+"""Manually maintained lists agree with the folders and with the distributions' own pyproject files.
 
-Two lists cannot be derived when they are read: what pip installs (``requirements.txt``, the extra ``standard``) and the
-README's table. The rest follows from the folders, which ``tests/workspace`` shows.
+Two lists cannot be derived: the packages that pip installs (``requirements.txt``, the extra ``standard``) and the
+README's table. The others are derived from the folders, which ``tests/workspace`` tests.
 """
 
 import os
@@ -20,14 +20,14 @@ import workspace
 
 ROOT = workspace.ROOT
 TREE = workspace.read()
-RELEASES = ">=0.1,<0.2"  # of each other, that our distributions work with
+RELEASES = ">=0.1,<0.2"  # versions of each other that our distributions work with
 
 each_plugin = pytest.mark.parametrize("plugin", TREE.plugins.values(), ids=lambda plugin: plugin.word)
 each_distribution = pytest.mark.parametrize("each", TREE.every, ids=lambda each: each.word)
 
 
 def changes(place, listed, wanted):
-    """What has to be done in *place* so that it lists what is *wanted*, a sentence for each line."""
+    """The changes in *place* that make it list *wanted*, a sentence for each line."""
     said = [f"add to {place}: {line}" for line in wanted if line not in listed]
     said += [f"take out of {place}: {line}" for line in listed if line not in wanted]
     if not said and listed != wanted:

@@ -65,7 +65,7 @@ def test_the_attribute_of_a_group_filters_besides_what_it_subscribes_to(served):
     assert served.pull("CONTAINS:: bc", "SQL92") == ["abc", "bcd"]
     put_group(served, **{"+filter": "TAG:: A"})  # as Java's tools write it
     assert served.pull() == ["abc", "ace"]
-    put_group(served)  # without a report
+    put_group(served)  # the filter setting is not mentioned
     assert served.pull() == ["abc", "ace"]
     put_group(served, **{"-filter": ""})
     assert served.pull() == ["abc", "ace", "bcd"]

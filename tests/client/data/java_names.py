@@ -1,10 +1,10 @@
-"""Write java_names-5.3.3.txt: the public methods of RocketMQ's client classes, as javap names them.
+"""Write java_names-5.3.3.txt: the public methods of RocketMQ's client classes, with the names printed by javap.
 
     python tests/client/data/java_names.py FOLDER_OF_JARS...
 
-The folders hold rocketmq-client, -common, -remoting and -tools 5.3.3 with what they need (Maven's
-``dependency:copy-dependencies``). A line is a class and its own methods; constructors and what every object has are
-left out, names that differ in their arguments only stand once.
+The folders hold rocketmq-client, -common, -remoting and -tools 5.3.3 with their dependencies (Maven's
+``dependency:copy-dependencies``). A line is a class and its own methods, without constructors and the methods of
+every object; overloaded names are listed once.
 """
 
 from __future__ import annotations

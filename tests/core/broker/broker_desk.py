@@ -48,13 +48,13 @@ class Peer:
         language: int = LanguageCode.JAVA,
         version: int = CURRENT_VERSION,
     ) -> Command:
-        """Ask the broker."""
+        """Send a request to the broker."""
         command = request(code, ext, body)
         command.language, command.version = language, version
         return await (await self.client.connect(ADDRESS)).call(command, QUICKLY_S)
 
     def later(self, code: int, ext: dict[str, str] | None = None, body: bytes | None = None) -> asyncio.Task[Command]:
-        """Ask the broker without waiting for the answer."""
+        """Send a request to the broker without waiting for the answer."""
         return asyncio.ensure_future(self.ask(code, ext, body))
 
     async def send(

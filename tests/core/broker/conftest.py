@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-# Makes `import broker_desk` work whatever import mode pytest runs in.
+# Makes `import broker_desk` work in any import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 

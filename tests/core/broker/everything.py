@@ -48,7 +48,7 @@ class Copier:
             raise NoPermission("say hello first")
 
     async def copy(self, group):
-        """Copy what matches the subscription of *group*."""
+        """Copy the messages that match the subscription of *group*."""
         (consumer, *_) = self.broker.consumers(group)
         wanted = self.broker.subscription(group, TO.topic)
         match = self.broker.filter_of(wanted)

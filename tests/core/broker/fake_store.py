@@ -20,7 +20,7 @@ class FakeStore:
         self.end = 0
         self.published = 0
         self.unpublished = []
-        self.records = {}  # log offset to what `read` returns
+        self.records = {}  # log offset to the result of `read`
         self.log = []  # entries that `scan` yields
         self.max_offset = 0
 

@@ -100,7 +100,7 @@ class Dispatcher:
 
 
 def errors(desk):
-    """As plugins are shown them."""
+    """The counts in the form shown to plugins."""
     broker = desk.server._plugins.services[0].broker
     return dict(broker.metrics().plugin_errors)
 
@@ -216,7 +216,7 @@ def test_a_filter_that_raises_when_compiled_or_asked(run):
         for expression, code in (("no", 1), ("yes", 23), ("yes", 23)):
             fields = {"subscription": expression, "expressionType": "FRAGILE"}
             assert (await desk.ask(11, pull_ext("T", **fields))).code == code
-        assert errors(desk) == {("filter", "FRAGILE"): 2}  # switched off, it is not asked again
+        assert errors(desk) == {("filter", "FRAGILE"): 2}  # switched off, it is not called again
 
     run(main, filters={"FRAGILE": Filter})
 

@@ -1,4 +1,4 @@
-"""Deleted topics: some at a time, none while the ones before are made durable."""
+"""Deleted topics: some at a time, none while earlier deletions are made durable."""
 
 from __future__ import annotations
 

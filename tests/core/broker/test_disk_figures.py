@@ -1,4 +1,4 @@
-"""How full the disk is."""
+"""Disk usage figures."""
 
 from __future__ import annotations
 

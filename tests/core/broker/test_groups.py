@@ -78,7 +78,7 @@ def test_attributes_that_a_change_does_not_name_stay(groups):
     groups.update([GroupConfig("CG", retry_max_times=3)])
     group = groups.known("CG")
     assert (group.retry_max_times, group.attributes) == (3, {"filter": "TAG:: A"})
-    groups.update([group])  # as it was read
+    groups.update([group])  # unchanged since it was read
     assert groups.known("CG").attributes == {"filter": "TAG:: A"}
     groups.update([GroupConfig("CG", attributes={"-filter": ""})])
     assert groups.known("CG").attributes == {}

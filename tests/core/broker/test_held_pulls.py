@@ -14,13 +14,13 @@ QUEUE = Queue("T", 0)
 
 
 class Open:
-    """A connection that is."""
+    """An open connection."""
 
     closed = False
 
 
 class Match:
-    """Accepts one tags code; with *message*, asks the record as well."""
+    """Accepts one tags code; with *message*, the record is needed as well."""
 
     def __init__(self, code=None, message=None):
         self.accepts_all = code is None

@@ -1,4 +1,4 @@
-"""An interceptor that names properties sees the messages that carry one of them, wherever they come from."""
+"""An interceptor that names properties sees the messages that carry one of them, from any source."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_members_of_another_kind_are_refused_and_nothing_of_the_group_is_kept(re
         assert answer.code == 29
         assert "group CG" in answer.remark
         assert says in answer.remark
-        assert "has no attribute" not in answer.remark  # none of Python's own texts
+        assert "has no attribute" not in answer.remark  # no string of Python's own
         several = {"groupConfigList": [{"groupName": "Fine"}, {"groupName": "CG", **members}]}
         assert (await desk.ask(225, None, dumps(several, keep_nulls=True))).code == 29
         assert (await desk.ask(352, {"group": "Fine"})).code == 26

@@ -36,7 +36,7 @@ class Bench:
         self.pipeline.submit(list(messages), done)
 
     async def turns(self):
-        """Let everything happen that needs no time."""
+        """Run everything that needs no time."""
         for _ in range(10):
             await asyncio.sleep(0)
 
@@ -146,7 +146,7 @@ def test_a_send_that_comes_as_the_last_answer_leaves_meets_a_gate_of_its_own(ben
 
 @pytest.mark.parametrize("problem", [StoreError("no room for queue entries"), OSError(5, "EIO"), MemoryError()])
 def test_without_gates_a_publication_that_fails_is_told_to_the_senders(bench, problem):
-    """A full disk under the queues, for example: the store shows the messages later by itself."""
+    """For example a full disk under the queues: the store publishes the messages later."""
 
     async def main(bench):
         def full(up_to):
@@ -357,7 +357,7 @@ def test_messages_of_a_lone_source_are_appended_when_they_are_released(bench):
     async def main(bench):
         one = Source()
         held(bench, one, "first")
-        assert bench.names() == []  # there may be others in this turn
+        assert bench.names() == []  # other callbacks may run in this turn
         await bench.turns()
         held(bench, one, "second")
         assert bench.names().count("put") == 2

@@ -194,6 +194,6 @@ def test_a_lost_connection_takes_its_holds_along(broker):
         await gone.client.close()
         await desk.clock.sleep(1)
         assert held.exception() is not None
-        await desk.send("T")  # wakes nobody, and nothing fails
+        await desk.send("T")  # wakes no pull, and nothing fails
 
     broker(main)

@@ -51,7 +51,7 @@ def test_a_time_counts_in_the_range_that_it_begins(ms, name):
     [
         ((), 0.99, 0.0),
         (((100, 1),), 0.5, 0.5),  # straight from 0 to 1
-        (((50, 0), (50, 51)), 0.99, 50 + 5 * 49 / 50),  # 51 lies in the step from 50 to 55
+        (((50, 0), (50, 51)), 0.99, 50 + 5 * 49 / 50),  # 51 is in the step from 50 to 55
         (((100, 20_000),), 0.5, 15_000.0),  # between the last step and the longest
     ],
 )

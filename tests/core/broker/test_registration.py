@@ -68,9 +68,9 @@ class Town:
         return self.desk
 
     def watch(self, host, whole_s=0.0):
-        """The registrations that this name server gets from now on: ``(code, topic or None)``.
+        """Return the registrations that this name server gets from now on: ``(code, topic or None)``.
 
-        Whole ones are answered after *whole_s* seconds.
+        Full ones are answered after *whole_s* seconds.
         """
         seen, service = [], self.servers[host].service
         answer = service.answer
@@ -89,7 +89,7 @@ class Town:
         return seen
 
     def delay(self, host, seconds):
-        """Let this name server see every registration *seconds* late."""
+        """Delay every registration at this name server by *seconds*."""
         service = self.servers[host].service
         answer = service.answer
 
@@ -105,7 +105,7 @@ class Town:
         return [each["perm"] for each in loads(answer.payload)["queueDatas"]]
 
     async def route(self, host, topic):
-        """The brokers that a name server knows for a topic, None where it knows no route."""
+        """The brokers that a name server knows for a topic, None without a route."""
         answer = await self.desk.client.call(f"{host}:9876", request(105, {"topic": topic}))
         return {each["brokerName"] for each in loads(answer.payload)["brokerDatas"]} if answer.code == 0 else None
 
@@ -193,7 +193,7 @@ def test_a_new_topic_is_told_by_itself_and_one_whole_registration_follows(town):
         await town.clock.sleep(28)
         assert len(seen) == 4
         await town.clock.sleep(2)
-        assert seen[4:] == [(103, None)]  # the period goes on
+        assert seen[4:] == [(103, None)]  # the period continues
 
     town(main)
 
@@ -253,11 +253,11 @@ def test_write_permission_that_was_taken_stays_taken_whatever_topics_come_and_go
         assert await town.permissions(FIRST, "Wiped") == [4]
         assert await town.permissions(FIRST, "ByItself") == await town.permissions(FIRST, "T2") == [6]
         assert (await desk.ask(17, {"topic": "Wiped", **CREATE, "perm": "2"})).code == 0
-        assert await town.permissions(FIRST, "Wiped") == [2]  # what changes the topic itself is told
+        assert await town.permissions(FIRST, "Wiped") == [2]  # a change of the topic itself is registered
         assert await town.permissions(FIRST, "TBW102") == [5]
         assert (await desk.ask(25, None, b"brokerPermission=4\n")).code == 0
         await town.clock.sleep(1)
-        assert await town.permissions(FIRST, "TBW102") == [4]  # and a change of all topics tells them all
+        assert await town.permissions(FIRST, "TBW102") == [4]  # and a change of all topics registers all of them
 
     town(main)
 
@@ -265,7 +265,7 @@ def test_write_permission_that_was_taken_stays_taken_whatever_topics_come_and_go
 def test_a_name_server_that_does_not_answer_holds_up_a_creation_for_three_seconds(town):
     async def main(town):
         await town.open(FIRST)
-        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876; {SECOND}:9876")  # the second is away
+        desk = await town.start_broker(namesrvAddr=f"{FIRST}:9876; {SECOND}:9876")  # the second is down
         began = town.clock.monotonic()
         assert (await desk.ask(17, {"topic": "One", **CREATE})).code == 0
         assert town.clock.monotonic() - began < 0.1
@@ -355,7 +355,7 @@ def test_topics_that_are_deleted_together_share_one_registration(town):
         for number in range(1, 20):
             assert (await desk.ask(215, {"topic": f"T{number}"})).code == 0
             await town.clock.sleep(0.05)
-        assert seen == [(103, None)]  # the one before took 0.1 s, so the next one waits for WHOLE_TIMES as long
+        assert seen == [(103, None)]  # the previous one took 0.1 s, so the next one waits WHOLE_TIMES as long
         await town.clock.sleep(WHOLE_TIMES * 0.1)
         assert seen == [(103, None)] * 2
         await town.clock.sleep(WHOLE_TIMES * 0.1)

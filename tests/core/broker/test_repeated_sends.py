@@ -41,7 +41,7 @@ def checks(monkeypatch):
 def test_sends_alike_are_checked_twice_and_stored_the_same(broker, checks):
     async def main(desk):
         answers = [await send(desk, number, born_timestamp=1000 + number) for number in range(8)]
-        assert len(checks) == 3  # while the topic is not on disk, once more, and once to remember the outcome
+        assert len(checks) == 3  # while the topic is not on disk, once more, and once to cache the outcome
         found = records(await desk.pull("T"))
         for number, (answer, record) in enumerate(zip(answers, found, strict=True)):
             assert (answer.code, answer.ext["queueOffset"]) == (0, str(number))
@@ -120,7 +120,7 @@ def test_messages_that_are_refused_or_ask_for_a_time_are_checked_each_time(broke
 
 
 class Delays:
-    """Moves what has a delay to the queue of its level in topic Waiting."""
+    """Moves delayed messages to the queue of their level in topic Waiting."""
 
     order, properties = 1, frozenset({"DELAY"})
 

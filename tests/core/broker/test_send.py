@@ -195,13 +195,13 @@ def test_a_batch_is_stored_entry_by_entry_and_answered_with_every_id(broker):
         assert [record.queue_offset for record in found] == [0, 1, 2]
         assert [int(each[16:], 16) for each in answer.ext["msgId"].split(",")] == [each.log_offset for each in found]
         assert [record.properties.get("TAGS") for record in found] == ["a", None, "b"]
-        assert all(record.properties["UNIQ_KEY"] == "B1" for record in found)  # the envelope's text comes last
+        assert all(record.properties["UNIQ_KEY"] == "B1" for record in found)  # the text of the envelope is last
 
     broker(main)
 
 
 def test_entries_keep_their_own_ids_when_the_envelope_has_none(broker):
-    """Clients before 5.0 send batches without an id; an id added by the broker would hide those of the entries."""
+    """Clients before 5.0 send batches without an id; an id added by the broker would hide the ids of the entries."""
 
     async def main(desk):
         entries = [(b"one", b"UNIQ_KEY\x01U1\x02"), (b"two", b"UNIQ_KEY\x01U2\x02")]

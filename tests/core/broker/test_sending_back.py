@@ -41,7 +41,7 @@ def back(desk, log_offset, level=0, group="CG", version=479, **more):
 
 
 async def sent(desk, **fields):
-    """Send a message to T and give its record."""
+    """Send a message to T and return its record."""
     answer = await desk.send("T", **fields)
     assert answer.code == 0, answer.remark
     return records(await desk.pull("T", int(answer.ext["queueOffset"])))[0]
@@ -101,7 +101,7 @@ def test_what_the_client_asks_for_counts_and_the_first_topic_and_id_stay(delayin
         assert (await back(desk, first.log_offset, 1)).code == 0
         await desk.clock.sleep(2)
         (second,) = await read(desk, RETRY)
-        assert (await back(desk, second.log_offset, 30)).code == 0  # above the highest: the plugin takes the highest
+        assert (await back(desk, second.log_offset, 30)).code == 0  # above the highest: the plugin uses the highest
         assert (await back(desk, second.log_offset, 0)).code == 0
         assert schedule.levels == [1, 30, 4]
         assert (await back(desk, second.log_offset, -1)).code == 0
@@ -123,7 +123,7 @@ def test_sixteen_tries_and_then_a_dead_letter_on_time(delaying, schedule):
             if attempt == 16:
                 break
             await desk.clock.sleep(LEVELS_MS[attempt + 2] / 1000 - 0.5)
-            client = desk.peer()  # a connection on which nothing was asked for two minutes is closed
+            client = desk.peer()  # a connection without requests for two minutes is closed
             assert not records(await client.pull(RETRY, attempt))
             await desk.clock.sleep(1)
             (record,) = records(await client.pull(RETRY, attempt))
@@ -265,7 +265,7 @@ def test_a_send_to_the_retry_topic_that_failed_too_often_is_a_dead_letter(broker
         client = desk.peer()
         ask = client.ask
         client.ask = lambda *args, **more: ask(*args, **{**more, "version": version})
-        own = text(KEYS="k", DELAY="5") if dead else text(KEYS="k")  # the delay of one that is dead is not kept
+        own = text(KEYS="k", DELAY="5") if dead else text(KEYS="k")  # the delay of a dead letter is not stored
         answer = await client.send(RETRY, reconsume_times=tries, max_reconsume_times=most, properties=own)
         assert answer.code == 0, answer.remark
         (record,) = await read(desk, DEAD if dead else RETRY)

@@ -184,7 +184,7 @@ def test_interceptors_change_what_is_stored(plugins):
             return message
 
     async def main(desk, facade):
-        assert (await desk.send("T", properties="DELAY\x013\x02")).code == 0  # somebody else keeps the delay now
+        assert (await desk.send("T", properties="DELAY\x013\x02")).code == 0  # another process owns the delay now
         assert facade.bounds(Queue("T", 0)).max_offset == 0
         assert facade.bounds(Queue("TBW102", 0)).max_offset == 1
 
@@ -215,7 +215,7 @@ def test_a_store_that_finds_no_room_to_start_has_what_is_reserved(plugins, reser
         server = BrokerServer(world, settings, Plugins(stores={"memory": of}))
         if reserved:
             await server.start()
-            assert world.files.stat(reserve).size == ENOUGH_BYTES  # there is room again
+            assert world.files.stat(reserve).size == ENOUGH_BYTES  # there is space again
             await server.stop()
         else:
             with pytest.raises(StoreError, match="No space left"):

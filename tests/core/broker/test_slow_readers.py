@@ -9,7 +9,7 @@ from broker_desk import Peer, pull_ext
 
 BODY_BYTES = 500_000
 ASKED = 60
-BOUND_BYTES = 3_000_000  # a megabyte may wait, and the answer behind it
+BOUND_BYTES = 3_000_000  # a megabyte may wait, and the next answer
 QUIET_S = 5.0
 NOTICE = 40
 

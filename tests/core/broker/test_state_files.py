@@ -116,7 +116,7 @@ def test_who_asks_during_a_save_is_answered_by_its_end(room):
     async def main(room):
         room.topics.put(TopicConfig("T"))
         answers = []
-        room.clock.call_later(10e-6, lambda: room.state.when_saved(answers.append))  # the save has begun
+        room.clock.call_later(10e-6, lambda: room.state.when_saved(answers.append))  # the save has started
         await room.clock.sleep(1)
         assert answers == [None]
         assert room.files.replaced == ["topics.json"]
@@ -170,7 +170,7 @@ def test_while_a_save_fails_nobody_is_told_that_it_did_not(room):
             with pytest.raises(StoreError):
                 await room.state.saved()
         room.files.refused = set()
-        await room.state.saved()  # who waits has it tried at once
+        await room.state.saved()  # a waiting caller triggers a try at once
         assert room.state.is_saved("T")
 
     room(main)

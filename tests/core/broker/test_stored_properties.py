@@ -10,7 +10,7 @@ ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true", "CLUSTER": "DefaultC
 
 
 def slow(text, new_id=None):
-    """The rule itself: a map, the broker's names, POP_CK out, an id if there is none, Java's order."""
+    """The rule itself: a map, the broker's names, without POP_CK, an id if there is none, Java's order."""
     own = props.decode_text(text)
     own.update(ADDED)
     own.pop("POP_CK", None)

@@ -43,7 +43,9 @@ def test_mixed_has_to_be_allowed(broker):
         answer = await create(desk, "MIXED")
         assert (answer.code, "enableMixedMessageType=true" in answer.remark) == (29, True)
         assert desk.tables.topics.get("T") is None
-        desk.tables.topics.put(TopicConfig("T", 1, 1, attributes={"message.type": "MIXED"}))  # as an older store has it
+        desk.tables.topics.put(
+            TopicConfig("T", 1, 1, attributes={"message.type": "MIXED"})
+        )  # as stored by an older version
         assert (await desk.send("T")).code == 0
 
     broker(main)

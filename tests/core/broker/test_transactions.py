@@ -29,7 +29,7 @@ def run(plugins):
 
 
 async def half(desk, topic="T"):
-    """Send a half message; the fields by which its producer ends it."""
+    """Send a half message; return the fields with which its producer ends it."""
     answer = await desk.send(topic, b"body", properties=HALF, sys_flag=4)
     assert answer.code == 0
     return {

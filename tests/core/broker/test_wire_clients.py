@@ -59,7 +59,7 @@ def test_the_retry_topic_is_ordered_when_a_subscribed_topic_is(broker):
             desk.tables.topics.put(TopicConfig(topic, order=order))
             await desk.heartbeat(group, topic)
             assert desk.tables.topics.get(f"%RETRY%{group}").order is order
-        await desk.heartbeat("Plain", "O")  # it made its retry topic before
+        await desk.heartbeat("Plain", "O")  # its retry topic was created before
         assert desk.tables.topics.get("%RETRY%Plain").order
 
     broker(main)
@@ -79,7 +79,7 @@ def test_a_cpp_heartbeat_with_ordinals_and_without_empty_lists(broker):
 
 
 def test_an_ali_ons_heartbeat(broker):
-    """Pure JavaScript: says it is Java, of an old version, sends numbers and booleans as such."""
+    """Pure JavaScript: claims to be Java, of an old version, sends numbers and booleans as JSON types."""
 
     async def main(desk):
         body = b"""{"clientID":"1.2.3.4@99","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",

@@ -126,7 +126,7 @@ def test_retry_topics_go_with_a_group_that_is_deleted_with_its_offsets(broker, c
             desk.tables.topics.create_retry(name, 1)
         for name in ("CG", "CG_Other"):
             await desk.ask(200, None, dumps({"groupName": name}))
-        for topic in ("T", "Other"):  # a topic that makes the retry topic look like another group's own
+        for topic in ("T", "Other"):  # a topic name for which the retry topic equals another group's own
             await desk.send(topic)
             await desk.ask(15, {"consumerGroup": "CG", "topic": topic, "queueId": "0", "commitOffset": "1"})
         desk.tables.stats.dead_letters["T", "CG"] += 1

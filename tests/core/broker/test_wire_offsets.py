@@ -133,7 +133,7 @@ def test_a_commit_of_what_was_never_there_is_refused_and_changes_nothing(broker)
             assert answer.code == 29
             assert f"commits {offset} in queue T/0, but the queue has offsets from 0 to its end at 3" in answer.remark
         pulled = await desk.pull("T", sysFlag="5", commitOffset="1000000")
-        assert pulled.code == 0  # it says where it reads on; its commit is left out
+        assert pulled.code == 0  # it sends its next offset with the pull; its commit is left out
         assert (await desk.ask(14, offset_ext())).ext == {"offset": "2"}
         assert (await desk.ask(15, offset_ext(queueId="1", commitOffset="1"))).code == 29  # an empty queue
         stats = body_of(await desk.ask(208, {"consumerGroup": "CG", "topic": "T"}))

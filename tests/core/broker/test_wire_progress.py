@@ -1,4 +1,4 @@
-"""How far groups are: 208, 303, 308, 314, 317; and the counters of 315."""
+"""Offsets and lag of groups: 208, 303, 308, 314, 317; and the counters of 315."""
 
 from __future__ import annotations
 

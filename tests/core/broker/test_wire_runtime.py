@@ -8,7 +8,7 @@ from broker_desk import START_MS, body_of, pull_ext
 from gantrymq.interfaces import MetricFamily
 from gantrymq.plugins import Plugins
 
-# What mqadmin's brokerStatus and clusterList look for.
+# Keys that mqadmin's brokerStatus and clusterList read.
 PRINTED = {
     "bootTimestamp",
     "brokerActive",
@@ -123,7 +123,7 @@ def test_what_mornings_found_follows_two_midnights(broker):
             seen.append((morning - eve, now - morning))
         return seen
 
-    async def main(desk):  # begins at 22:13 UTC
+    async def main(desk):  # starts at 22:13 UTC
         await desk.send("T")
         await desk.send("T")
         await desk.pull("T")

@@ -150,7 +150,7 @@ def test_a_deletion_is_answered_when_the_store_is_done_and_others_go_on_meanwhil
             deletions[topic] = desk.peer().later(215, {"topic": topic})
             await desk.clock.sleep(1)
         assert (await desk.ask(351, {"topic": "A"})).code == 17
-        assert set(waiting) == {"A"}  # the store is not asked while it makes another one durable
+        assert set(waiting) == {"A"}  # the store is not called while it makes another topic durable
         assert not any(each.done() for each in deletions.values())
         waiting["A"].set_result(None)
         assert (await deletions["A"]).code == 0

@@ -21,14 +21,14 @@ def greet():
 
 
 class Installed:
-    """Plugins that this machine seems to have."""
+    """Fictitious installed plugins."""
 
     def __init__(self):
         self.candidates = []
         self.loaded = []
 
     def of(self, distribution):
-        """Those of one distribution, or all."""
+        """The entry points of one distribution, or all."""
         return [each for each in self.candidates if distribution in ("", each.distribution)]
 
     def add(self, name, register, distribution=""):

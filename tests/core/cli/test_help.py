@@ -1,4 +1,4 @@
-"""The help of every command that is installed here is whole."""
+"""The help of every installed command is complete."""
 
 import click
 import pytest

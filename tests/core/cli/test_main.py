@@ -19,7 +19,7 @@ def invoke(*words):
 
 
 def modules_after(code):
-    """Top-level modules that a fresh Python has loaded after *code*."""
+    """Top-level modules that a new Python process has loaded after *code*."""
     program = f"import sys\n{code}\nprint(*{{name.partition('.')[0] for name in sys.modules}}, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return done.stderr.split()

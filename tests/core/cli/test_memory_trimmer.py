@@ -1,4 +1,4 @@
-"""Freed memory is given back, and only where there is enough of it."""
+"""Freed memory is returned to the system, but only if there is enough of it."""
 
 import asyncio
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from gantrymq.cli.memory_trimmer import LOOK_S, WORTH_BYTES, MemoryTrimmer, _tri
 
 
 class Process:
-    """*in_use* and *free* bytes; pages that were given back are in neither."""
+    """*in_use* and *free* bytes; returned pages are in neither."""
 
     def __init__(self):
         self.free, self.trims = 1000, 0

@@ -81,7 +81,7 @@ def test_what_is_not_built_is_refused(world):
 
 
 class NeverBuilt:
-    """A kind of name server that keeps what it was asked to build."""
+    """A kind of name server that records the arguments of its builds."""
 
     def __init__(self):
         self.asked = []

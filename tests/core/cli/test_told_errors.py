@@ -15,7 +15,7 @@ from gantrymq.errors import BrokerRefused, ClientError, StoreLocked
 
 
 class Held(StoreLocked):
-    """With an exit code of its own."""
+    """An error with its own exit code."""
 
     exit_code = 3
 
@@ -107,7 +107,7 @@ def test_an_output_that_there_is_not_is_for_people(failing):
 
 @pytest.mark.parametrize("words", [("topics",), ("Topic",), ("pluginz",)])
 def test_a_misspelt_command_is_told_what_may_have_been_meant(words):
-    """Core's own, and those of plugins where they are installed."""
+    """Errors of core, and those of installed plugins."""
     listed = dict(main.purposes(click.Context(main)))
     near = next((name for name in listed if name[:4].lower() == words[0][:4].lower()), None)
     said = invoke(*words).stderr
@@ -131,11 +131,11 @@ def test_an_error_of_the_library_is_told_with_the_command_or_option_that_helps(f
     (made,) = {vars(module)[name] for module in (errors, client_errors, admin_errors) if hasattr(module, name)}
 
     def error(text):
-        problem = made.__new__(made)  # of any class, whatever it is made from
+        problem = made.__new__(made)  # of any class, with any constructor
         problem.args = (text,)
         return problem
 
     failing(error("too bad"))
     assert invoke("failing").stderr == f"gantrymq: too bad{ADVICE[name]}\n"
-    failing(error("see: gantrymq topic list"))  # a command's own advice is nearer
+    failing(error("see: gantrymq topic list"))  # a command's own advice has precedence
     assert invoke("failing").stderr == "gantrymq: see: gantrymq topic list\n"

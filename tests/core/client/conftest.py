@@ -26,7 +26,7 @@ def golden() -> Callable[[str], Command]:
 
 
 class _Alone:
-    """Gives a member every queue."""
+    """Assigns every queue to a member."""
 
     name = "AVG"
 
@@ -42,7 +42,7 @@ def _offered(name):
 
 @pytest.fixture
 def strategy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An allocation strategy for consumers, where no plugin that offers one is installed."""
+    """An allocation strategy for consumers, used if no plugin offers one."""
     if find_spec("gantrymq_allocate") is None:
         loaded = SimpleNamespace(problems=(), allocation=_offered)
         monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **_: loaded)

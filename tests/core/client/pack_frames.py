@@ -2,7 +2,7 @@
 
 Usage: python pack_frames.py GOLDEN/frames
 
-Frame name to base64 of all its bytes, length prefix included. Which frame of which recording is in the table below;
+Frame name to base64 of all its bytes, length prefix included. The table below lists the frame and recording of each;
 clients, broker and name server were Java's, 5.3.3 unless the recording is v497 (broker 4.9.7, client 4.9.8).
 """
 

@@ -13,7 +13,7 @@ CLUSTERS = RequestCode.GET_BROKER_CLUSTER_INFO
 
 @pytest.fixture
 def ask(simulate, cluster):
-    """Run a function of an Admin and a cluster whose name server knows clusters C (a, b) and D (no master)."""
+    """Run a function with an Admin and a cluster; its name server knows clusters C (a, b) and D (no master)."""
 
     def run(work):
         async def outer(world):

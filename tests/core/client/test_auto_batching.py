@@ -103,7 +103,7 @@ def test_a_batch_is_sent_when_it_is_full(simulate, cluster):
             assert {type(each) for each in batches(c)} == {list}
             assert all(len(request.payload) <= 1000 for request in c.brokers["a"].of(BATCH))
             assert sum(each.done() for each in sends) == sum(map(len, batches(c))) >= 6
-            await producer.send(Message("T", b"y" * 1000))  # fills a batch by itself
+            await producer.send(Message("T", b"y" * 1000))  # fills a batch alone
             await asyncio.gather(*sends)
             assert batches(c)[-1] == b"y" * 1000
 
@@ -111,7 +111,7 @@ def test_a_batch_is_sent_when_it_is_full(simulate, cluster):
 
 
 def test_groups_are_kept_apart(simulate, cluster):
-    """By topic, chosen queue and whether the store is waited for."""
+    """Grouped by topic, chosen queue and whether to wait for the store."""
 
     async def work(world):
         async with cluster(world, "a", topics=("T", "U")) as c, producer_of(c, world) as producer:

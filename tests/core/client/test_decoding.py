@@ -14,7 +14,7 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records
 
-READERS = {decoding._plain_messages, decoding.plain_messages}  # one where no functions are compiled
+READERS = {decoding._plain_messages, decoding.plain_messages}  # only one if no functions are compiled
 
 
 @pytest.fixture(params=READERS)
@@ -24,7 +24,7 @@ def reader(request, monkeypatch):
 
 @pytest.fixture
 def lazy(record, reader):
-    """Makes the same message again and again."""
+    """Creates the same message repeatedly."""
 
     def made():
         body = record(topic="T", body=b"body", properties=b"TAGS\x01A\x02a\x01b\x02", queue_offset=5, born_timestamp=9)
@@ -147,7 +147,7 @@ def test_an_inner_batch_that_cannot_be_taken_apart_is_given_as_it_is_stored(reco
 
 def test_tags_are_compared_as_text(record):
     body = b"".join(record(properties=f"TAGS\x01{tag}\x02".encode()) for tag in ("Aa", "BB")) + record()
-    assert [m.tags for m in decode_messages(body, "b", {"Aa"})] == ["Aa"]  # Aa and BB have one hash
+    assert [m.tags for m in decode_messages(body, "b", {"Aa"})] == ["Aa"]  # Aa and BB have the same hash
     assert [m.tags for m in decode_messages(body, "b")] == ["Aa", "BB", None]
 
 

@@ -65,7 +65,7 @@ def test_a_client_that_starts_again_reads_it_again(monkeypatch):
     [("GANTRYMQ_ACCESS_KEY", "user", "GANTRYMQ_SECRET_KEY"), ("tls.enable", "perhaps", "tls.enable")],
 )
 def test_accounts_and_tls_are_those_of_the_moment(monkeypatch, name, value, said):
-    """Half of an account, and a setting that is not legal: a client that reads them does not start."""
+    """Half of an account, and an invalid setting: a client that reads them does not start."""
     with SyncClient(FIRST, client_ip="127.0.0.1"):
         pass
     monkeypatch.setenv(name, value)

@@ -1,6 +1,6 @@
 """Every public method of every client in failing environments: it raises a `ClientError` with a message.
 
-Methods are found by looking; their arguments are made by the names of their parameters.
+Methods are found by introspection; their arguments are built from the names of their parameters.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ QUEUE = MessageQueue("T", "a", 0)
 LIMIT_S = 120.0
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 WAY = re.compile("before the answer|no answer|nobody listens|no connection")  # words of the way to a server
-OWN = {"start", "start_in", "close", "closed_by"}  # tested where they are used, or no application's
+OWN = {"start", "start_in", "close", "closed_by"}  # tested where they are used, or not for applications
 CLIENTS = [
     kind
     for name in gantrymq.client.__all__
@@ -238,7 +238,7 @@ WRONG = (5, None, "a", ["a"], object())
 
 
 async def given_wrong(client, name, parameter, value):
-    """Call the method with *value* as one parameter, and with what `argument` makes for the others it needs."""
+    """Call the method with *value* for one parameter, and with the results of `argument` for other required ones."""
     function = getattr(type(client), name)
     positional, named = arguments(function)
     signature = inspect.signature(function)

@@ -1,4 +1,4 @@
-"""The client for threads where gevent or eventlet has replaced them: one sentence at once, and the way that works."""
+"""The client for threads if gevent or eventlet has patched them: an error at once that names the alternative."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""How often failures of servers are logged."""
+"""Rate limit of the log lines about server failures."""
 
 import pytest
 

@@ -365,7 +365,7 @@ def test_long_bodies_are_compressed_beside_the_loop(simulate, cluster):
 
 
 class Counted:
-    """Workers that note how long the bodies are that they are given."""
+    """Workers that record the lengths of the bodies passed to them."""
 
     def __init__(self, inner, sizes):
         self._inner, self._sizes = inner, sizes

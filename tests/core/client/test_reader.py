@@ -210,7 +210,7 @@ def test_places_outside_the_queue_are_not_committed(simulate, cluster, record):
                 await consumer.commit(QUEUE, -5)
             assert (await consumer.pull(QUEUE, 0)).max_offset == 20
             await consumer.commit(QUEUE, 20)
-            assert broker.of(RequestCode.GET_MAX_OFFSET) == []  # the pull has told it
+            assert broker.of(RequestCode.GET_MAX_OFFSET) == []  # known from the pull
             with pytest.raises(ClientError, match="offset 31 cannot be committed: T, a, queue 2 ends at 30"):
                 await consumer.commit(QUEUE, 31)
             await consumer.commit(QUEUE, 30)

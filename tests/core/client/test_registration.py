@@ -50,7 +50,7 @@ def serves_a_consumer(peer, consumer, offset=0):
 
 @asynccontextmanager
 async def lite_pull(cluster, world):
-    """A broker, and a lite pull of its queues from offset 7 on that commits only when it is told to."""
+    """A broker, and a lite pull of its queues from offset 7 on with explicit commits only."""
     async with (
         cluster(world, "a") as c,
         LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
@@ -242,7 +242,9 @@ def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simul
             serves_a_consumer(broker, consumer, offset=7)
             await world.clock.sleep(12)
             grant = broker.answers[RequestCode.LOCK_BATCH_MQ]
-            broker.answers[RequestCode.LOCK_BATCH_MQ] = Command(0, body=b'{"lockOKMQSet":[]}')  # another has them
+            broker.answers[RequestCode.LOCK_BATCH_MQ] = Command(
+                0, body=b'{"lockOKMQSet":[]}'
+            )  # another member owns them
             before = await restarted(broker, world, 1.0)
             await world.clock.sleep(40)
             asked = {request.code for request in broker.asked[before:]}
@@ -260,7 +262,7 @@ def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simul
 
 
 class SlowPeer:
-    """Connections, routes and calls for `Registration`, with one broker whose responses the test provides."""
+    """Connections, routes and calls for `Registration`, with one broker and responses set by the test."""
 
     def __init__(self):
         self.answer = asyncio.get_running_loop().create_future()

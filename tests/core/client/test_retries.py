@@ -91,7 +91,7 @@ def test_pauses_grow_to_a_bound_and_leave_time_for_another_attempt():
     assert pauses[:4] == sorted(pauses[:4])
     assert 0.03 < pauses[0] <= 0.05
     assert max(pauses) <= LONGEST_PAUSE_S
-    assert len(set(pauses)) == 8  # some of each is chance
+    assert len(set(pauses)) == 8  # a part of each is random
     retries.failed("b", ConnectFailed(""))
     assert retries.pause_s("b", 0.1, chance) == 0.05
 

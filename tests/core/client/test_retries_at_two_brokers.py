@@ -1,4 +1,4 @@
-"""Every kind of send, and every way in which its first attempt may end: is there a second, and at the other broker?"""
+"""Every kind of send with every outcome of its first attempt: whether there is a second one, and at which broker."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def batch(producer, kind, queue=None):
     await getattr(producer, kind)(MESSAGES, queue)
 
 
-# name: what it calls, with what, whether results are waited for as Java's synchronous sends do
+# name: the call, its arguments, whether results are awaited as in Java's synchronous sends
 KINDS = {
     "send": (single, "send", True),
     "send_soon": (single, "send_soon", True),
@@ -43,7 +43,7 @@ KINDS = {
 
 
 class FirstFails:
-    """Lets the first send that any broker gets end in *outcome*, and stores the others."""
+    """Makes the first send to any broker end in *outcome*, and stores the others."""
 
     def __init__(self, c, outcome):
         self.tried = []
@@ -78,7 +78,7 @@ def test_a_failed_attempt(simulate, cluster, kind, outcome):
                 await begin(producer, name)
                 assert len(first.tried) == 2
                 assert outcome == 1500 or set(first.tried) == {"a", "b"}  # first a new connection to the same broker
-            elif outcome == 13 and begin is gathered:  # each on its own, where they are legal
+            elif outcome == 13 and begin is gathered:  # each separately, if valid
                 await begin(producer, name)
             else:
                 with pytest.raises(BrokerRefused) as refused:

@@ -58,7 +58,7 @@ def test_batch_request_is_the_one_that_java_sends(golden):
 def test_counts_of_a_retry_topic_move_into_the_header():
     own = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "16", "a": "b"}
     encoded = prepare(Message("%RETRY%g", b"x", properties=own), given("A"))
-    for _ in range(2):  # a second attempt says the same
+    for _ in range(2):  # a second attempt sends the same
         ext = send_request(encoded, MessageQueue("%RETRY%g", "a", 0), SendIdentity("P"), 1).ext
         assert (ext["j"], ext["l"]) == ("3", "16")
         assert properties.decode_text(ext["i"]) == {"a": "b", "UNIQ_KEY": "A", "WAIT": "true"}
@@ -75,7 +75,7 @@ def test_oneway_request_is_marked():
 
 
 def plain(request: Command) -> Command:
-    """The same as a command that is written from its fields."""
+    """The same as a command built from its fields."""
     names = (name for name in Command.__slots__ if name != "code")
     copy = Command(request.code)
     for name in names:

@@ -1,4 +1,4 @@
-"""Many sends at once, and brokers that are away for a while; a scripted cluster on a virtual clock."""
+"""Many concurrent sends, and brokers that are temporarily unavailable; a scripted cluster on a virtual clock."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ MESSAGE = Message("T", b"hello")
 
 
 class Slow:
-    """Makes a peer answer one send after the other, each taking its time."""
+    """Makes a peer answer one send after the other, each after a delay."""
 
     def __init__(self, world, peer, each_s):
         self._clock, self._each_s, self._free_at = world.clock, each_s, 0.0

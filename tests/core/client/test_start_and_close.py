@@ -26,7 +26,7 @@ MAKERS = {
 
 @pytest.fixture(autouse=True)
 def _strategy(strategy):
-    """Where no plugin offers one."""
+    """Used if no plugin offers one."""
 
 
 async def hung_server(world):
@@ -154,7 +154,7 @@ def test_a_client_that_is_being_closed_makes_nothing_more_and_is_not_started(sim
 
 
 class Busy:
-    """Stands in for a holder with in-flight messages."""
+    """A replacement for a holder with in-flight messages."""
 
     def __init__(self, done):
         self._done = done

@@ -1,5 +1,6 @@
-"""The format of message traces, beside what a Java client 5.3.3 wrote (data/java_traces.json, see
-tests/interop/pack_traces.py)."""
+"""The format of message traces, compared with traces of a Java client 5.3.3 (data/java_traces.json, see
+tests/interop/pack_traces.py).
+"""
 
 import json
 from pathlib import Path

@@ -37,4 +37,4 @@ def test_an_id_that_is_none_is_refused():
 def test_a_unique_id_tells_when_it_was_made():
     found = parse_unique_id(UniqueIds(bytes(4), 1, 1, Clock(NOV_14)).next())
     assert found.time_ms(NOV_14 + 5, 0) == NOV_14
-    assert found.time_ms(NOV_1 + 5, 0) == NOV_14 - 31 * 24 * HOUR_MS  # then it was made in October
+    assert found.time_ms(NOV_1 + 5, 0) == NOV_14 - 31 * 24 * HOUR_MS  # then it was created in October

@@ -1,4 +1,4 @@
-"""Times as options give them."""
+"""Times in the forms that options accept."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""docs/hooks has one page for each hook: its signatures are those of the code, and its example loads."""
+"""docs/hooks has one page for each hook: its signatures equal those of the code, and its example loads."""
 
 import ast
 import re
@@ -40,7 +40,7 @@ def declared(text):
 
 
 def signature(member):
-    """One member as text without its body; empty for what is private or no declaration."""
+    """One member as text without its body; empty for private names and other statements."""
     if isinstance(member, ast.Assign):
         return "" if ast.unparse(member.targets[0]) == "__slots__" else ast.unparse(member)
     if isinstance(member, ast.AnnAssign):

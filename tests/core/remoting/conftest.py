@@ -1,4 +1,4 @@
-"""A clock that moves when told, a transport that records, real loopback sockets on free ports, and certificates."""
+"""A manual clock, a recording transport, real loopback sockets on free ports, and certificates."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def in_loop(test):
 
 
 async def turn():
-    """Let everything that is due now run."""
+    """Run everything that is due now."""
     for _ in range(3):
         await asyncio.sleep(0)
 

@@ -30,7 +30,7 @@ class Peer:
 
 
 class Asking:
-    """Peers that ask, on a clock that moves when told and a loop that is turned by hand."""
+    """Peers that send requests, on a manual clock and a loop that is run step by step."""
 
     def __init__(self, clock, world, processors=2.0):
         self.clock = clock
@@ -50,13 +50,13 @@ class Asking:
         self.poll.served(peer, list(requests), began, self.clock.now, answered=answered)
 
     def turn(self, *, after_s=0.0):
-        """Let the loop go round once, *after_s* later; whether it is awake after that."""
+        """Run one turn of the loop, *after_s* later; return whether it is awake after that."""
         self.clock.now += after_s
         self.loop.run_until_complete(asyncio.sleep(0))
         return self.poll.awake
 
     def wait_in_vain(self):
-        """Once more than the window; it must have been awake."""
+        """Run a turn after more than the window; it must have been awake."""
         assert self.poll.awake
         return self.turn(after_s=WINDOW_S)
 
@@ -69,7 +69,7 @@ def asking(clock, world):
 
 
 def test_one_peer_that_asks_again_and_again_keeps_the_loop_awake_for_a_moment(asking):
-    assert not asking.ask(REQUESTS_TO_START)  # the first begins the row
+    assert not asking.ask(REQUESTS_TO_START)  # the first starts the series
     assert asking.ask()
     assert asking.turn(after_s=WINDOW_S / 2)
     assert asking.turn()

@@ -1,4 +1,4 @@
-"""One connection over a transport that records, on a clock that moves when told."""
+"""One connection over a recording transport, on a manual clock."""
 
 import pytest
 from loop_tests import asked, echo, in_loop, turn
@@ -80,7 +80,7 @@ async def test_answers_in_any_order_and_answers_nobody_waits_for(rig):
 async def test_a_call_times_out_on_the_worlds_clock(rig, clock):
     connection, _ = rig.connect()
     call = connection.send_request(request(105), 3.0)
-    clock.advance(60)  # gathered, not written: the time of the call has not begun
+    clock.advance(60)  # gathered, not written: the time of the call has not started
     connection.flush()
     clock.advance(2.9)
     assert not call.done()

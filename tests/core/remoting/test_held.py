@@ -54,7 +54,7 @@ def test_what_is_asked_of_a_server_that_is_not_ready_waits(run):
         calls = [asyncio.ensure_future(client.call(address, Command(11, body=body), 20.0)) for body in bodies]
         while not server.connections or client.connected(address) is None:
             await world.clock.sleep(0.01)
-        await world.clock.sleep(0.3)  # more than a peer on this machine takes
+        await world.clock.sleep(0.3)  # more than the socket buffers of a peer on this machine hold
         assert not handler.asked
         handler.ready = True
         server.release()

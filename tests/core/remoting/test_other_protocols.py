@@ -22,7 +22,7 @@ def test_the_stream_that_asks_is_found_whole_and_byte_by_byte():
     "data",
     [
         b"PRI * HTTP/2.0\r\nHost: x\r\n",
-        PREFACE + bytes.fromhex("ffffff0400") + bytes(4),  # longer than a client says before it asks
+        PREFACE + bytes.fromhex("ffffff0400") + bytes(4),  # longer than a client sends before its request
         PREFACE + (bytes.fromhex("000004080000000000") + bytes(4)) * 400,
     ],
 )

@@ -19,7 +19,7 @@ def in_loop(test):
 
 
 class Written:
-    """How many bytes have left our memory."""
+    """The number of bytes released from our memory."""
 
     position = 0
 

@@ -33,7 +33,7 @@ async def test_a_handler_that_raises_is_logged_and_the_connection_goes_on(rig, r
 
 @in_loop
 async def test_requests_behind_answers_that_are_not_read_wait_until_they_are(rig, recorder):
-    """A peer that asks for much in one write and then reads slowly, but steadily, is not cut off."""
+    """A peer that sends many requests in one write and then reads slowly, but steadily, is not disconnected."""
     handler = recorder(echo)
     connection, transport = rig.connect(handler, pause_reading_bytes=1000, max_unwritten_bytes=50_000)
     transport.slow = True

@@ -14,7 +14,7 @@ KB = 1024
 
 
 class Work:
-    """Makes an answer of *size* bytes for each opaque, when told to."""
+    """Makes an answer of *size* bytes for each opaque, on request."""
 
     def __init__(self, connection, size):
         self.connection, self.size = connection, size
@@ -136,7 +136,7 @@ async def test_while_it_is_tight_for_all_each_may_have_less_and_looks_by_itself(
     (task,) = work.start(1)
     await turn()
     assert work.begun == []
-    transport.held = 500  # no event, as it was below the low-water mark
+    transport.held = 500  # no event, because it was below the low-water mark
     rig.clock.advance(CHECK_INTERVAL_S)
     await turn()
     assert work.begun == [0]

@@ -115,7 +115,7 @@ def test_sends_are_alike_when_nothing_but_their_values_differs(read):
 
 
 def test_sends_of_one_read_are_told_apart(read):
-    """The reader takes a send that is like the one before it by another way."""
+    """The decoder reads a send that is similar to the previous one on a different path."""
     texts = [header(queue=str(n % 4), born=str(n), opaque=str(n * 7), topic=f"T{n % 9 // 3}") for n in range(99)]
     texts[50:50] = [header(opaque="x" if n else "5", topic="T0") for n in range(1)]
     commands = []

@@ -1,4 +1,4 @@
-"""Server and client over real loopback sockets with free ports; time moves only when told."""
+"""Server and client over real loopback sockets with free ports, on a manual clock."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""Methods say which request codes they serve."""
+"""Methods declare the request codes that they serve."""
 
 import pytest
 

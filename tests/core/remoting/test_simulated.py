@@ -1,4 +1,4 @@
-"""Server and client in a world made of memory: a run repeats byte for byte, and virtual hours pass at once."""
+"""Server and client in an in-memory world: a run repeats byte for byte, and virtual hours pass at once."""
 
 import asyncio
 

@@ -49,7 +49,7 @@ def admission(certificates, **given):
 
 @pytest.fixture
 def serve(world, recorder):
-    """Start a server that admits as *admission* says; returns its address and handler."""
+    """Start a server with these *admission* limits; return its address and handler."""
 
     async def start(admission, limits=None, answer=echo):
         handler = recorder(answer)
@@ -231,7 +231,7 @@ async def test_a_proxy_header_comes_before_the_hello(certificates, serve):
 async def test_another_protocol_inside_tls_is_told_what_speaks_here(certificates, serve, caplog, data, answer, words):
     handler = await serve(admission(certificates, mode="enforcing"))
     reader, writer = await asyncio.open_connection(*handler.server.address, ssl=TlsClient().context())
-    for byte in data:  # each in a record of its own
+    for byte in data:  # each in its own record
         writer.write(bytes([byte]))
         await writer.drain()
     assert (await reader.read()).startswith(answer)

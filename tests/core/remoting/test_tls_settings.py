@@ -1,4 +1,4 @@
-"""Where the settings of TLS come from, for servers and for clients."""
+"""Sources of the settings of TLS, for servers and for clients."""
 
 import pytest
 

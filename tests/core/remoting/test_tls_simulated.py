@@ -1,4 +1,4 @@
-"""TLS in a world made of memory: reads of any size, virtual time, no socket."""
+"""TLS in an in-memory world: reads of any size, virtual time, no socket."""
 
 import asyncio
 import shutil

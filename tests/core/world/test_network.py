@@ -10,7 +10,7 @@ import pytest
 from noting_peers import Accepting, Buffered, Echo, HalfOpen, Peer, connected
 
 BLOCK = bytes(range(251)) * 1000  # a prime period, so that a lost or doubled piece shows
-GIVE_UP_BYTES = 256 * 1024 * 1024  # more than any socket buffer takes
+GIVE_UP_BYTES = 256 * 1024 * 1024  # more than any socket buffer holds
 
 
 def test_bytes_come_back_whole_and_in_order(run):
@@ -378,7 +378,7 @@ run(race(int(sys.argv[1])))
 
 
 def test_of_two_processes_that_want_a_port_at_once_one_is_told_that_it_is_taken():
-    """Both may bind it; who listens second hears of it from the kernel, and from asyncio's loop, not from uvloop's."""
+    """Both may bind it; the second listener gets an error from the kernel and asyncio's loop, not from uvloop's."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

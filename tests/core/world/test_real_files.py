@@ -211,7 +211,7 @@ def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
 
 
 def dropped_from_the_page_cache(path, is_gone, tries=100):
-    """Advise the system to drop the file's pages; it keeps those that something else, such as a write-back, holds."""
+    """Advise the system to drop the file's pages; pages in use elsewhere, such as by a write-back, stay."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         for _ in range(tries):

@@ -6,7 +6,7 @@ from gantrymq.world.time_slices import MAX_SLICE_S, TimeSlices
 
 
 class Clock:
-    """Time that each item takes, and how often others had their turn."""
+    """Duration of each item, and the number of turns of other tasks."""
 
     def __init__(self):
         self.now = 0.0

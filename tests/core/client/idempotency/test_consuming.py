@@ -139,7 +139,8 @@ def test_a_conflict_of_the_application_is_no_duplicate(shop, message):
 
 
 def test_nothing_is_thought_to_be_done_before_the_commit(shop, message):
-    """The second one begins while the first one is at work; were it told "duplicate", the message would be lost."""
+    """The second one starts while the first one is running; if it were reported as a duplicate, the message would be
+    lost."""
 
     async def main():
         once = shop.once()
@@ -420,7 +421,7 @@ def test_a_plain_engine_gives_its_connection_and_a_session_joins_it(shop, messag
 
 
 def test_a_cancelled_consumer_stays_so_where_the_database_refuses_meanwhile(shop, message):
-    """Another member was first with the message; that one is cancelled is more than that its message is a duplicate."""
+    """Another member was first with the message; a cancellation has precedence over a duplicate."""
 
     async def main():
         refused_to_end = threading.Event()

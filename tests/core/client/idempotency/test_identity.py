@@ -23,7 +23,7 @@ def place_of(message):
 
 
 def duplicates(first, second):
-    """Whether the one is found when the other was recorded, key and place."""
+    """Whether one is found after the other was recorded, by key and place."""
     return not set(first[:2]).isdisjoint(second.names)
 
 

@@ -1,4 +1,4 @@
-"""Idempotent consumption without an event loop: the same steps, in threads that may wait."""
+"""Idempotent consumption without an event loop: the same steps, in threads that may block."""
 
 import contextlib
 import sqlite3

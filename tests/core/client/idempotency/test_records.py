@@ -1,7 +1,7 @@
 """The contract of `AsyncRecords`, for a SQLite file and for plain and async engines of SQLAlchemy.
 
-$GANTRYMQ_DATABASE_URLS may name other databases, with blanks between: SQLAlchemy's address of a plain engine, a comma,
-and that of an async one. Tables are made there, and dropped.
+$GANTRYMQ_DATABASE_URLS may name other databases, separated by blanks: the SQLAlchemy URL of a plain engine, a comma,
+and that of an async one. Tables are created there, and dropped.
 
     postgresql+psycopg://postgres@127.0.0.1/postgres,postgresql+psycopg://postgres@127.0.0.1/postgres
     mysql+pymysql://shop@127.0.0.1/shop,mysql+aiomysql://shop@127.0.0.1/shop

@@ -20,7 +20,7 @@ def said():
 
 
 class FailingFiles(RealFiles):
-    """Writes fail from the nth call on, as when the process ends there."""
+    """Writes fail from the nth call on, as if the process ended there."""
 
     def __init__(self, calls):
         super().__init__()
