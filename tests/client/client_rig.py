@@ -12,7 +12,7 @@ STOP_S = 60.0
 SETTINGS = {
     "mappedFileSizeCommitLog": 64 * 1024 * 1024,
     "metricsExporterType": "DISABLE",
-    "messageDelayLevel": "1s 1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",  # refused messages come soon
+    "messageDelayLevel": "1s 1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s",  # a refused message is back in 1 s
 }
 
 
