@@ -1,7 +1,7 @@
 """A consumer in a separate process: python consume_once.py NAMESRV DATABASE PLACE NUMBER
 
 It processes and prints each message once; at the NUMBER-th new one it blocks until killed, either ``inside`` the
-transaction or ``behind`` it, before the message is acknowledged.
+transaction or ``behind`` (after) it, before the message is acknowledged.
 """
 
 import asyncio

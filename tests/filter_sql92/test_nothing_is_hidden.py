@@ -92,7 +92,7 @@ class Rig:
         if self.broker.topic("T") is None:
             self.process.enter(self.broker.create_topic, TopicConfig("T", 1, 1))
 
-    # --- what happens -----------------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------------
 
     async def messages(self):
         self.make_topic()
@@ -180,7 +180,7 @@ class Rig:
         with_file.pwrite(bytes(data), 0)
         with_file.close()
 
-    # --- what is found ----------------------------------------------------------------------------------------------
+    # --- checks -----------------------------------------------------------------------------------------------------
 
     async def look(self):
         if self.broker.topic("T") is None or not self.broker.bounds(T0).max_offset:

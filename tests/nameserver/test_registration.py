@@ -153,7 +153,7 @@ def test_a_broker_without_topics_registers(tables, registration):
     assert tables.brokers["a"].addresses == {0: "a0:1"}
 
 
-# --- who contributes topics -----------------------------------------------------------------------------------------
+# --- brokers that contribute topics ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

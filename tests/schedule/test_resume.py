@@ -91,7 +91,7 @@ def test_progress_beyond_the_queue_is_not_believed(gantrymq_simulation, caplog):
 
 
 def test_each_try_of_a_message_is_told_from_those_before(gantrymq_simulation):
-    """All messages have the same unique key and target; their order in the log tells which were delivered."""
+    """All messages have the same unique key and target; the log order identifies the delivered ones."""
 
     async def main(cluster):
         broker, clock = cluster.broker, cluster.world.clock

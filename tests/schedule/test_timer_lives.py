@@ -89,7 +89,7 @@ def test_each_message_is_delivered_once_whatever_happens(seed, caplog):
 
 @pytest.mark.parametrize("java", [False, True], ids=["new", "java"])
 def test_what_was_delivered_before_the_first_saving_does_not_come_again_after_a_kill(java):
-    """A store without a checkpoint, or with one of a Java broker: it does not tell where to start."""
+    """A store without a checkpoint, or with one of a Java broker, which has no start position for timers."""
 
     async def work(rig):
         if java:

@@ -72,7 +72,7 @@ def answer_to(asked):
 
 
 async def bodies(desk, topic="T"):
-    """Return what a consumer of queue 0 receives."""
+    """Return the messages that a consumer of queue 0 receives."""
     seen, offset = [], 0
     while True:
         found = records(await desk.pull(topic, offset))

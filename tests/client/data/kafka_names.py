@@ -3,7 +3,7 @@
     pip install kafka-python==3.0.12
     python tests/client/data/kafka_names.py
 
-A line is a class, its public methods, and the options that not all three classes have; those of connections, which all
+A line is a class, its public methods, and the options that not all three classes have; connection options, which all
 have, are one paragraph of the page.
 """
 

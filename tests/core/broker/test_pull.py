@@ -16,7 +16,7 @@ def tagged(plugins):
     return Plugins(stores=plugins.stores, filters={"TAG": filters.TagFilter})
 
 
-# --- what is found --------------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

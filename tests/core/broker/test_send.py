@@ -150,7 +150,7 @@ def test_properties_over_the_limit_are_refused(broker):
     assert refusal_of(broker, properties=text(long="x" * 33_000))[0] == 13
 
 
-# --- what is not built ----------------------------------------------------------------------------------------------
+# --- unimplemented features -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

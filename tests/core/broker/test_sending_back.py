@@ -69,7 +69,7 @@ def test_sixteen_tries_climb_from_level_3_to_18():
     assert [delay_level(0, failed, 16) for failed in range(17)] == [*range(3, 19), None]
 
 
-# --- what is stored -------------------------------------------------------------------------------------------------
+# --- stored messages ------------------------------------------------------------------------------------------------
 
 
 def test_a_copy_waits_in_the_schedule_topic_and_then_lies_in_the_retry_topic(delaying):

@@ -130,7 +130,7 @@ def test_a_part_that_no_plugin_offers_is_named_before_anything_opens(plugins, ke
         run_broker(plugins, None, **{key: "nowhere"})
 
 
-# --- what a plugin sees ---------------------------------------------------------------------------------------------
+# --- the broker as seen by a plugin ---------------------------------------------------------------------------------
 
 
 def with_service(plugins, main, **more):

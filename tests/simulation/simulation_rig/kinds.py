@@ -165,7 +165,7 @@ class Kinds:
             await self._world.clock.sleep(HEARTBEAT_S)
 
     async def _consume(self) -> None:
-        """Fail each message as often as it is planned to fail."""
+        """Fail each message the planned number of times."""
         while True:
             for topic in (TOPICS["failed"], RETRY):
                 for record in await self._read(topic):
