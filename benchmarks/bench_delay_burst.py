@@ -32,7 +32,7 @@ from gantrymq.interfaces import GetLimit, StoreMessage
 from gantrymq.model.queue import Queue
 from gantrymq.world.real import real_world
 from gantrymq_schedule.levels.table import LevelTable
-from gantrymq_schedule.timer.messages import moved
+from gantrymq_schedule.timer.messages import timer_queue_message
 
 TOPIC = "DelayBurst"
 LEVEL, LONG_LEVEL = 17, 18  # an hour, two hours
@@ -71,7 +71,7 @@ async def fill(root: Path, options: argparse.Namespace, due_ms: int) -> None:
         if options.timed:
             del own["DELAY"]
             later_ms = 0 if level == LEVEL else HOUR_MS + number % 3600 * 1000
-            return moved(made, own, due_ms - 1000 + later_ms)
+            return timer_queue_message(made, own, due_ms - 1000 + later_ms)
         return table.move(made, own)
 
     for part in range(100):

@@ -18,7 +18,16 @@ from collections.abc import Sequence
 from arguments import whole
 
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.interfaces import BrokerMetrics, OnlineGroup, PutResult, PutStatus, StoreMessage, StoreState, Throughput
+from gantrymq.interfaces import (
+    BrokerMetrics,
+    MidnightCounts,
+    OnlineGroup,
+    PutResult,
+    PutStatus,
+    StoreMessage,
+    StoreState,
+    Throughput,
+)
 from gantrymq.world import DiskUsage
 from gantrymq.world.real import real_world
 from gantrymq_metrics.exposition import families, render
@@ -52,8 +61,11 @@ async def pipeline_us(messages: int, batch: int, measured: bool) -> float:
         pipeline.on_acknowledged(SendTimes().acknowledged)
     made = [StoreMessage("Bench", 0, b"", b"")] * batch
     began = time.perf_counter()
+    loop = asyncio.get_running_loop()
     for _ in range(messages // batch):
-        await pipeline.put(made)
+        answer = loop.create_future()
+        pipeline.submit(made, lambda results, error, answer=answer: answer.set_result(results))
+        await answer
     took = time.perf_counter() - began
     await pipeline.close()
     return took / (messages // batch * batch) * 1e6
@@ -71,6 +83,8 @@ def moment_of(topics: int) -> MetricsSnapshot:
         gets={(name, f"group-{name}"): flow for name in names},
         put=flow,
         got=flow,
+        put_at_midnight=MidnightCounts(),
+        got_at_midnight=MidnightCounts(),
         put_failed=0,
         pulls_found=1,
         pulls_missed=1,
@@ -80,18 +94,21 @@ def moment_of(topics: int) -> MetricsSnapshot:
         producers={"producers": 10},
         consumers={f"group-{name}": OnlineGroup(2, "CLUSTERING") for name in names},
         committed={},
+        unwritten={},
         parked={},
+        plugin_errors={},
         name_servers={"127.0.0.1:9876": None},
     )
     return MetricsSnapshot(
         figures=figures,
         state=StoreState(0, 10**9, 10**9, 10**9),
         ends=dict.fromkeys(names, 1000),
-        progress=tuple(ConsumerLag(name, f"group-{name}", 900, 100, 1500) for name in names),
+        lags=tuple(ConsumerLag(name, f"group-{name}", 900, 100, 0, 1500) for name in names),
         disk=DiskUsage(10**12, 10**11, 10**11),
         topics=topics,
         permission=6,
         send_times=SendTimes().histogram(),
+        is_own_topic=lambda _name: False,
     )
 
 
