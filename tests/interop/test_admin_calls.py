@@ -169,7 +169,7 @@ def test_members_and_what_they_do(servers: Servers, topic: str) -> None:
         await consumer.close()
         await run
         progress = await admin.group_progress(broker, group, topic)
-        assert [(each.committed, each.behind) for each in progress.values()] == [(2, 0)] * QUEUES
+        assert [(each.committed, each.lag) for each in progress.values()] == [(2, 0)] * QUEUES
         assert [each.committed for each in (await admin.broker_progress(broker))[group].values()][-QUEUES:] == [2, 2]
         times = await admin.group_times(broker, group, topic)
         assert [each.late_ms for each in times.values()] == [0, 0]
