@@ -23,7 +23,7 @@ import attrs
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
-BASE = "gantrymq.client.base.BaseClient"
+BASE = "gantrymq.client.connection.base.BaseClient"
 ADMIN, RECORDS, SYNC = "gantrymq.client.admin", "gantrymq.client.tracing.records", "gantrymq.client.sync"
 WIDTH = 100  # of a signature
 SHOWN_DUNDERS = ("__aiter__", "__iter__", "__call__")
@@ -455,9 +455,9 @@ def default_shown(default: Any) -> str:
 
 def option_rows(options: type) -> list[tuple[str, str, str, str]]:
     """Return name, type, default and description of the options of this TypedDict, without those of its bases."""
-    from gantrymq.client.connection_config import ConnectionConfig
+    from gantrymq.client.calls.connection_config import ConnectionConfig
     from gantrymq.client.group.settings import ConsumerSettings
-    from gantrymq.client.producer_settings import ProducerSettings
+    from gantrymq.client.sending.producer_settings import ProducerSettings
 
     explained: dict[str, type] = {
         "ProducerOptions": ProducerSettings,

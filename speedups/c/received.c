@@ -1,4 +1,4 @@
-/* gantrymq.client.decoding: plain_messages; gantrymq.model.properties: decode */
+/* gantrymq.client.calls.decoding: plain_messages; gantrymq.model.properties: decode */
 #include "common.h"
 #include "record.h"
 

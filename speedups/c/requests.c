@@ -1,4 +1,4 @@
-/* gantrymq.client.send_requests: write */
+/* gantrymq.client.sending.send_requests: write */
 #include "common.h"
 
 enum { TEXTS = 4 }; /* around born time, properties and opaque */

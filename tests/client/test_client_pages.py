@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import gantrymq.client as library
-from gantrymq.client.connection_config import ConnectOptions
+from gantrymq.client.calls.connection_config import ConnectOptions
 from gantrymq.client.group.settings import SettingOptions
-from gantrymq.client.producer_settings import ProducerOptions
+from gantrymq.client.sending.producer_settings import ProducerOptions
 from gantrymq.client.tracing.instrumentation import InstrumentationOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

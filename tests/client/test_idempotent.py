@@ -10,7 +10,7 @@ import sqlite3
 import pytest
 
 from gantrymq.client import Consumer, Message, Producer, SqliteRecords, idempotent
-from gantrymq.client.encoded_message import prepare_batch
+from gantrymq.client.sending.encoded_message import prepare_batch
 from gantrymq_testing.simulation import simulate_cluster
 
 TOPIC = "Orders"
@@ -71,7 +71,7 @@ def as_java(monkeypatch):
     def with_id(messages, next_id, max_bytes, *, inner=False):
         return prepare_batch(messages, next_id, max_bytes, inner=True)
 
-    monkeypatch.setattr("gantrymq.client.send_modes.prepare_batch", with_id)
+    monkeypatch.setattr("gantrymq.client.producing.send_modes.prepare_batch", with_id)
 
 
 @contextlib.asynccontextmanager

@@ -16,8 +16,8 @@ from gantrymq.client import (
     TransactionState,
     reply_to,
 )
-from gantrymq.client.connection_config import ConnectionConfig
-from gantrymq.client.instance import acquire_instance
+from gantrymq.client.calls.connection_config import ConnectionConfig
+from gantrymq.client.connection.instance import acquire_instance
 from gantrymq_testing.simulation import simulate_cluster
 
 NS = {"namespace": "NS"}

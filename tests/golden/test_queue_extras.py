@@ -7,7 +7,7 @@ from inspect import isawaitable
 import pytest
 from mmap_stores import contents, read_queue, with_open_store
 
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import iter_records
 from gantrymq.formats.tags_code import tags_code

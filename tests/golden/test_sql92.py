@@ -10,7 +10,7 @@ from sql92_answers import our_answer
 from sql92_golden import read
 
 from gantrymq.client.message import Message
-from gantrymq.client.subscription import Subscription
+from gantrymq.client.reading.subscription import Subscription
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.model import properties
 

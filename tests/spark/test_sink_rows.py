@@ -5,8 +5,8 @@ import datetime
 import pyarrow as pa
 import pytest
 
-from gantrymq.client import validation
 from gantrymq.client.message import Message
+from gantrymq.client.sending import validation
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.sink.columns import RESERVED, SINK_ID, check_columns

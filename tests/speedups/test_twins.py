@@ -15,7 +15,8 @@ import pytest
 
 from gantrymq import speedups
 from gantrymq.broker.wire import send_templates
-from gantrymq.client import decoding, send_requests
+from gantrymq.client.calls import decoding
+from gantrymq.client.sending import send_requests
 from gantrymq.config import Setting, Settings
 from gantrymq.errors import RemoteProtocolError, RequestRefused
 from gantrymq.formats.record import encode_record

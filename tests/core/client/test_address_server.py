@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from gantrymq.client import CallTimeout, Client, ClientError, ConnectFailed, Message, Producer
-from gantrymq.client.address_server import address_server
 from gantrymq.client.errors import AnswerUnreadable, OptionUnusable
+from gantrymq.client.routing.address_server import address_server
 
 PAGE = "http://web:8080/rocketmq/nsaddr"
 

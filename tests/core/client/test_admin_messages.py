@@ -3,7 +3,7 @@
 import pytest
 
 from gantrymq.client import Admin
-from gantrymq.client.identity import parse_unique_id
+from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
 from gantrymq.model.hosts import pack_host

@@ -6,12 +6,12 @@ import pytest
 
 import gantrymq.client
 from gantrymq.client import ClientError, Message, MessageIllegal, TransactionState
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import CONNECT_OPTIONS
+from gantrymq.client.calls.connection_config import CONNECT_OPTIONS
+from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.group.settings import SettingOptions
-from gantrymq.client.producer_settings import Batching, ProducerOptions
+from gantrymq.client.sending.producer_settings import Batching, ProducerOptions
+from gantrymq.client.sending.validation import check_message
 from gantrymq.client.sync import Client as SyncClient
-from gantrymq.client.validation import check_message
 
 pytestmark = pytest.mark.usefixtures("strategy")
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
+from gantrymq.client.calls.outages import Outages
 from gantrymq.client.group.offset_store import BrokerOffsetStore
-from gantrymq.client.outages import Outages
 from gantrymq.model.queue import MessageQueue
 
 QUEUE = MessageQueue("T", "a", 0)

@@ -15,9 +15,9 @@ from gantrymq.client import (
     Reader,
     TransactionProducer,
 )
-from gantrymq.client.connection_config import CONNECT_OPTIONS, ConnectionConfig
+from gantrymq.client.calls.connection_config import CONNECT_OPTIONS, ConnectionConfig
 from gantrymq.client.group.settings import SettingOptions
-from gantrymq.client.producer_settings import ProducerOptions, ProducerSettings
+from gantrymq.client.sending.producer_settings import ProducerOptions, ProducerSettings
 from gantrymq.errors import ClientError, InvalidParameter
 
 pytestmark = pytest.mark.usefixtures("strategy")

@@ -5,10 +5,10 @@ import logging
 import pytest
 
 from gantrymq.client import Client, Consumer, Credentials, LitePullConsumer, Message, Producer
-from gantrymq.client.connection_config import ConnectionConfig
-from gantrymq.client.credentials import Signer, resolve_credentials
-from gantrymq.client.rpc import refused
-from gantrymq.client.rpc_hooks import RpcHooks
+from gantrymq.client.calls.connection_config import ConnectionConfig
+from gantrymq.client.calls.credentials import Signer, resolve_credentials
+from gantrymq.client.calls.rpc import refused
+from gantrymq.client.calls.rpc_hooks import RpcHooks
 from gantrymq.errors import BrokerRefused, ClientError, ConfigError, InvalidParameter, NoPermission
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode

@@ -8,8 +8,8 @@ import zlib
 import attrs
 import pytest
 
-from gantrymq.client import decoding
-from gantrymq.client.decoding import decode_messages, parse_tags
+from gantrymq.client.calls import decoding
+from gantrymq.client.calls.decoding import decode_messages, parse_tags
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records

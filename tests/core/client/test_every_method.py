@@ -25,7 +25,7 @@ from gantrymq.client import (
     TopicConfig,
     TransactionState,
 )
-from gantrymq.client.base import BaseClient
+from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode

@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from gantrymq.client import Producer
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.message import Message
 from gantrymq.client.reserved import RESERVED
 from gantrymq.errors import ClientError

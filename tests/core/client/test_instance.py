@@ -4,10 +4,10 @@ import json
 import pytest
 
 from gantrymq.client import Admin, Producer, Reader
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import ConnectionConfig
-from gantrymq.client.heartbeat import ConsumerInfo
-from gantrymq.client.instance import acquire_instance
+from gantrymq.client.calls.connection_config import ConnectionConfig
+from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.heartbeat import ConsumerInfo
+from gantrymq.client.connection.instance import acquire_instance
 from gantrymq.errors import ClientError, ConfigError
 from gantrymq.model.subscription import Subscription
 from gantrymq.remoting.codes import RequestCode

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.client.latency_faults import DETECT_AGAIN_MS, LatencyFaults, not_available_ms
+from gantrymq.client.sending.latency_faults import DETECT_AGAIN_MS, LatencyFaults, not_available_ms
 
 NAMES = "abc"
 events = st.lists(

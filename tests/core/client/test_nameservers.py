@@ -2,7 +2,7 @@ import random
 
 import pytest
 
-from gantrymq.client.nameservers import NameServerList, parse_namesrv, resolve_namesrv
+from gantrymq.client.routing.nameservers import NameServerList, parse_namesrv, resolve_namesrv
 from gantrymq.errors import ConfigError
 
 

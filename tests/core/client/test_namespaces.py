@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client.namespaces import Namespace, namespace_of_endpoint
+from gantrymq.client.calls.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.errors import InvalidParameter
 from gantrymq.loose_json import dumps, loads
 from gantrymq.model import properties

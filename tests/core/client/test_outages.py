@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client.outages import Outages
+from gantrymq.client.calls.outages import Outages
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from gantrymq.client import Producer, SendFailed, SendStatus
 from gantrymq.client.message import Message
-from gantrymq.client.validation import MAX_MESSAGE_BYTES
+from gantrymq.client.sending.validation import MAX_MESSAGE_BYTES
 from gantrymq.errors import (
     BrokerRefused,
     CallTimeout,

@@ -1,7 +1,7 @@
 import pytest
 
-from gantrymq.client.decoding import decode_messages
-from gantrymq.client.pull_result import PullStatus, read_pull_reply, read_pulled_records
+from gantrymq.client.calls.decoding import decode_messages
+from gantrymq.client.reading.pull_result import PullStatus, read_pull_reply, read_pulled_records
 from gantrymq.errors import BrokerRefused, RemoteProtocolError
 from gantrymq.remoting.command import Command
 

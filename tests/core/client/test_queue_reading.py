@@ -4,8 +4,8 @@ from contextlib import aclosing
 import pytest
 
 from gantrymq.client import Reader
-from gantrymq.client.outages import Outages
-from gantrymq.client.queue_reading import follow, read
+from gantrymq.client.calls.outages import Outages
+from gantrymq.client.reading.queue_reading import follow, read
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode

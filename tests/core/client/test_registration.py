@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gantrymq.client import Consumer, LitePullConsumer, Message, Producer, Reader
-from gantrymq.client.outages import Outages
-from gantrymq.client.registration import Registration
+from gantrymq.client.calls.outages import Outages
+from gantrymq.client.connection.registration import Registration
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command

@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.results import SendFailed, SendStatus, read_send_reply
+from gantrymq.client.sending.results import SendFailed, SendStatus, read_send_reply
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, NoRoute, RemoteProtocolError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.command import Command

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from gantrymq.client.retries import LONGEST_PAUSE_S, RetryPolicy, SendRetries
+from gantrymq.client.sending.retries import LONGEST_PAUSE_S, RetryPolicy, SendRetries
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost, NoRoute
 
 IN_TURN = RetryPolicy(3)

@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.routes import parse_clusters, parse_route
+from gantrymq.client.routing.routes import parse_clusters, parse_route
 from gantrymq.errors import FormatError
 from gantrymq.model.queue import MessageQueue
 

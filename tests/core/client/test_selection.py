@@ -1,6 +1,6 @@
 import random
 
-from gantrymq.client.selection import RoundRobin
+from gantrymq.client.sending.selection import RoundRobin
 from gantrymq.model.queue import MessageQueue
 
 QUEUES = [MessageQueue("T", name, i) for name in "ab" for i in range(2)]

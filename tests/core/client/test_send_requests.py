@@ -2,9 +2,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gantrymq.client.encoded_message import prepare, prepare_batch
 from gantrymq.client.message import Message
-from gantrymq.client.send_requests import SendIdentity, send_request
+from gantrymq.client.sending.encoded_message import prepare, prepare_batch
+from gantrymq.client.sending.send_requests import SendIdentity, send_request
 from gantrymq.errors import LocalProtocolError
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.model import properties

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from gantrymq.client.send_window import TOGETHER, SendWindow
+from gantrymq.client.sending.send_window import TOGETHER, SendWindow
 from gantrymq.errors import CallTimeout
 
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from gantrymq.client import Client, ClientError, Consumer, LitePullConsumer, PopConsumer, Producer, Reader, sync
-from gantrymq.client import instance as instances
+from gantrymq.client.connection import instance as instances
 from gantrymq.client.sync import portal
 
 HUNG = "http://web:8080/rocketmq/nsaddr"  # an address server that never answers

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gantrymq.client import Admin, Client, Consumer, Producer, Reader, TransactionProducer, sync
-from gantrymq.client.base import BaseClient
+from gantrymq.client.connection.base import BaseClient
 
 OWN = {"closed_by", "chunks", "start_in"}  # between the parts of the client itself
 LEFT_OUT = {

@@ -4,7 +4,7 @@ from types import MappingProxyType
 import pytest
 
 from gantrymq.client.message import Message
-from gantrymq.client.validation import check_batch, check_message, check_producer_group
+from gantrymq.client.sending.validation import check_batch, check_message, check_producer_group
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 
 

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from gantrymq.client.compressor import Compressor
+from gantrymq.client.sending.compressor import Compressor
 from gantrymq.errors import ClientError, ConfigError, FormatError
 from gantrymq.formats import compression
 from gantrymq.formats.compression import decompress, decompress_or_raw

@@ -16,7 +16,7 @@ from typing import Any
 from crash_rig.ledger import Ledger, Sent
 from crash_rig.lives import Life
 from crash_rig.records import messages_in
-from gantrymq.client.rpc import RpcClient
+from gantrymq.client.calls.rpc import RpcClient
 from gantrymq.errors import GantryError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records

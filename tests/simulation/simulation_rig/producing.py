@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from gantrymq.client import Producer, SendResult
-from gantrymq.client.instance import ClientInstance
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.world import World

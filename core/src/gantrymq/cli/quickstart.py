@@ -160,7 +160,7 @@ class Demonstration:
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Return the bodies of the messages with the tag, and the number of other messages."""
         from gantrymq.client import Reader
-        from gantrymq.client.queue_reading import read
+        from gantrymq.client.reading.queue_reading import read
 
         bodies: list[str] = []
         seen = 0

@@ -14,8 +14,8 @@ _HOMES: Final = {
     for home, names in {
         "gantrymq.client.admin": "Admin OffsetTarget QueueStats",
         "gantrymq.client.client": "Client",
-        "gantrymq.client.connection_config": "ConnectOptions",
-        "gantrymq.client.credentials": "Credentials",
+        "gantrymq.client.calls.connection_config": "ConnectOptions",
+        "gantrymq.client.calls.credentials": "Credentials",
         "gantrymq.client.group.consumer": "Consumer",
         "gantrymq.client.group.redelivery": "ReconsumeLater",
         "gantrymq.client.group.lite_pull": "LitePullConsumer",
@@ -27,21 +27,21 @@ _HOMES: Final = {
         "gantrymq.client.message": "Message ReceivedMessage",
         "gantrymq.client.pop.consumer": "PopConsumer",
         "gantrymq.client.errors": "OptionUnusable PluginAbsent",
-        "gantrymq.client.producer": "Producer",
-        "gantrymq.client.producer_settings": "Batching ProducerSettings",
-        "gantrymq.client.pull_result": "PullResult PullStatus PulledRecords",
-        "gantrymq.client.reader": "Reader",
-        "gantrymq.client.request_reply": "reply_to",
-        "gantrymq.client.results": "SendFailed SendResult SendStatus",
-        "gantrymq.client.selectors": "Balancing Selector at_random by_key",
-        "gantrymq.client.subscription": "Subscription",
+        "gantrymq.client.producing.producer": "Producer",
+        "gantrymq.client.sending.producer_settings": "Batching ProducerSettings",
+        "gantrymq.client.reading.pull_result": "PullResult PullStatus PulledRecords",
+        "gantrymq.client.reading.reader": "Reader",
+        "gantrymq.client.connection.request_reply": "reply_to",
+        "gantrymq.client.sending.results": "SendFailed SendResult SendStatus",
+        "gantrymq.client.sending.selectors": "Balancing Selector at_random by_key",
+        "gantrymq.client.reading.subscription": "Subscription",
         "gantrymq.client.tracing.hooks": (
             "ConsumeContext ConsumeHook ConsumeOutcome EndTransactionContext ProcessHook SendContext SendHook "
             "TransactionHook"
         ),
         "gantrymq.client.tracing.message_trace": "MessageTrace",
         "gantrymq.client.tracing.records": "decode_trace",
-        "gantrymq.client.transactions": "Transaction TransactionProducer TransactionState",
+        "gantrymq.client.producing.transactions": "Transaction TransactionProducer TransactionState",
         "gantrymq.errors": (
             "BrokerRefused CallTimeout ClientError ConnectFailed ConnectionLost InvalidParameter "
             "MessageIllegal NoPermission NoRoute SubscriptionParseFailed"
@@ -58,9 +58,10 @@ if TYPE_CHECKING:
     from gantrymq.client.admin import Admin as Admin
     from gantrymq.client.admin import OffsetTarget as OffsetTarget
     from gantrymq.client.admin import QueueStats as QueueStats
+    from gantrymq.client.calls.connection_config import ConnectOptions as ConnectOptions
+    from gantrymq.client.calls.credentials import Credentials as Credentials
     from gantrymq.client.client import Client as Client
-    from gantrymq.client.connection_config import ConnectOptions as ConnectOptions
-    from gantrymq.client.credentials import Credentials as Credentials
+    from gantrymq.client.connection.request_reply import reply_to as reply_to
     from gantrymq.client.errors import OptionUnusable as OptionUnusable
     from gantrymq.client.errors import PluginAbsent as PluginAbsent
     from gantrymq.client.group.consumer import Consumer as Consumer
@@ -75,22 +76,24 @@ if TYPE_CHECKING:
     from gantrymq.client.message import Message as Message
     from gantrymq.client.message import ReceivedMessage as ReceivedMessage
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
-    from gantrymq.client.producer import Producer as Producer
-    from gantrymq.client.producer_settings import Batching as Batching
-    from gantrymq.client.producer_settings import ProducerSettings as ProducerSettings
-    from gantrymq.client.pull_result import PulledRecords as PulledRecords
-    from gantrymq.client.pull_result import PullResult as PullResult
-    from gantrymq.client.pull_result import PullStatus as PullStatus
-    from gantrymq.client.reader import Reader as Reader
-    from gantrymq.client.request_reply import reply_to as reply_to
-    from gantrymq.client.results import SendFailed as SendFailed
-    from gantrymq.client.results import SendResult as SendResult
-    from gantrymq.client.results import SendStatus as SendStatus
-    from gantrymq.client.selectors import Balancing as Balancing
-    from gantrymq.client.selectors import Selector as Selector
-    from gantrymq.client.selectors import at_random as at_random
-    from gantrymq.client.selectors import by_key as by_key
-    from gantrymq.client.subscription import Subscription as Subscription
+    from gantrymq.client.producing.producer import Producer as Producer
+    from gantrymq.client.producing.transactions import Transaction as Transaction
+    from gantrymq.client.producing.transactions import TransactionProducer as TransactionProducer
+    from gantrymq.client.producing.transactions import TransactionState as TransactionState
+    from gantrymq.client.reading.pull_result import PulledRecords as PulledRecords
+    from gantrymq.client.reading.pull_result import PullResult as PullResult
+    from gantrymq.client.reading.pull_result import PullStatus as PullStatus
+    from gantrymq.client.reading.reader import Reader as Reader
+    from gantrymq.client.reading.subscription import Subscription as Subscription
+    from gantrymq.client.sending.producer_settings import Batching as Batching
+    from gantrymq.client.sending.producer_settings import ProducerSettings as ProducerSettings
+    from gantrymq.client.sending.results import SendFailed as SendFailed
+    from gantrymq.client.sending.results import SendResult as SendResult
+    from gantrymq.client.sending.results import SendStatus as SendStatus
+    from gantrymq.client.sending.selectors import Balancing as Balancing
+    from gantrymq.client.sending.selectors import Selector as Selector
+    from gantrymq.client.sending.selectors import at_random as at_random
+    from gantrymq.client.sending.selectors import by_key as by_key
     from gantrymq.client.tracing.hooks import ConsumeContext as ConsumeContext
     from gantrymq.client.tracing.hooks import ConsumeHook as ConsumeHook
     from gantrymq.client.tracing.hooks import ConsumeOutcome as ConsumeOutcome
@@ -101,9 +104,6 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import TransactionHook as TransactionHook
     from gantrymq.client.tracing.message_trace import MessageTrace as MessageTrace
     from gantrymq.client.tracing.records import decode_trace as decode_trace
-    from gantrymq.client.transactions import Transaction as Transaction
-    from gantrymq.client.transactions import TransactionProducer as TransactionProducer
-    from gantrymq.client.transactions import TransactionState as TransactionState
     from gantrymq.errors import BrokerRefused as BrokerRefused
     from gantrymq.errors import CallTimeout as CallTimeout
     from gantrymq.errors import ClientError as ClientError

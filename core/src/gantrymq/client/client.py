@@ -15,8 +15,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast
 
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import CONNECT_OPTIONS, ConnectOptions
+from gantrymq.client.calls.connection_config import CONNECT_OPTIONS, ConnectOptions
+from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.errors import ClientError, InvalidParameter
 from gantrymq.model.names import check_group
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import Consumer, OwnConsumerOptions
     from gantrymq.client.group.lite_pull import LitePullConsumer, OwnLitePullOptions
     from gantrymq.client.pop.consumer import PopConsumer, PopOptions
-    from gantrymq.client.producer import OwnProducerOptions, Producer
-    from gantrymq.client.reader import Reader, ReaderOptions
+    from gantrymq.client.producing.producer import OwnProducerOptions, Producer
+    from gantrymq.client.producing.transactions import Check, TransactionProducer
+    from gantrymq.client.reading.reader import Reader, ReaderOptions
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
-    from gantrymq.client.transactions import Check, TransactionProducer
 
 __all__ = ["Client"]
 
@@ -88,7 +88,7 @@ class Client(BaseClient):
             InvalidParameter, OptionUnusable: a name or option is not legal.
             ClientError: the client is not started, or has a producer of that group with other options.
         """
-        from gantrymq.client.producer import Producer
+        from gantrymq.client.producing.producer import Producer
 
         return self._get_or_create(
             Producer, group, dict(options), lambda: Producer(group, **self._instrumented(options))
@@ -101,7 +101,7 @@ class Client(BaseClient):
 
         Later calls pass the same *check*. Arguments as for `TransactionProducer`. Raises as `producer`.
         """
-        from gantrymq.client.transactions import TransactionProducer
+        from gantrymq.client.producing.transactions import TransactionProducer
 
         given = {"check": check, **options}
         return self._get_or_create(
@@ -148,7 +148,7 @@ class Client(BaseClient):
             InvalidParameter: a name or option is not legal.
             ClientError: the client is not started.
         """
-        from gantrymq.client.reader import Reader
+        from gantrymq.client.reading.reader import Reader
 
         return self._start_part(Reader(topic, **self._checked_options(options)))
 

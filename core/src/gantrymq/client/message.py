@@ -114,7 +114,7 @@ class ReceivedMessage(_LeftUnread):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Decode a field from the record on first use, see `gantrymq.client.decoding`."""
+            """Decode a field from the record on first use, see `gantrymq.client.calls.decoding`."""
             if name not in _FIELDS:
                 raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
             value = self._read_rest(self._rest, name)

@@ -20,7 +20,7 @@ import attrs
 
 from gantrymq.client import Reader
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.pull_result import PullStatus
+from gantrymq.client.reading.pull_result import PullStatus
 from gantrymq.client.reserved import split_properties
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.model import names

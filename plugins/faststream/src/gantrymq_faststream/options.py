@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypedDict
 
 from gantrymq.client import Message
-from gantrymq.client.selectors import Selector, by_key
+from gantrymq.client.sending.selectors import Selector, by_key
 from gantrymq.errors import InvalidParameter
 
 __all__ = ["CONTENT_TYPE", "CORRELATION_ID", "REPLY_TO", "MessageOptions", "make_message", "queue_of"]

@@ -38,9 +38,9 @@ from gantrymq.client import (
     SendStatus,
     Subscription,
 )
-from gantrymq.client.encoded_message import in_batches
 from gantrymq.client.errors import RequestMalformed
-from gantrymq.client.validation import check_batch, check_message
+from gantrymq.client.sending.encoded_message import in_batches
+from gantrymq.client.sending.validation import check_batch, check_message
 from gantrymq.model import properties as names
 from gantrymq_faststream.broker import GantryBroker
 from gantrymq_faststream.options import make_message, queue_of

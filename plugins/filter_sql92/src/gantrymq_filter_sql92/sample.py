@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 from gantrymq.client import Reader
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.queue_reading import read
+from gantrymq.client.reading.queue_reading import read
 from gantrymq.model.queue import MessageQueue
 
 _GROUP = "TOOLS_CONSUMER"  # exists on every broker, even if groups are not created automatically

@@ -7,7 +7,7 @@ import zlib
 import pytest
 
 from gantrymq.client import ThreadConnection, idempotent
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
 from gantrymq.errors import InvalidParameter

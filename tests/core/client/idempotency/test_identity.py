@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.idempotency.identity import MessageIdentity, identity_of
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.batch_body import BatchEntry, encode_batch

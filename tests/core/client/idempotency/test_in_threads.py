@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.idempotency.caller_thread import run_without_loop
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords

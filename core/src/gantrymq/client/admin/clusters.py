@@ -12,8 +12,8 @@ from gantrymq.client.admin.headers import (
     WritePermRequest,
 )
 from gantrymq.client.admin.requests import AdminRequests
-from gantrymq.client.routes import ClusterInfo, parse_clusters
-from gantrymq.client.rpc import reply_header
+from gantrymq.client.calls.rpc import reply_header
+from gantrymq.client.routing.routes import ClusterInfo, parse_clusters
 from gantrymq.remoting.codes import RequestCode
 
 __all__ = ["ClusterCalls"]

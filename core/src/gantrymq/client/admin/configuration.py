@@ -13,7 +13,7 @@ from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import KvListRequest, KvRequest, KvResponse, PutKvRequest
 from gantrymq.client.admin.requests import AdminRequests, members_of
 from gantrymq.client.argument_types import check_mapping
-from gantrymq.client.rpc import reply_header
+from gantrymq.client.calls.rpc import reply_header
 from gantrymq.errors import BrokerRefused, InvalidParameter
 from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.settings_file import parse_properties

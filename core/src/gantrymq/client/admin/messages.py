@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from gantrymq.client.admin.errors import AnswerUnreadable
 from gantrymq.client.admin.topics import TopicCalls
-from gantrymq.client.decoding import decode_messages
-from gantrymq.client.identity import parse_unique_id
+from gantrymq.client.calls.decoding import decode_messages
+from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError, NoMessageFound, NoRoute
 from gantrymq.model.hosts import format_address

@@ -8,8 +8,8 @@ from __future__ import annotations
 from gantrymq.client.admin.headers import EarliestStoreTimeResponse
 from gantrymq.client.admin.requests import AdminRequests, each
 from gantrymq.client.argument_types import check_kind
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.rpc import reply_header
+from gantrymq.client.calls.rpc import reply_header
+from gantrymq.client.reading.group_offsets import GroupOffsets
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.queue import MessageQueue
 from gantrymq.remoting.codes import RequestCode

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar, Unpack
 
 from gantrymq.client.admin.errors import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, parsing
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import ConnectOptions
-from gantrymq.client.rpc import refused
+from gantrymq.client.calls.connection_config import ConnectOptions
+from gantrymq.client.calls.rpc import refused
+from gantrymq.client.connection.base import BaseClient
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.remoting.codes import RequestCode, ResponseCode

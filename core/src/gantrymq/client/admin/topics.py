@@ -14,7 +14,7 @@ from gantrymq.client.admin.errors import parsing
 from gantrymq.client.admin.headers import TopicsOfClusterRequest
 from gantrymq.client.admin.requests import members_of
 from gantrymq.client.argument_types import check_kind
-from gantrymq.client.routes import TopicRoute, parse_route
+from gantrymq.client.routing.routes import TopicRoute, parse_route
 from gantrymq.loose_json import object_key
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.decoding import decode_messages
+from gantrymq.client.calls.decoding import decode_messages
+from gantrymq.client.calls.rpc import reply_header
 from gantrymq.client.group.consume_stats import ConsumeStats
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.rebalancer import Rebalancer
-from gantrymq.client.rpc import reply_header
 from gantrymq.errors import ClientError, GantryError, RequestRefused
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue
@@ -43,7 +43,7 @@ class DirectConsumption:
 
 
 class BrokerCallbacks:
-    """Implements `gantrymq.client.broker_requests.ConsumerRequestHandler` for one member."""
+    """Implements `gantrymq.client.connection.broker_requests.ConsumerRequestHandler` for one member."""
 
     def __init__(
         self,

@@ -24,15 +24,15 @@ import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.argument_types import check_number
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import ConnectOptions, split_options
+from gantrymq.client.calls.connection_config import ConnectOptions, split_options
+from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
 from gantrymq.client.group.streams import BatchIterator, Chunks, MessageIterator
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions

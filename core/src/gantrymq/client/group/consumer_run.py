@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Container, Coroutine
 from typing import Any
 
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.broker_callbacks import DirectConsumption
 from gantrymq.client.group.in_flight import InFlight
 from gantrymq.client.group.member_run import MemberRun
@@ -14,7 +15,6 @@ from gantrymq.client.group.queue_locks import RENEW_S
 from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.redelivery import Redelivery
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq.model.subscription import Subscription

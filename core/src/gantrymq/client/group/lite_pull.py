@@ -29,13 +29,13 @@ import attrs
 
 from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.argument_types import check_kind, check_mapping, check_number, shown
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import split_options
+from gantrymq.client.calls.connection_config import split_options
+from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, RebalanceListener
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
 from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.client.user_functions import check_function

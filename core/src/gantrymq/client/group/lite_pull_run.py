@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from gantrymq.client.argument_types import check_kind
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.delivery_queue import Delivery
 from gantrymq.client.group.member_run import MemberRun
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome

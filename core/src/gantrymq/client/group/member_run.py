@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.broker_callbacks import BrokerCallbacks, DirectConsumption
 from gantrymq.client.group.consume_stats import ConsumeStats
 from gantrymq.client.group.delivery_queue import DeliveryQueue
@@ -18,9 +19,8 @@ from gantrymq.client.group.pulling import QueuePuller
 from gantrymq.client.group.queue_locks import QueueLocks
 from gantrymq.client.group.rebalancer import RebalanceListener, Rebalancer
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.group_pulls import GroupPulls
-from gantrymq.client.instance import ClientInstance
+from gantrymq.client.reading.group_offsets import GroupOffsets
+from gantrymq.client.reading.group_pulls import GroupPulls
 from gantrymq.client.time_limits import within
 from gantrymq.client.user_functions import notify
 from gantrymq.errors import CallTimeout

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 import attrs
 
 from gantrymq.client.argument_types import check_text, shown
-from gantrymq.client.decoding import parse_tags
+from gantrymq.client.calls.decoding import parse_tags
+from gantrymq.client.connection.heartbeat import ConsumerInfo
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.offset_store import OffsetStore
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.group_pulls import GroupPulls
-from gantrymq.client.heartbeat import ConsumerInfo
-from gantrymq.client.instance import ClientInstance
+from gantrymq.client.reading.group_offsets import GroupOffsets
+from gantrymq.client.reading.group_pulls import GroupPulls
 from gantrymq.errors import InvalidParameter
 from gantrymq.formats.tags_code import tags_code
 from gantrymq.model.names import RETRY_PREFIX, check_topic

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-from gantrymq.client.group_offsets import GroupOffsets
-from gantrymq.client.instance import ClientInstance
-from gantrymq.client.outages import Outages
+from gantrymq.client.calls.outages import Outages
+from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.reading.group_offsets import GroupOffsets
 from gantrymq.errors import GantryError
 from gantrymq.loose_json import ObjectKey, dumps, loads
 from gantrymq.model.queue import MessageQueue

@@ -9,11 +9,11 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gantrymq.client.credentials import AccessDenied
-from gantrymq.client.decoding import parse_tags
+from gantrymq.client.calls.credentials import AccessDenied
+from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import ProcessQueue
-from gantrymq.client.pull_result import PullResult, PullStatus, read_pull_reply
+from gantrymq.client.reading.pull_result import PullResult, PullStatus, read_pull_reply
 from gantrymq.errors import BrokerRefused, GantryError
 from gantrymq.model.properties import RETRY_TOPIC
 from gantrymq.model.subscription import TAG, Subscription

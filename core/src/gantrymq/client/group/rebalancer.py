@@ -24,7 +24,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, NamedTuple, TypeVar
 
-from gantrymq.client.credentials import AccessDenied
+from gantrymq.client.calls.credentials import AccessDenied
 from gantrymq.client.group.membership import GroupMember
 from gantrymq.client.group.process_queue import IDLE_S, ProcessQueue
 from gantrymq.client.group.queue_locks import QueueLocks

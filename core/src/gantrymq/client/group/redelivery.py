@@ -14,18 +14,18 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from gantrymq.client.encoded_message import prepare
+from gantrymq.client.calls.rpc import OFFSET_CALL_TIMEOUT_S
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.reserved import split_properties
-from gantrymq.client.retries import RetryPolicy
-from gantrymq.client.rpc import OFFSET_CALL_TIMEOUT_S
-from gantrymq.client.send_requests import SendIdentity
-from gantrymq.client.sending import MessageSender, Submission
+from gantrymq.client.sending.encoded_message import prepare
+from gantrymq.client.sending.message_sender import MessageSender, Submission
+from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerSettings
+from gantrymq.client.sending.retries import RetryPolicy
+from gantrymq.client.sending.send_requests import SendIdentity
 from gantrymq.errors import GantryError, InvalidParameter
 from gantrymq.model import properties as names
 from gantrymq.model.names import RETRY_PREFIX

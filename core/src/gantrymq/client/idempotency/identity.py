@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from gantrymq.client.decoding import unique_ids
+from gantrymq.client.calls.decoding import unique_ids
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import properties as names

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 import attrs
 
+from gantrymq.client.calls.outages import Outages
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.outages import Outages
 from gantrymq.client.pop.calls import PopCalls
 from gantrymq.client.pop.receipts import receipt_of
-from gantrymq.client.queue_reading import AGAIN_S, is_transient
+from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError, GantryError
 from gantrymq.model.properties import POP_CK
 from gantrymq.world import Clock

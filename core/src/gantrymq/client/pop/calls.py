@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import attrs
 
-from gantrymq.client.decoding import decode_messages, parse_tags
-from gantrymq.client.instance import ClientInstance
+from gantrymq.client.calls.decoding import decode_messages, parse_tags
+from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, refused, reply_header
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.receipts import Receipt, ReceiptHandles
-from gantrymq.client.rpc import CALL_TIMEOUT_S, refused, reply_header
 from gantrymq.errors import ClientError
 from gantrymq.loose_json import dumps
 from gantrymq.model.properties import POP_CK

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
 import attrs
 
 from gantrymq.client.argument_types import check_kind, check_number
-from gantrymq.client.base import BaseClient
-from gantrymq.client.connection_config import ConnectOptions
+from gantrymq.client.calls.connection_config import ConnectOptions
+from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.membership import subscription_of
-from gantrymq.client.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.ack_buffer import key_of
 from gantrymq.client.pop.calls import PopParameters

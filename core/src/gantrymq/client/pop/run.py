@@ -9,12 +9,12 @@ from typing import Final
 
 import attrs
 
-from gantrymq.client.instance import ClientInstance
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.ack_buffer import AckBuffer, InvisibleTimeRenewals, Key, key_of
 from gantrymq.client.pop.calls import PopCalls, PopParameters, PopResult
 from gantrymq.client.pop.receipts import receipt_of
-from gantrymq.client.queue_reading import AGAIN_S, is_transient
+from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller, UnsettledMessages
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.errors import ClientError, GantryError

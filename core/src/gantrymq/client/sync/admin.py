@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gantrymq.client.admin.progress import QueueProgress, QueueTimes
     from gantrymq.client.admin.topics import QueueStats
     from gantrymq.client.message import ReceivedMessage
-    from gantrymq.client.routes import ClusterInfo, TopicRoute
+    from gantrymq.client.routing.routes import ClusterInfo, TopicRoute
     from gantrymq.model.group import GroupConfig
     from gantrymq.model.queue import MessageQueue
     from gantrymq.model.subscription import Subscription

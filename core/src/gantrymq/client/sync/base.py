@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
-from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
+from gantrymq.client.connection.base import READY_TIMEOUT_S, BaseClient
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class SyncBaseClient(Generic[Wrapped]):
         self._portal.call_sync(lambda: self._wrapped.set_name_servers(namesrv))
 
     def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """As `gantrymq.client.base.BaseClient.wait_ready`."""
+        """As `gantrymq.client.connection.base.BaseClient.wait_ready`."""
         self._portal.call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
     def close(self, timeout_s: float | None = None) -> None:

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
-from gantrymq.client.base import READY_TIMEOUT_S, BaseClient
+from gantrymq.client.calls.connection_config import ConnectOptions
 from gantrymq.client.client import Client as AsyncClient
-from gantrymq.client.connection_config import ConnectOptions
+from gantrymq.client.connection.base import READY_TIMEOUT_S, BaseClient
 from gantrymq.client.sync.portal import Portal
 from gantrymq.client.sync.streams import MessageStream
 from gantrymq.errors import ClientError
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from gantrymq.client.group.consumer import OwnConsumerOptions
     from gantrymq.client.group.lite_pull import OwnLitePullOptions
     from gantrymq.client.pop.consumer import PopOptions
-    from gantrymq.client.producer import OwnProducerOptions
-    from gantrymq.client.reader import ReaderOptions
+    from gantrymq.client.producing.producer import OwnProducerOptions
+    from gantrymq.client.reading.reader import ReaderOptions
     from gantrymq.client.sync.admin import Admin
     from gantrymq.client.sync.consumer import Consumer
     from gantrymq.client.sync.lite_pull import LitePullConsumer

@@ -7,10 +7,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.producer import Producer as AsyncProducer
-from gantrymq.client.producer_settings import ProducerSettings
-from gantrymq.client.results import SendResult
-from gantrymq.client.selectors import Destination
+from gantrymq.client.producing.producer import Producer as AsyncProducer
+from gantrymq.client.sending.producer_settings import ProducerSettings
+from gantrymq.client.sending.results import SendResult
+from gantrymq.client.sending.selectors import Destination
 from gantrymq.client.sync.base import SyncBaseClient
 from gantrymq.model.queue import MessageQueue
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.client.pull_result import PulledRecords, PullResult
-from gantrymq.client.reader import Reader as AsyncReader
+from gantrymq.client.reading.pull_result import PulledRecords, PullResult
+from gantrymq.client.reading.reader import Reader as AsyncReader
 from gantrymq.client.sync.base import SyncBaseClient
 from gantrymq.client.sync.streams import MessageStream
 from gantrymq.model.queue import MessageQueue

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, 
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gantrymq.client import validation
 from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.sending import validation
 from gantrymq.client.tracing.hooks import (
     ConsumeContext,
     ConsumeHook,
@@ -27,9 +27,9 @@ from gantrymq.model.properties import UNIQ_KEY
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
-    from gantrymq.client.instance import ClientInstance
-    from gantrymq.client.results import SendResult
-    from gantrymq.client.transactions import TransactionState
+    from gantrymq.client.connection.instance import ClientInstance
+    from gantrymq.client.producing.transactions import TransactionState
+    from gantrymq.client.sending.results import SendResult
 
 __all__ = ["ConsumeHookCaller", "SendHookCaller", "UnsettledMessages"]
 

@@ -25,8 +25,8 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
-    from gantrymq.client.results import SendResult
-    from gantrymq.client.transactions import TransactionState
+    from gantrymq.client.producing.transactions import TransactionState
+    from gantrymq.client.sending.results import SendResult
 
 __all__ = [
     "ConsumeContext",

@@ -11,7 +11,7 @@ from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.connection.instance import ClientInstance
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.client.tracing.writer import TraceWriter
 

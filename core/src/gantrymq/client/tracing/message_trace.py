@@ -16,16 +16,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.sending.validation import is_delayed
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, EndTransactionContext, SendContext
 from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore, TraceRecord
 from gantrymq.client.tracing.writer import TraceWriter
-from gantrymq.client.validation import is_delayed
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
 
 if TYPE_CHECKING:
-    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.connection.instance import ClientInstance
 
 __all__ = ["MessageTrace", "TraceHook"]
 

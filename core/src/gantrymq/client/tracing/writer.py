@@ -17,20 +17,20 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from gantrymq.client.compressor import Compressor
-from gantrymq.client.encoded_message import prepare
 from gantrymq.client.message import Message
-from gantrymq.client.producer_settings import ProducerSettings
-from gantrymq.client.retries import RetryPolicy
-from gantrymq.client.send_requests import SendIdentity
-from gantrymq.client.sending import MessageSender, Submission
+from gantrymq.client.sending.compressor import Compressor
+from gantrymq.client.sending.encoded_message import prepare
+from gantrymq.client.sending.message_sender import MessageSender, Submission
+from gantrymq.client.sending.producer_settings import ProducerSettings
+from gantrymq.client.sending.retries import RetryPolicy
+from gantrymq.client.sending.send_requests import SendIdentity
 from gantrymq.client.time_limits import within
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
 from gantrymq.model.names import MAX_GROUP_CHARS
 
 if TYPE_CHECKING:
-    from gantrymq.client.instance import ClientInstance
+    from gantrymq.client.connection.instance import ClientInstance
     from gantrymq.client.tracing.message_trace import MessageTrace
     from gantrymq.world import Timer
 

@@ -9,7 +9,7 @@ import click
 
 from gantrymq.client import Admin
 from gantrymq.client.admin import NotANameServer
-from gantrymq.client.routes import BrokerAddresses, ClusterInfo
+from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, ConnectFailed, FormatError, GantryError

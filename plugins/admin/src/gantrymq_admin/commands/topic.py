@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.routes import TopicRoute
+from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from gantrymq.client.decoding import parse_tags
+from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.columns import selected
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from gantrymq.client.decoding import parse_tags
+from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.errors import ClientError, ConfigError, InvalidParameter, SubscriptionParseFailed
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue

@@ -14,7 +14,7 @@ import attrs
 
 from gantrymq.client import Admin, Reader
 from gantrymq.client.admin import QueueStats
-from gantrymq.client.routes import QueueGrant, TopicRoute
+from gantrymq.client.routing.routes import QueueGrant, TopicRoute
 from gantrymq.errors import BrokerRefused, CallTimeout, ConfigError, ConnectFailed, ConnectionLost, NoRoute
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq.model.queue import MessageQueue

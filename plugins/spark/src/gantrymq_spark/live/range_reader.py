@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gantrymq.client import PulledRecords, PullStatus, Reader
-from gantrymq.client.decoding import parse_tags
-from gantrymq.client.queue_reading import AGAIN_S, is_transient
+from gantrymq.client.calls.decoding import parse_tags
+from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gantrymq.client import Admin, Reader
-from gantrymq.client.queue_reading import AGAIN_S, is_transient
+from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world import World

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from gantrymq.client import validation
 from gantrymq.client.message import Message
+from gantrymq.client.sending import validation
 from gantrymq.errors import ConfigError, InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import properties as names
 from gantrymq_spark.sink.columns import DELAYS, RESERVED, SHARDING_KEY, SINK_ID

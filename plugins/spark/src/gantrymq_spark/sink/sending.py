@@ -16,7 +16,7 @@ from typing import Final
 
 from gantrymq.client import Producer, SendFailed
 from gantrymq.client.message import Message
-from gantrymq.client.retries import NOT_READY
+from gantrymq.client.sending.retries import NOT_READY
 from gantrymq.errors import BrokerRefused, CallTimeout, ConnectFailed, ConnectionLost
 from gantrymq.model.java import string_hash
 from gantrymq.model.queue import MessageQueue

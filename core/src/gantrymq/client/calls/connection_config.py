@@ -1,0 +1,155 @@
+"""Connection options, which every kind of client accepts.
+
+class Producer(BaseClient):
+    def __init__(self, group: str, namesrv: str | None = None, *, retries: int = 2,
+                 **connect: Unpack[ConnectOptions]) -> None:
+        super().__init__(namesrv, **connect)
+"""
+
+from __future__ import annotations
+
+import inspect
+import ipaddress
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
+
+import attrs
+
+from gantrymq.client.argument_types import check_text, shown
+from gantrymq.client.calls.identity import DEFAULT_INSTANCE
+from gantrymq.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from gantrymq.client.calls.credentials import Credentials
+    from gantrymq.remoting.tls_contexts import TlsClient
+    from gantrymq.world import World
+
+__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "split_options", "unknown_option"]
+
+
+class ConnectOptions(TypedDict, total=False):
+    """Options of `Client` and of producers, consumers and readers created without one; each may be omitted.
+
+    Objects that a `Client` creates use the options of the client.
+    """
+
+    namespace: str
+    """Separates the program's topics and groups from others in the same cluster: ``Orders`` is ``NS%Orders`` on the
+    servers and ``Orders`` again in received messages. See docs/client-connecting.md.
+    """
+
+    namespace_v2: str
+    """Namespace of RocketMQ 5 brokers, sent as a field of every request; names are not changed."""
+
+    credentials: Credentials | None
+    """Account at a cluster with access control; None for $GANTRYMQ_ACCESS_KEY and $GANTRYMQ_SECRET_KEY, if set."""
+
+    vip_channel: bool
+    """Whether sends, and most other requests to brokers, use the port two below the broker's."""
+
+    world: World | None
+    """None for the real one; tests pass a simulated one."""
+
+    instance_name: str
+    """Name in the client id, and in the file of offsets of broadcasting consumers. Clients with the same name share
+    connections; by default the name is unique.
+    """
+
+    unit_name: str
+    """Unit name, for a cluster divided into units."""
+
+    client_ip: str | None
+    """IP address in the client id; None for the local address of the connection to the name servers."""
+
+    tls: bool | TlsClient | None
+    """True for TLS with the ``tls.client.*`` settings of the environment and of ``tls.config.file``, or a `TlsClient`;
+    None to follow ``tls.enable`` there. By default any server certificate is accepted, as in RocketMQ.
+    """
+
+
+CONNECT_OPTIONS: Final = tuple(ConnectOptions.__annotations__)
+
+
+@attrs.frozen
+class ConnectionConfig:
+    """`ConnectOptions` with their defaults, and the name servers."""
+
+    namesrv: str | None = None  # host:port;host:port, or an address server; None for $NAMESRV_ADDR, then 127.0.0.1:9876
+    namespace: str = ""
+    namespace_v2: str = ""
+    credentials: Credentials | None = None
+    vip_channel: bool = False
+    world: World | None = None
+    instance_name: str = DEFAULT_INSTANCE
+    unit_name: str = ""
+    client_ip: str | None = None
+    tls: bool | TlsClient | None = None
+
+    @classmethod
+    def of(cls, owner: type, namesrv: str | None, **options: Unpack[ConnectOptions]) -> Self:
+        """Return the configuration of a client of class *owner*.
+
+        Raises:
+            InvalidParameter: unknown option, or a value of another type.
+        """
+        for name in options:
+            if name not in CONNECT_OPTIONS:
+                raise unknown_option(owner, name)
+        config = cls(namesrv, **options)
+        _check_types(config)
+        return config
+
+
+def split_options(
+    owner: type, options: Mapping[str, Any], settings: Collection[str]
+) -> tuple[dict[str, Any], ConnectOptions]:
+    """Split the options of class *owner* into those named in *settings* and the connection options.
+
+    Raises:
+        InvalidParameter: unknown option.
+    """
+    given = dict(options)
+    connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
+    for name in given:
+        if name not in settings:
+            raise unknown_option(owner, name, *settings)
+    return given, cast("ConnectOptions", connect)
+
+
+def _check_types(config: Any) -> None:  # a program without type checks may give anything
+    if config.namesrv is not None:
+        check_text("namesrv", config.namesrv)
+    for name in ("namespace", "namespace_v2", "instance_name", "unit_name"):
+        check_text(name, getattr(config, name))
+    if not isinstance(config.vip_channel, bool):
+        raise InvalidParameter(f"vip_channel is {shown(config.vip_channel)}; expected True or False")
+    if config.client_ip is not None:
+        check_text("client_ip", config.client_ip)
+        try:
+            ipaddress.ip_address(config.client_ip.partition("%")[0])
+        except ValueError:
+            raise InvalidParameter(f"client_ip is {config.client_ip!r}; expected an IP address") from None
+    if config.credentials is not None:
+        from gantrymq.client.calls.credentials import Credentials
+
+        if not isinstance(config.credentials, Credentials):
+            kind = type(config.credentials).__name__  # the value may hold a secret key
+            raise InvalidParameter(f"credentials is a {kind}; expected Credentials or None")
+    if config.tls is not None and not isinstance(config.tls, bool):
+        from gantrymq.remoting.tls_contexts import TlsClient
+
+        if not isinstance(config.tls, TlsClient):
+            raise InvalidParameter(f"tls is {shown(config.tls)}; expected True, False, a TlsClient or None")
+    if config.world is not None:
+        from gantrymq.world import World
+
+        if not isinstance(config.world, World):
+            raise InvalidParameter(f"world is {shown(config.world)}; expected a World or None")
+
+
+def unknown_option(owner: type, name: str, *more: str) -> InvalidParameter:
+    """Return the error for an unknown option *name* of *owner*; *more* are options missing from its signature."""
+    init: Any = owner.__init__  # type: ignore[misc]  # the class is inspected, not instantiated
+    named = [each.name for each in inspect.signature(init).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    known = dict.fromkeys((*named, *more, *CONNECT_OPTIONS))
+    return InvalidParameter(f"a {owner.__name__} has no option {name}; it has {', '.join(known)}")

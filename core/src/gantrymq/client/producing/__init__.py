@@ -1,0 +1,1 @@
+"""Producers: single sends, batches, requests with a reply, recalls, and transactions."""

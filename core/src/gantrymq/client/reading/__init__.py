@@ -1,0 +1,1 @@
+"""Reading without a group: pulls, offsets, readers, and the evaluation of expressions in the client."""

@@ -1,0 +1,1 @@
+"""Where servers are: addresses of name servers, and routes of topics."""

@@ -1,0 +1,280 @@
+"""Cache of routes and broker addresses, filled and refreshed from name servers.
+
+Each request goes to one name server (see `nameservers`). A lookup that an application waits for tries every server
+once, so that one dead server does not fail it; the refresh every 30 s tries one server and leaves the rest to the next
+round.
+
+Sources: apache/rocketmq client/.../impl/factory/MQClientInstance.java (updateTopicRouteInfoFromNameServer,
+findBrokerAddressInPublish, findBrokerAddressInSubscribe), client/.../impl/producer/DefaultMQProducerImpl.java
+(tryToFindTopicPublishInfo).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from gantrymq.client.calls.outages import UNREACHABLE, Outages
+from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, RpcClient, refused
+from gantrymq.client.errors import NoNameServer, NotANameServer
+from gantrymq.client.routing.nameservers import NameServerList
+from gantrymq.client.routing.routes import BrokerAddresses, TopicRoute, parse_route
+from gantrymq.errors import ClientError, GantryError, NoRoute
+from gantrymq.model import names
+from gantrymq.model.queue import MessageQueue
+from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.remoting.command import Command
+from gantrymq.remoting.headers.base import Header
+from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
+from gantrymq.world import Clock
+
+__all__ = ["RouteCache"]
+
+logger = logging.getLogger(__name__)
+
+RENEW_S = 0.05  # minimum interval between refreshes caused by failures
+
+T = TypeVar("T")
+
+
+class RouteCache:
+    """Routes by topic, addresses by broker name."""
+
+    def __init__(
+        self, rpc: RpcClient, servers: NameServerList, clock: Clock, outages: Outages, changed: Callable[[], None]
+    ) -> None:
+        """*changed* is called after an update that added an address."""
+        self._rpc = rpc
+        self._clock = clock
+        self._servers = servers
+        self._outages = outages
+        self._changed = changed
+        self._routes: dict[str, TopicRoute] = {}
+        self._lent: dict[str, TopicRoute] = {}  # routes of default topics
+        self._borrowed: set[str] = set()  # topics that the first send will create
+        self._publish: dict[str, tuple[MessageQueue, ...]] = {}  # queues to send to, for existing and new topics
+        self._brokers: dict[str, BrokerAddresses] = {}
+        self._lookup = asyncio.Lock()  # concurrent sends of a new topic share one request
+        self._renewed: dict[str, float] = {}  # by topic: monotonic seconds
+
+    def master(self, broker_name: str) -> str | None:
+        """Return the address of the master of a broker name, or None without one."""
+        broker = self._brokers.get(broker_name)
+        return broker.master if broker is not None else None
+
+    def readable(self, broker_name: str, broker_id: int = 0) -> str | None:
+        """Return the address to pull from: *broker_id* if registered, else another replica."""
+        broker = self._brokers.get(broker_name)
+        return broker.readable(broker_id) if broker is not None else None
+
+    def broker_names_at(self, address: str) -> list[str]:
+        """Return the names of brokers whose master is at *address*, sorted."""
+        return sorted(name for name, broker in self._brokers.items() if broker.master == address)
+
+    def addresses(self, *, slaves: bool) -> list[str]:
+        """Return every known master and, with *slaves*, every other replica; without duplicates, sorted."""
+        return sorted(
+            {
+                address
+                for broker in self._brokers.values()
+                for broker_id, address in broker.addresses.items()
+                if slaves or broker_id == 0
+            }
+        )
+
+    def queues_known(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Return the cached queues to send to; empty before `publish_queues`."""
+        return self._publish.get(topic, ())
+
+    def any_topic_of(self, broker_name: str) -> str | None:
+        """Return an existing topic with a queue at a broker, or None."""
+        for topic, queues in self._publish.items():
+            if topic not in self._borrowed and any(queue.broker_name == broker_name for queue in queues):
+                return topic
+        return None
+
+    async def publish_queues(
+        self, topic: str, default_topic: str, default_queues: int, timeout_s: float = CALL_TIMEOUT_S
+    ) -> tuple[MessageQueue, ...]:
+        """Return the queues to send to, at least one.
+
+        A topic without a route gets the queues of *default_topic*, at most *default_queues* per broker: the broker
+        creates it with the first message.
+
+        Raises:
+            NoRoute: neither has a route, or the route does not permit writing.
+            ConnectFailed: no name server answers.
+        """
+        queues = self._publish.get(topic)
+        if queues:
+            return queues
+        async with self._lookup:
+            queues = self._publish.get(topic)
+            if queues:
+                return queues
+            if await self._round(lambda: self.refresh(topic, timeout_s)) is None:
+                await self._borrow(topic, default_topic, default_queues, timeout_s)
+            queues = self._publish.get(topic)
+        if not queues:
+            raise NoRoute(
+                f"topic {topic} has no queue to write to: its brokers have no master, or its permission forbids it"
+            )
+        return queues
+
+    async def readable_queues(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> tuple[MessageQueue, ...]:
+        """Return the queues to pull from, after a refresh.
+
+        Raises:
+            NoRoute: no name server knows the topic, or no broker permits reading.
+            ConnectFailed: no name server answers.
+        """
+        route = await self._round(lambda: self.refresh(topic, timeout_s))
+        if route is None:
+            raise _no_route(topic)
+        queues = route.readable_queues(topic)
+        if not queues:
+            raise NoRoute(f"topic {topic} has no queue to read from: no broker of its route grants reading")
+        return queues
+
+    async def fetch_route(self, topic: str, *, required: bool = True) -> TopicRoute | None:
+        """Fetch the route of *topic*; None if there is none and it is not *required*.
+
+        Raises:
+            NoRoute: no name server knows the topic.
+            ConnectFailed: no name server answers.
+        """
+        route = await self._round(lambda: self._ask(topic, CALL_TIMEOUT_S))
+        if route is None and required:
+            raise _no_route(topic)
+        return route
+
+    async def find_broker(self, topic: str, broker_name: str, broker_id: int | None = None) -> str:
+        """Return the address of the master, or with *broker_id* of any replica; fetches the route once if it is
+        unknown.
+
+        Raises:
+            NoRoute: the topic is unknown, or the broker still has no (master's) address.
+            ConnectFailed: no name server answers.
+        """
+        route: TopicRoute | None = None
+        for fresh in (False, True):
+            if fresh:
+                route = await self._round(lambda: self.refresh(topic))
+            found = self.master(broker_name) if broker_id is None else self.readable(broker_name, broker_id)
+            if found is not None:
+                return found
+        if route is None:
+            raise _no_route(topic)
+        what = "no master" if broker_id is None else "no address"
+        raise NoRoute(f"broker {broker_name} has {what} in the route of {topic}; is it running and registered?")
+
+    async def refresh(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> TopicRoute | None:
+        """Fetch the route of *topic* from one name server and cache it; None if the server has none (the cache is
+        unchanged).
+
+        Raises:
+            ConnectFailed, ConnectionLost, CallTimeout: no response; the next call uses the next server.
+            BrokerRefused: the server returns another error.
+            ClientError: the topic is of a kind that this client cannot read.
+        """
+        route = await self._ask(topic, timeout_s)
+        if route is None:
+            return None
+        if route.static:
+            raise ClientError(f"topic {topic} is a static topic (logical queues), which this client does not read")
+        self._routes[topic] = route
+        self._publish[topic] = route.publish_queues(topic)
+        self._borrowed.discard(topic)
+        self._learn()
+        return route
+
+    async def renew(self, topic: str, timeout_s: float) -> None:
+        """Refresh the route of *topic* because sends to it fail; concurrent failures share one request.
+
+        Errors are logged, and the cached route remains.
+        """
+        now = self._clock.monotonic()
+        if now - self._renewed.get(topic, -RENEW_S) < RENEW_S:
+            return
+        self._renewed[topic] = now
+        try:
+            await self.refresh(topic, timeout_s)
+        except GantryError as problem:
+            logger.info("refreshing the route of %s failed: %s", topic, problem)
+
+    async def request_any(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
+        """Return the first response of a name server, with any code, and that server's address.
+
+        Raises:
+            ConnectFailed: none responds.
+        """
+        return await self._round(lambda: self._ask_one(code, header, timeout_s))
+
+    async def refresh_all(self) -> None:
+        """Refresh the route of every topic in use; failures are left to the next round."""
+        for topic in [*self._routes, *self._borrowed]:
+            try:
+                await self.refresh(topic)
+            except GantryError as problem:
+                self._outages.failed("refreshing routes", problem)
+
+    async def _borrow(self, topic: str, default_topic: str, default_queues: int, timeout_s: float) -> None:
+        route = await self._round(lambda: self._ask(default_topic, timeout_s))
+        if route is None:
+            raise _no_route(topic)
+        self._lent[default_topic] = route
+        self._borrowed.add(topic)
+        self._publish[topic] = route.capped(default_queues).publish_queues(topic)
+        self._learn()
+
+    async def _ask(self, topic: str, timeout_s: float) -> TopicRoute | None:
+        header = GetRouteinfoByTopicRequest(topic=topic, accept_standard_json_only=True)
+        reply, server = await self._ask_one(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout_s)
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise NotANameServer(RequestCode.GET_ROUTEINFO_BY_TOPIC, server, reply.remark or "")
+        if reply.code != ResponseCode.SUCCESS:
+            raise refused(reply, server)
+        return parse_route(reply.payload)
+
+    async def _ask_one(self, code: RequestCode, header: Header | None, timeout_s: float) -> tuple[Command, str]:
+        server = self._servers.choose()
+        try:
+            return await self._rpc.exchange(server, code, header, timeout_s=timeout_s), server
+        except UNREACHABLE:
+            self._servers.failed(server)
+            raise
+
+    async def _round(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Call *ask*, which uses the next server each time, until it succeeds or each server was tried once."""
+        for left in reversed(range(len(self._servers))):
+            try:
+                return await ask()
+            except UNREACHABLE as problem:
+                if not left:
+                    known = ", ".join(self._servers.addresses)
+                    reason = f"no name server answers at {known} ({problem})"
+                    missing = NoNameServer(
+                        f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR"
+                    )
+                    missing.without_advice = reason
+                    missing.address = problem.address
+                    raise missing from problem
+        raise AssertionError("the list of name servers is never empty")
+
+    def _learn(self) -> None:
+        """Rebuild the addresses from the cached routes, which drops addresses that no route mentions."""
+        before = set(self.addresses(slaves=True))
+        routes = [*self._lent.values(), *self._routes.values()]
+        self._brokers = {broker.name: broker for route in routes for broker in route.brokers}
+        if not before.issuperset(self.addresses(slaves=True)):
+            self._changed()
+
+
+def _no_route(topic: str) -> NoRoute:
+    if str(topic).startswith(names.RETRY_PREFIX):
+        return NoRoute(f"no name server knows {topic}; its group has not retried a message yet")
+    return NoRoute(f"no name server knows topic {topic}; create it, or check that its brokers run and are registered")

@@ -1,0 +1,1 @@
+"""From a message to stored copies: validation, encoding, queue selection, retries, and the send window."""
