@@ -34,7 +34,7 @@ class Everything(InTurns):
 @pytest.fixture(autouse=True)
 def strategies(monkeypatch):
     found = Plugins(allocations={"AVG": InTurns, "ALL": Everything}, problems=("plugin bad does not import",))
-    monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **options: found)
+    monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **options: found)
 
 
 def plan(*words):
@@ -156,7 +156,7 @@ def test_wrong_usage_is_exit_code_2(words):
 
 
 def test_no_strategy_plugin_says_what_to_install(monkeypatch):
-    monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **options: Plugins())
+    monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **options: Plugins())
     result = plan(*OFFLINE)
     assert result.exit_code == 1
     assert (

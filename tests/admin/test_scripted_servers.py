@@ -152,7 +152,7 @@ class FirstReadsAll:
 @pytest.fixture
 def plan(gantrymq, servers, monkeypatch):
     found = Plugins(allocations={"FIRST": FirstReadsAll})
-    monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **options: found)
+    monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **options: found)
 
     def run(*words, online=(), code=0):
         members = Command(0, body=json.dumps({"consumerIdList": online}).encode())

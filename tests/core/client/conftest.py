@@ -45,4 +45,4 @@ def strategy(monkeypatch: pytest.MonkeyPatch) -> None:
     """An allocation strategy for consumers, used if no plugin offers one."""
     if find_spec("gantrymq_allocate") is None:
         loaded = SimpleNamespace(problems=(), allocation=_offered)
-        monkeypatch.setattr("gantrymq.client.allocation.load_plugins", lambda **_: loaded)
+        monkeypatch.setattr("gantrymq.client.group.allocation.load_plugins", lambda **_: loaded)

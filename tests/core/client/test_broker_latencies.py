@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gantrymq.client.sending.broker_latencies import BrokerLatencies
+from gantrymq.client.sending.latency_faults import BrokerLatencies
 
 
 def none_under_way(_):

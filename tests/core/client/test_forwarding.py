@@ -5,8 +5,7 @@ import pytest
 
 from gantrymq.client import Producer
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.message import Message
-from gantrymq.client.reserved import RESERVED
+from gantrymq.client.message import RESERVED, Message
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
 from gantrymq.remoting.codes import RequestCode

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from gantrymq.client.tls import tls_of_environment
+from gantrymq.client.calls.credentials import tls_of_environment
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.tls_contexts import TlsClient
 

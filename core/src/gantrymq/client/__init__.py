@@ -24,7 +24,7 @@ _HOMES: Final = {
         "gantrymq.client.idempotency.sqlalchemy_records": "SqlAlchemyRecords",
         "gantrymq.client.idempotency.sqlite_records": "SqliteRecords",
         "gantrymq.client.idempotency.threads": "ThreadConnection",
-        "gantrymq.client.message": "Message ReceivedMessage",
+        "gantrymq.client.message": "Message ReceivedMessage TransactionState",
         "gantrymq.client.pop.consumer": "PopConsumer",
         "gantrymq.client.errors": "OptionUnusable PluginAbsent",
         "gantrymq.client.producing.producer": "Producer",
@@ -41,7 +41,7 @@ _HOMES: Final = {
         ),
         "gantrymq.client.tracing.message_trace": "MessageTrace",
         "gantrymq.client.tracing.records": "decode_trace",
-        "gantrymq.client.producing.transactions": "Transaction TransactionProducer TransactionState",
+        "gantrymq.client.producing.transactions": "Transaction TransactionProducer",
         "gantrymq.errors": (
             "BrokerRefused CallTimeout ClientError ConnectFailed ConnectionLost InvalidParameter "
             "MessageIllegal NoPermission NoRoute SubscriptionParseFailed"
@@ -75,11 +75,11 @@ if TYPE_CHECKING:
     from gantrymq.client.idempotency.threads import ThreadConnection as ThreadConnection
     from gantrymq.client.message import Message as Message
     from gantrymq.client.message import ReceivedMessage as ReceivedMessage
+    from gantrymq.client.message import TransactionState as TransactionState
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
     from gantrymq.client.producing.producer import Producer as Producer
     from gantrymq.client.producing.transactions import Transaction as Transaction
     from gantrymq.client.producing.transactions import TransactionProducer as TransactionProducer
-    from gantrymq.client.producing.transactions import TransactionState as TransactionState
     from gantrymq.client.reading.pull_result import PulledRecords as PulledRecords
     from gantrymq.client.reading.pull_result import PullResult as PullResult
     from gantrymq.client.reading.pull_result import PullStatus as PullStatus

@@ -1,21 +1,38 @@
 """Messages as applications send and receive them.
 
-Source: apache/rocketmq common/.../message/Message.java, MessageExt.java.
+`RESERVED` are the names of properties that clients and brokers set, not applications. Messages have fields for KEYS,
+TAGS, WAIT and the delays; the other ones record the history of one message (origin, delay, retries) and would be wrong
+on another one. A sharding key (__SHARDINGKEY) belongs to the application.
+
+Sources: apache/rocketmq common/.../message/Message.java, MessageExt.java, MessageConst.java (STRING_HASH_SET, and
+properties that brokers add).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import enum
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from gantrymq.client.reserved import split_properties
 from gantrymq.errors import ClientError
 from gantrymq.model import properties as names
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX
 
 _MOVED = (RETRY_PREFIX, DLQ_PREFIX)
+
+_RESERVED_NAMES: Final = """
+    TRACE_ON MSG_REGION KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
+    BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME UNIQ_KEY MAX_RECONSUME_TIMES
+    CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME TRAN_PREPARED_QUEUE_OFFSET DUP_INFO EXTEND_UNIQ_INFO
+    INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE INNER_NUM INNER_BASE
+    INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS TIMER_ENQUEUE_MS
+    TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL __BORNHOST BORN_TIMESTAMP
+    DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32# __transactionId__ CHECK_IMMUNITY_TIME_IN_SECONDS
+    TRANSACTION_CHECK_TIMES PROPERTY_FORWARD_QUEUE_ID REDIRECT TRACE_CONTEXT
+"""
+RESERVED: Final = frozenset(_RESERVED_NAMES.split())
 
 
 @attrs.define
@@ -152,3 +169,17 @@ class ReceivedMessage(_LeftUnread):
 
 
 _FIELDS = {field.name: None for field in attrs.fields(ReceivedMessage)}  # in field order
+
+
+class TransactionState(enum.Enum):
+    """Decision of a producer. Values are RocketMQ's."""
+
+    UNKNOWN = 0  # not decided yet: the broker checks again later
+    COMMIT = 8
+    ROLLBACK = 12
+
+
+def split_properties(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Split *properties* into the application's and RocketMQ's."""
+    own = {name: value for name, value in properties.items() if name not in RESERVED}
+    return own, {name: value for name, value in properties.items() if name in RESERVED}

@@ -19,9 +19,8 @@ from typing import Final
 import attrs
 
 from gantrymq.client import Reader
-from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.pull_result import PullStatus
-from gantrymq.client.reserved import split_properties
 from gantrymq.errors import ClientError, GroupNotExist, NoRoute
 from gantrymq.model import names
 from gantrymq.model import properties as props

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gantrymq.client.calls.decoding import decode_messages
-from gantrymq.client.idempotency.caller_thread import run_without_loop
 from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords
 from gantrymq.client.idempotency.sqlite_records import SqliteRecords
+from gantrymq.client.idempotency.threads import run_without_loop
 from gantrymq.client.sync import idempotent
 from gantrymq.errors import InvalidParameter
 

@@ -17,8 +17,7 @@ Sources: apache/rocketmq tools/.../admin/DefaultMQAdminExtImpl.java, client/.../
 
 from __future__ import annotations
 
-from gantrymq.client.admin.admin import Admin
-from gantrymq.client.admin.brokers import CLEANINGS, Counter, CounterWindow, QueueEntries, QueueEntryInfo
+from gantrymq.client.admin.brokers import CLEANINGS, BrokerCalls, Counter, CounterWindow, QueueEntries, QueueEntryInfo
 from gantrymq.client.admin.configuration import ORDER_NAMESPACE
 from gantrymq.client.admin.connections import (
     ConsumedDirectly,
@@ -39,9 +38,10 @@ from gantrymq.client.admin.errors import (
     QueueUnknown,
     RequestNotServed,
 )
-from gantrymq.client.admin.messages import FOREVER_MS
+from gantrymq.client.admin.messages import FOREVER_MS, MessageCalls
 from gantrymq.client.admin.offset_moves import OffsetMove, OffsetReset, OffsetTarget
 from gantrymq.client.admin.progress import QueueProgress, QueueTimes
+from gantrymq.client.admin.resets import ResetCalls
 from gantrymq.client.admin.topics import QueueStats
 
 __all__ = [
@@ -75,3 +75,12 @@ __all__ = [
     "RequestNotServed",
     "RunningInfo",
 ]
+
+
+class Admin(ResetCalls, MessageCalls, BrokerCalls):
+    """Administers a cluster; used as ``async with``, or as `gantrymq.client.Client.admin`.
+
+    Calls with an *address* as first argument query that broker, ip:port of a master (see `masters`); calls with a
+    `MessageQueue` query the master of its broker; all others query name servers, or every broker involved. Does not
+    register with brokers, so it is not visible as a member of a group.
+    """

@@ -1,4 +1,6 @@
-"""Credentials for clusters with access control: an access key and a signature of every request.
+"""Credentials and TLS settings, as given by the application or by the environment.
+
+For clusters with access control, credentials are an access key and a signature of every request:
 
     extFields   AccessKey, SecurityToken (if there is one), Signature
     Signature   base64(HMAC-SHA1(secret key, the values of all other fields in the order of their names + the body))
@@ -6,7 +8,8 @@
 Brokers with ``aclEnable`` (4.4 to 5.2) and with ``authenticationEnabled`` (5.3 on) verify the same bytes. Responses are
 not signed in either direction.
 
-Sources: apache/rocketmq client/.../acl/common/AclClientRPCHook.java, SessionCredentials.java, AclUtils.java.
+Sources: apache/rocketmq client/.../acl/common/AclClientRPCHook.java, SessionCredentials.java, AclUtils.java,
+remoting/.../netty/TlsSystemConfig.java, TlsHelper.java.
 """
 
 from __future__ import annotations
@@ -19,11 +22,24 @@ from typing import Final
 
 import attrs
 
+from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, InvalidParameter, NoPermission
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
+from gantrymq.remoting.tls_contexts import TlsClient
+from gantrymq.remoting.tls_settings import TLS_SETTINGS, tls_client, tls_file_layer
+from gantrymq.settings_load import environment_layer, strongest
+from gantrymq.world import Files
 
-__all__ = ["ENVIRONMENT", "AccessDenied", "Credentials", "Signer", "access_denied", "resolve_credentials"]
+__all__ = [
+    "ENVIRONMENT",
+    "AccessDenied",
+    "Credentials",
+    "Signer",
+    "access_denied",
+    "resolve_credentials",
+    "tls_of_environment",
+]
 
 ENVIRONMENT: Final = ("GANTRYMQ_ACCESS_KEY", "GANTRYMQ_SECRET_KEY", "GANTRYMQ_SECURITY_TOKEN")
 _ACCESS_KEY: Final = "AccessKey"
@@ -105,3 +121,25 @@ def resolve_credentials(given: Credentials | None, environ: Mapping[str, str]) -
         if not value:
             raise ConfigError(f"${other} is set and ${name} is not; set both, or neither")
     return Credentials(access, secret, token or None)
+
+
+def tls_of_environment(files: Files, environ: Mapping[str, str], wanted: bool | None) -> TlsClient | None:
+    """Return the TLS configuration that the environment sets, or None for a connection without TLS.
+
+    Environment variables are named like RocketMQ's settings, and override the file in tls.config.file.
+
+    Args:
+        wanted: whether to use TLS; None to follow ``tls.enable``.
+
+    Raises:
+        ConfigError: a value is invalid, or the file cannot be read.
+    """
+    if wanted is False:
+        return None
+    environment = environment_layer(environ, TLS_SETTINGS)
+    layers = [tls_file_layer(files, strongest([environment], "tls.config.file")), environment]
+    settings = Settings(TLS_SETTINGS)
+    for key in settings.schema:
+        if (key == "tls.enable" or key.startswith("tls.client.")) and (given := strongest(layers, key)) is not None:
+            settings.set(key, given.text, given.source)
+    return tls_client(settings) if wanted or settings.text("tls.enable") == "true" else None

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gantrymq.client.time_limits import within
+from gantrymq.client.calls.rpc import within
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import UniqueIds, month_around
 from gantrymq.world import World

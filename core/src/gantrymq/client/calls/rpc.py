@@ -1,12 +1,14 @@
-"""Requests with typed headers, and errors in place of response codes.
+"""Requests with typed headers, errors in place of response codes, and time limits on the clock of a world.
 
 Source of the meaning of codes: apache/rocketmq client/.../impl/MQClientAPIImpl.java.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+import asyncio
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 from gantrymq.client.argument_types import check_text, shown
 from gantrymq.client.calls.credentials import access_denied
@@ -21,12 +23,13 @@ from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.base import Header
 from gantrymq.world import Clock
 
-__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "RpcClient", "refused", "reply_header"]
+__all__ = ["CALL_TIMEOUT_S", "OFFSET_CALL_TIMEOUT_S", "RpcClient", "refused", "reply_header", "within"]
 
 CALL_TIMEOUT_S = 3.0  # most control calls
 OFFSET_CALL_TIMEOUT_S = 5.0  # offsets
 
 HeaderType = TypeVar("HeaderType", bound=Header)
+T = TypeVar("T")
 
 
 class RpcClient:
@@ -170,3 +173,18 @@ def reply_header(header: type[HeaderType], reply: Command, address: str) -> Head
         return header.from_ext(reply.ext)
     except RequestRefused as problem:
         raise AnswerUnreadable(f"the answer of {address} cannot be read: {problem}") from None
+
+
+async def within(clock: Clock, seconds: float, work: Coroutine[Any, Any, T]) -> T | None:
+    """Return the result of *work*, or None if it was cancelled after *seconds*."""
+    task = asyncio.ensure_future(work)
+    timer = clock.call_later(max(0.0, seconds), task.cancel) if math.isfinite(seconds) else None
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    finally:
+        if timer is not None:
+            timer.cancel()
+    return None if task.cancelled() else task.result()

@@ -15,11 +15,10 @@ import attrs
 
 from gantrymq.client.argument_types import check_number
 from gantrymq.client.calls.connection_config import ConnectionConfig, ConnectOptions
-from gantrymq.client.calls.rpc import CALL_TIMEOUT_S
+from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, within
 from gantrymq.client.connection.instance import ClientInstance, acquire_instance
 from gantrymq.client.errors import client_errors
 from gantrymq.client.routing.nameservers import parse_namesrv
-from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.model.names import DEFAULT_TOPIC
 from gantrymq.world import Clock

@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 
 from gantrymq.client.calls.connection_config import ConnectionConfig
-from gantrymq.client.calls.credentials import Credentials, resolve_credentials
+from gantrymq.client.calls.credentials import Credentials, resolve_credentials, tls_of_environment
 from gantrymq.client.calls.identity import client_id, instance_name, local_address, unique_ids
 from gantrymq.client.calls.namespaces import Namespace, namespace_of_endpoint
 from gantrymq.client.calls.outages import Outages
@@ -31,7 +31,6 @@ from gantrymq.client.errors import client_errors
 from gantrymq.client.routing.address_server import ASK_EVERY_S, AddressServer, address_server
 from gantrymq.client.routing.nameservers import NameServerList, given_namesrv, resolve_namesrv
 from gantrymq.client.routing.route_cache import RouteCache
-from gantrymq.client.tls import tls_of_environment
 from gantrymq.errors import ClientError
 from gantrymq.remoting.client import CLOSE_GRACE_S, RemotingClient
 from gantrymq.remoting.tls_contexts import TlsClient

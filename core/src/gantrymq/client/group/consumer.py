@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import attrs
 
-from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.argument_types import check_number
 from gantrymq.client.calls.connection_config import ConnectOptions, split_options
 from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of

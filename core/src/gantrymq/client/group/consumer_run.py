@@ -1,25 +1,171 @@
-"""State of a started consumer: process queues and in-flight messages."""
+"""State of a started consumer: process queues and in-flight messages.
+
+`MemberRun` is common to push and lite pull consumers; `ConsumerRun` is that of a push consumer.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Container, Coroutine
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Container, Coroutine, Iterable
 from typing import Any
 
+from gantrymq.client.calls.rpc import within
 from gantrymq.client.connection.instance import ClientInstance
-from gantrymq.client.group.broker_callbacks import DirectConsumption
+from gantrymq.client.group.broker_callbacks import BrokerCallbacks, DirectConsumption
+from gantrymq.client.group.consume_stats import ConsumeStats
+from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.in_flight import InFlight
-from gantrymq.client.group.member_run import MemberRun
+from gantrymq.client.group.membership import GroupMember
+from gantrymq.client.group.offset_store import create_offset_store
 from gantrymq.client.group.process_queue import ProcessQueue
-from gantrymq.client.group.queue_locks import RENEW_S
-from gantrymq.client.group.rebalancer import RebalanceListener
+from gantrymq.client.group.pulling import QueuePuller
+from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
+from gantrymq.client.group.rebalancer import RebalanceListener, Rebalancer
 from gantrymq.client.group.redelivery import Redelivery
 from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.reading.group_offsets import GroupOffsets
+from gantrymq.client.reading.group_pulls import GroupPulls
 from gantrymq.client.tracing.instrumentation import Instrumentation
+from gantrymq.client.user_functions import notify
+from gantrymq.errors import CallTimeout
 from gantrymq.interfaces import AllocationStrategy
+from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
 
-__all__ = ["ConsumerRun"]
+__all__ = ["ConsumerRun", "MemberRun"]
+
+logger = logging.getLogger("gantrymq.client")
+
+
+class MemberRun(ABC):
+    """Process queues with their pull tasks and stored offsets."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        subscriptions: dict[str, Subscription],
+        strategy: AllocationStrategy | None,
+        *,
+        auto_commit: bool,
+        on_rebalance: RebalanceListener | None,
+        instance_name: str,
+        offsets_folder: str | None,
+    ) -> None:
+        """Create the parts of a group member. Arguments as in `Consumer`.
+
+        Args:
+            instance: client whose connections are used.
+            group: consumer group.
+            settings: of the consumer.
+            subscriptions: by topic; may change.
+            strategy: allocation strategy; None if it is set later, or never.
+            auto_commit: store offsets periodically and at close.
+            on_rebalance: called with the queues taken and given up.
+            instance_name: name of the client instance as given in the options.
+            offsets_folder: for broadcasting.
+        """
+        self._instance = instance
+        self._on_rebalance = on_rebalance
+        offsets, broadcasting = GroupOffsets(instance, group), settings.broadcasting
+        self.member = GroupMember(
+            instance,
+            group,
+            settings,
+            subscriptions,
+            offsets,
+            GroupPulls(instance, group),
+            create_offset_store(
+                instance, group, offsets, broadcasting=broadcasting, instance_name=instance_name, folder=offsets_folder
+            ),
+            DeliveryQueue(
+                instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not broadcasting
+            ),
+            auto_commit=auto_commit,
+        )
+        self._stats = ConsumeStats()
+        self._locks = QueueLocks(self.member)
+        self._puller = QueuePuller(self.member, self._on_offset_moved)
+        self.rebalancer = Rebalancer(self.member, strategy, self._locks, self._start_pulling, self._on_rebalanced)
+        self._started_ms = instance.world.clock.now_ms()
+        self._callbacks: BrokerCallbacks | None = None
+
+    @abstractmethod
+    def _start_pulling(self, pq: ProcessQueue) -> None:
+        """Start the pull task of *pq*."""
+
+    @abstractmethod
+    def _on_offset_moved(self, pq: ProcessQueue, offset: int) -> None:
+        """Restart the queue at *offset*: the broker no longer has the requested offset."""
+
+    async def wait_balanced(self, timeout_s: float) -> None:
+        """Wait until every topic was rebalanced once.
+
+        Raises:
+            CallTimeout: that takes longer than *timeout_s* seconds.
+            NoPermission: the cluster denies access to the group.
+        """
+        balanced, deliveries = self.rebalancer.balanced, self.member.deliveries
+        await within(self._instance.world.clock, timeout_s, balanced.wait())
+        if deliveries.refused is not None:
+            raise deliveries.refused
+        if not balanced.is_set():
+            raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
+
+    async def store(self) -> None:
+        """Store the offsets of all assigned queues, except those whose broker was recently disconnected."""
+        await self.member.offset_store.store(self.member.offsets_to_store())
+
+    def broker_lost(self, broker_name: str) -> None:
+        """Implement `BrokerListener.broker_lost`."""
+        self.member.offset_store.forget_broker(broker_name)
+        if self.rebalancer.strategy is not None:
+            self.rebalancer.broker_lost(broker_name)
+
+    def broker_back(self, broker_name: str) -> None:
+        """Implement `BrokerListener.broker_back`."""
+        self.rebalancer.broker_back()
+
+    async def _store_periodically(self) -> None:
+        while True:
+            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
+            await self.store()
+
+    def _register_callbacks(self, direct_consumptions: dict[int, DirectConsumption] | None) -> None:
+        """Answer requests of brokers for this group; with None, messages cannot be consumed directly."""
+        self._callbacks = BrokerCallbacks(
+            self.member, self.rebalancer, self._stats, direct_consumptions, self._started_ms
+        )
+        self._instance.broker_requests.consumers[self.member.group] = self._callbacks
+
+    async def _stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
+        """End *tasks*, store the offsets if auto_commit is set, and release the queues."""
+        member, tasks = self.member, tuple(tasks)
+        self._instance.registration.listeners.discard(self)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if member.auto_commit:
+            await asyncio.gather(
+                *(self.rebalancer.store(pq) for pq in member.process_queues.values() if not pq.dropped)
+            )
+        if member.locking:
+            await self._locks.unlock(queue for queue, pq in member.process_queues.items() if not pq.unconfirmed)
+        for pq in member.process_queues.values():
+            pq.drop()
+        if self._callbacks is not None:
+            self._instance.broker_requests.consumers.pop(member.group, None)
+
+    def _log_move(self, pq: ProcessQueue, offset: int) -> None:
+        logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.member.group, offset)
+
+    async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], given_up: tuple[MessageQueue, ...]) -> None:
+        logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(given_up))
+        if self._on_rebalance is not None:
+            await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, given_up)
 
 
 class ConsumerRun(MemberRun):
@@ -40,7 +186,7 @@ class ConsumerRun(MemberRun):
     ) -> None:
         """Start the tasks of a consumer.
 
-        Arguments as in `MemberRun`; *watching* makes the hooks that are called for consumed messages.
+        Arguments as in `MemberRun`; *instrumentation* creates the hooks that are called for consumed messages.
         """
         super().__init__(
             instance,

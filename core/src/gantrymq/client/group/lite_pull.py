@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Final, Unpack
 
 import attrs
 
-from gantrymq.client.allocation import allocation_strategy
 from gantrymq.client.argument_types import check_kind, check_mapping, check_number, shown
 from gantrymq.client.calls.connection_config import split_options
 from gantrymq.client.connection.base import BaseClient
 from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, RebalanceListener
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of

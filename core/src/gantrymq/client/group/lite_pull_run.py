@@ -9,8 +9,8 @@ from typing import Final
 
 from gantrymq.client.argument_types import check_kind
 from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client.group.consumer_run import MemberRun
 from gantrymq.client.group.delivery_queue import Delivery
-from gantrymq.client.group.member_run import MemberRun
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.rebalancer import RebalanceListener
 from gantrymq.client.group.settings import ConsumerSettings

@@ -19,8 +19,7 @@ from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.reserved import split_properties
+from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.sending.encoded_message import prepare
 from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerSettings

@@ -23,11 +23,11 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from gantrymq.client.idempotency.cache import RecentKeys
 from gantrymq.client.idempotency.identity import MAX_KEY_CHARS, KeyOf, MessageIdentity, alias_prefix, identity_of
 from gantrymq.client.idempotency.records import PRUNE_BATCH, AsyncRecords, ConsumedRecord, Records
 from gantrymq.client.message import ReceivedMessage
@@ -286,3 +286,37 @@ class Idempotent:
                 self._prune_at_s = now_s
         except Exception:
             logger.exception("old records of %s could not be deleted; retrying later", self._group)
+
+
+class RecentKeys:
+    """Least recently used cache of keys of consumed messages; thread-safe.
+
+    A key is added after its transaction was committed, never before.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Keep up to *most* keys; 0 disables the cache."""
+        self._most = most
+        self._keys: OrderedDict[str, None] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def has(self, keys: Iterable[str]) -> bool:
+        """Return True if one of *keys* is in the cache."""
+        with self._guard:
+            for key in keys:
+                if key in self._keys:
+                    self._keys.move_to_end(key)
+                    return True
+        return False
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Add keys of committed messages."""
+        with self._guard:
+            for key in keys:
+                self._keys[key] = None
+                self._keys.move_to_end(key)
+            while len(self._keys) > self._most:
+                self._keys.popitem(last=False)

@@ -3,7 +3,6 @@
 receipts    receipts, with which messages are acknowledged; built from the response of a pop
 calls       requests: pop, acknowledge, change the invisible time
 ack_buffer  in-flight messages: batched acknowledgements, renewals
-iterator    `async for`
-run         state of a started consumer
+run         state of a started consumer, and `async for`
 consumer    the public consumer class
 """

@@ -30,9 +30,8 @@ from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.pop.ack_buffer import key_of
 from gantrymq.client.pop.calls import PopParameters
-from gantrymq.client.pop.iterator import PopIterator
 from gantrymq.client.pop.receipts import receipt_of
-from gantrymq.client.pop.run import PopRun
+from gantrymq.client.pop.run import PopIterator, PopRun
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.errors import InvalidParameter

@@ -14,7 +14,6 @@ checkTransactionState).
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +22,7 @@ from typing import Final, Unpack
 import attrs
 
 from gantrymq.client.connection.instance import ClientInstance
-from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage, TransactionState
 from gantrymq.client.producing.producer import AllProducerOptions, Producer
 from gantrymq.client.sending.results import SendResult
 from gantrymq.client.user_functions import await_result, check_function, is_failure, running_task
@@ -35,20 +34,11 @@ from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.transactions import EndTransactionRequest
 
-__all__ = ["Check", "Transaction", "TransactionProducer", "TransactionState"]
+__all__ = ["Check", "Transaction", "TransactionProducer"]
 
 logger = logging.getLogger("gantrymq.client")
 
 _ANSWER_TIMEOUT_S: Final = 3.0
-
-
-class TransactionState(enum.Enum):
-    """Decision of a producer. Values are RocketMQ's."""
-
-    UNKNOWN = 0  # not decided yet: the broker checks again later
-    COMMIT = 8
-    ROLLBACK = 12
-
 
 Check = Callable[[ReceivedMessage], TransactionState | Awaitable[TransactionState]]
 

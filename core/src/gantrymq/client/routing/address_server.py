@@ -17,9 +17,9 @@ from typing import Final
 
 import attrs
 
+from gantrymq.client.calls.rpc import within
 from gantrymq.client.errors import AnswerUnreadable, client_errors
 from gantrymq.client.routing.nameservers import parse_namesrv
-from gantrymq.client.time_limits import within
 from gantrymq.errors import CallTimeout, ConnectFailed
 from gantrymq.model.hosts import format_address
 from gantrymq.world import World

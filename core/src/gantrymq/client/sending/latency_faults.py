@@ -1,4 +1,7 @@
-"""Latency fault tolerance: avoid slow or failed brokers for a while. Pure: events and time in, decisions out.
+"""Choosing brokers by latency: two ways, of which a producer uses at most one.
+
+`BrokerLatencies` estimates how long each broker takes for a send, as a moving average. `LatencyFaults` is latency fault
+tolerance: it avoids slow or failed brokers for a while. Both are pure: events and time in, decisions out.
 
     the response took   the broker is not available for
     under 550 ms        0
@@ -17,17 +20,28 @@ Differences to RocketMQ: a refusal caused by the message (too large, no permissi
 broker. Synchronous and asynchronous sends are treated alike.
 
 Sources: apache/rocketmq client/.../latency/MQFaultStrategy.java (latencyMax, notAvailableDuration),
-LatencyFaultToleranceImpl.java.
+LatencyFaultToleranceImpl.java (detectByOneRound), client/.../impl/producer/DefaultMQProducerImpl.java (initTopicRoute,
+ServiceDetector).
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
 
-__all__ = ["DETECT_EVERY_S", "DETECT_TIMEOUT_S", "LatencyFaults", "not_available_ms"]
+from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.errors import GantryError
+from gantrymq.remoting.codes import RequestCode
+from gantrymq.remoting.headers.offsets import GetMaxOffsetRequest
+
+__all__ = ["BrokerLatencies", "FaultDetector", "LatencyFaults", "not_available_ms"]
+
+logger = logging.getLogger("gantrymq.client")
 
 LATENCIES_MS: Final = (50, 100, 550, 1800, 3000, 5000, 15000)
 NOT_AVAILABLE_MS: Final = (0, 0, 2000, 5000, 6000, 10000, 30000)
@@ -35,6 +49,12 @@ ISOLATED_MS: Final = 10000  # latency that a lost or refused attempt counts as
 DETECT_EVERY_S: Final = 3.0
 DETECT_TIMEOUT_S: Final = 0.2
 DETECT_AGAIN_MS: Final = 2000
+
+WEIGHT: Final = 0.2
+HALF_LIFE_MS: Final = 10_000
+# Differences below this are noise. Brokers without measurements then differ only by their sends in flight.
+LEAST_MS: Final = 1.0
+LOST_MS: Final = 10_000.0
 
 
 def not_available_ms(latency_ms: float) -> int:
@@ -108,3 +128,71 @@ class LatencyFaults:
         if duration_ms:
             known.available_from_ms = max(known.available_from_ms, now_ms + duration_ms)
         known.reachable = reachable
+
+
+class FaultDetector:
+    """Probes unreachable brokers for one producer until they answer again, from its start to its close."""
+
+    def __init__(self, instance: ClientInstance, faults: LatencyFaults) -> None:
+        self._instance = instance
+        self._faults = faults
+        self._job = instance.job(self._run())
+
+    def end(self) -> None:
+        """Stop probing."""
+        self._job.cancel()
+
+    async def _run(self) -> None:
+        clock = self._instance.world.clock
+        while True:
+            await clock.sleep(DETECT_EVERY_S)
+            await asyncio.gather(*map(self._detect, self._faults.to_detect(clock.monotonic() * 1000)))
+
+    async def _detect(self, broker: str) -> None:
+        """Request the max offset of queue 0 of any topic of *broker*."""
+        routes = self._instance.routes
+        address, topic = routes.master(broker), routes.any_topic_of(broker)
+        if address is None or topic is None:
+            self._faults.forget(broker)
+            return
+        header = GetMaxOffsetRequest(topic=topic, queue_id=0)
+        try:
+            await self._instance.rpc.call(address, RequestCode.GET_MAX_OFFSET, header, timeout_s=DETECT_TIMEOUT_S)
+        except GantryError as problem:
+            logger.info("broker %s is not reachable yet: %s", broker, problem)
+            return
+        self._faults.detected(broker)
+        logger.info("broker %s is reachable again", broker)
+
+
+class BrokerLatencies:
+    """Latency estimates by broker name. Times are milliseconds of a monotonic clock.
+
+    Each measurement has a weight of one fifth. The average halves every 10 s without a measurement, so that a broker
+    that was slow is tried again.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, float]] = {}  # estimate and when it was made
+
+    def measured(self, broker: str, latency_ms: float, now_ms: float) -> None:
+        """Note that *broker* answered a send after *latency_ms*."""
+        known = self.estimate_ms(broker, now_ms)
+        self._known[broker] = (latency_ms if known is None else known + WEIGHT * (latency_ms - known), now_ms)
+
+    def lost(self, broker: str, now_ms: float) -> None:
+        """Note that *broker* did not answer, or refused."""
+        self._known[broker] = (LOST_MS, now_ms)
+
+    def estimate_ms(self, broker: str, now_ms: float) -> float | None:
+        """Return the expected milliseconds of a send, or None without a measurement."""
+        known = self._known.get(broker)
+        return known[0] * 0.5 ** ((now_ms - known[1]) / HALF_LIFE_MS) if known is not None else None
+
+    def best(self, brokers: Iterable[str], under_way: Callable[[str], int], now_ms: float) -> str:
+        """Return the fastest of *brokers*, given how many sends each has *under_way*; the first one of equals."""
+
+        def cost(broker: str) -> float:
+            return max(self.estimate_ms(broker, now_ms) or 0.0, LEAST_MS) * (1 + under_way(broker))
+
+        return min(brokers, key=cost)

@@ -17,8 +17,7 @@ from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.sending.batch_queues import BatchQueueCache
 from gantrymq.client.sending.compressor import Compressor
 from gantrymq.client.sending.encoded_message import EncodedMessage, compressed
-from gantrymq.client.sending.fault_detector import FaultDetector
-from gantrymq.client.sending.latency_faults import LatencyFaults
+from gantrymq.client.sending.latency_faults import FaultDetector, LatencyFaults
 from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerSettings
 from gantrymq.client.sending.results import SendFailed, SendResult, read_send_reply
 from gantrymq.client.sending.retries import FAILURES, LEAST_LEFT_S, RetryPolicy, SendRetries

@@ -2,7 +2,7 @@
 
 Round robin, starting at a random queue of each topic; after a failure, the next queue at another broker. With latency
 fault tolerance (`latency_faults`) slow or failed brokers are avoided for a while. With least latency
-(`broker_latencies`) the broker is chosen first, then its next queue.
+(`latency_faults.BrokerLatencies`) the broker is chosen first, then its next queue.
 
 Source: apache/rocketmq client/.../impl/producer/TopicPublishInfo.java (selectOneMessageQueue),
 client/.../common/ThreadLocalIndex.java, client/.../latency/MQFaultStrategy.java (selectOneMessageQueue).
@@ -13,8 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Sequence
 
-from gantrymq.client.sending.broker_latencies import BrokerLatencies
-from gantrymq.client.sending.latency_faults import LatencyFaults
+from gantrymq.client.sending.latency_faults import BrokerLatencies, LatencyFaults
 from gantrymq.client.sending.retries import RETRY_CODES
 from gantrymq.client.sending.selectors import Balancing
 from gantrymq.errors import BrokerRefused, NoRoute

@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from gantrymq.client.argument_types import shown
-from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.reserved import RESERVED
+from gantrymq.client.message import RESERVED, Message, ReceivedMessage
 from gantrymq.errors import InvalidParameter, MessageIllegal, NoPermission
 from gantrymq.model import names
 from gantrymq.model import properties as property_names

@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from gantrymq.client.idempotency.caller_thread import CallerThreadRecords, run_without_loop
 from gantrymq.client.idempotency.consuming import CACHE_SIZE, KEEP_S
 from gantrymq.client.idempotency.consuming import Idempotent as AsyncIdempotent
 from gantrymq.client.idempotency.identity import KeyOf
 from gantrymq.client.idempotency.records import Records
+from gantrymq.client.idempotency.threads import CallerThreadRecords, run_without_loop
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.user_functions import check_function, require_plain
 from gantrymq.errors import InvalidParameter

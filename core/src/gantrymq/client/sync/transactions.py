@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.producing.transactions import Transaction, TransactionState
+from gantrymq.client.message import Message, ReceivedMessage, TransactionState
+from gantrymq.client.producing.transactions import Transaction
 from gantrymq.client.producing.transactions import TransactionProducer as AsyncTransactionProducer
 from gantrymq.client.sync.producer import Producer
 from gantrymq.client.user_functions import call_function, check_function, require_plain

@@ -28,7 +28,7 @@ from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
     from gantrymq.client.connection.instance import ClientInstance
-    from gantrymq.client.producing.transactions import TransactionState
+    from gantrymq.client.message import TransactionState
     from gantrymq.client.sending.results import SendResult
 
 __all__ = ["ConsumeHookCaller", "SendHookCaller", "UnsettledMessages"]

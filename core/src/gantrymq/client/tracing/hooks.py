@@ -25,7 +25,7 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
-    from gantrymq.client.producing.transactions import TransactionState
+    from gantrymq.client.message import TransactionState
     from gantrymq.client.sending.results import SendResult
 
 __all__ = [

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from gantrymq.client.calls.rpc import within
 from gantrymq.client.message import Message
 from gantrymq.client.sending.compressor import Compressor
 from gantrymq.client.sending.encoded_message import prepare
@@ -24,7 +25,6 @@ from gantrymq.client.sending.message_sender import MessageSender, Submission
 from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.client.sending.retries import RetryPolicy
 from gantrymq.client.sending.send_requests import SendIdentity
-from gantrymq.client.time_limits import within
 from gantrymq.client.tracing.records import TraceRecord, encode_trace, trace_keys
 from gantrymq.errors import GantryError
 from gantrymq.model.names import MAX_GROUP_CHARS

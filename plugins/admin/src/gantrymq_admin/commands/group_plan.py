@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from gantrymq.client import Admin
-from gantrymq.client.allocation import allocation_strategy
+from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
 from gantrymq.errors import ConsumerNotOnline, InvalidParameter, NoRoute

@@ -12,9 +12,8 @@ import click
 
 from gantrymq.client import Producer, Reader, SendResult
 from gantrymq.client.calls.outages import Outages
-from gantrymq.client.message import Message, ReceivedMessage
+from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.queue_reading import follow
-from gantrymq.client.reserved import split_properties
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, say, warn
 from gantrymq.commands.run import run, stop_requested

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 from pyarrow import types
 
-from gantrymq.client.reserved import RESERVED as OF_ROCKETMQ
+from gantrymq.client.message import RESERVED as OF_ROCKETMQ
 from gantrymq.errors import ConfigError
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.sink.options import SinkOptions

@@ -1,4 +1,4 @@
-from gantrymq.client.idempotency.cache import RecentKeys
+from gantrymq.client.idempotency.consuming import RecentKeys
 
 
 def test_the_key_that_was_asked_for_longest_ago_goes_first():
