@@ -6,7 +6,8 @@ pytest.importorskip("gantrymq_filter_sql92")
 pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_storage_memory")
 
-from gantrymq.client import Subscription, subscription
+from gantrymq.client import Subscription
+from gantrymq.client.reading import subscription
 
 EXPRESSIONS = [
     ("*", "TAG"),

@@ -2,8 +2,9 @@
 
 import pytest
 
-from gantrymq.client import Subscription, subscription
+from gantrymq.client import Subscription
 from gantrymq.client.message import Message
+from gantrymq.client.reading import subscription
 from gantrymq.errors import ClientError, FilterFailed, PluginError, SubscriptionParseFailed
 
 

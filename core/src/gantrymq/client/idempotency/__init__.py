@@ -3,5 +3,5 @@
 identity       keys that identify a message across redelivery and repeated sends, including batches
 records        interface to a database; implemented by `sqlite_records` and `sqlalchemy_records`
 threads        blocking database calls, from an event loop or without one
-consuming      the steps: a cache of recent keys, which saves most queries for duplicates; the database; a record in the transaction of the business change
+consuming      the steps: a cache of recent keys, the database, a record in the transaction of the business change
 """
