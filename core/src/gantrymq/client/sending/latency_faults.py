@@ -50,6 +50,7 @@ DETECT_EVERY_S: Final = 3.0
 DETECT_TIMEOUT_S: Final = 0.2
 DETECT_AGAIN_MS: Final = 2000
 
+# Of `BrokerLatencies`:
 WEIGHT: Final = 0.2
 HALF_LIFE_MS: Final = 10_000
 # Differences below this are noise. Brokers without measurements then differ only by their sends in flight.
