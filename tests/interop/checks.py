@@ -1,4 +1,4 @@
-"""Comparisons that several tests make between what was sent and what arrived."""
+"""Comparisons of sent and received messages that several tests share."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -3,8 +3,8 @@
     python -m pytest -m interop tests/interop --junit-xml=report.xml
     python tests/interop/compatibility.py report.xml
 
-A section is a test file, a row a test, a column a client or server of others. Sections whose file is not in the report
-stay as they are, so a new file needs no full run.
+A section is a test file, a row a test, a column a client or server. Sections whose file is not in the report stay
+unchanged, so a new file needs no full run.
 """
 
 import ast
@@ -21,10 +21,10 @@ import deviations
 from not_built import TABLE
 
 HERE = Path(__file__).resolve().parent
-NOT_BUILT = "test_not_built.py"  # has a table of its own at the end of the page
+NOT_BUILT = "test_not_built.py"  # has its own table at the end of the page
 LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py")  # the second tries our drivers, without GantryMQ
 PAGE = HERE.parents[1] / "docs" / "compatibility.md"
-WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # the third and fourth give a reason
+WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # refused and differs are followed by a reason
 VERSION = re.compile(r"(^|-)\d+\.\d+\.\d+(?=-|$)")
 HEADING = re.compile(r"^## `(test_\w+\.py)`$")
 SECTION = re.compile(r"(?m)^(?=## )")
@@ -50,7 +50,7 @@ class Tried(NamedTuple):
 
 
 def title_of(name: str) -> str:
-    """``test_a_thing_works[5.3.3-sync]`` as "a thing works (sync)": versions have columns of their own."""
+    """Convert ``test_a_thing_works[5.3.3-sync]`` to "a thing works (sync)"; versions become columns."""
     function, _, rest = name.partition("[")
     words = function.removeprefix("test_").replace("_", " ")
     others = VERSION.sub("", rest.removesuffix("]")).strip("-")
@@ -90,7 +90,7 @@ def _rank(result: str) -> int:
 
 
 def render(tried: list[Tried], old: str) -> str:
-    """The page, with sections of *old* for files that are there and were not tried."""
+    """Render the page; sections of *old* stay if their file exists and was not run."""
     sections = {}
     for section in SECTION.split(old):
         heading = HEADING.match(section.partition("\n")[0])

@@ -1,4 +1,4 @@
-"""Fixtures of the interop tests. See README.md beside this file."""
+"""Fixtures of the interop tests. See README.md in this folder."""
 
 import itertools
 import sys
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-# Makes `import harness` work whatever import mode pytest runs in.
+# Makes `import harness` work in every import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
@@ -38,9 +38,9 @@ class JavaServers(NamedTuple):
 
 @pytest.fixture(scope="session")
 def java_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], JavaServers]]:
-    """Java's servers of a version, started for the first test that asks and shared by all that do.
+    """Return Java's servers of a version, started at the first use and shared by all tests that use them.
 
-    A broker 5.3.3 takes a quarter of a minute to start and stop.
+    A broker 5.3.3 takes 15 s to start and stop.
     """
     started: dict[str, tuple[JavaNameServer, JavaBroker]] = {}
 
@@ -63,7 +63,7 @@ def java_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 @pytest.fixture(autouse=True)
 def _peers(record_property: Callable[[str, object], None]) -> Iterator[None]:
-    """The report of the run says which peers each test had to do with; compatibility.py makes a table of it."""
+    """Record the peers of each test in the report, for the table of compatibility.py."""
     with peers.recorded() as names:
         yield
     for name in sorted(names):
@@ -78,6 +78,6 @@ def topic() -> str:
 
 @pytest.fixture
 def running() -> Iterator[Running]:
-    """Hand a process over, to be stopped at the end of the test, the last started first."""
+    """Register a process, to be stopped at the end of the test; the last one started stops first."""
     with ExitStack() as stack:
         yield stack.enter_context

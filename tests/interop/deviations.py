@@ -1,6 +1,6 @@
-"""Where GantryMQ deliberately does not do what RocketMQ 5.3.3 does.
+"""Deliberate differences between GantryMQ and RocketMQ 5.3.3.
 
-`compatibility.py` writes the table into docs/compatibility.md. Each row is held to by the test it names.
+`compatibility.py` writes the table into docs/compatibility.md. Each row names the test that checks it.
 """
 
 from typing import NamedTuple

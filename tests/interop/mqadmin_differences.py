@@ -1,8 +1,8 @@
-"""Where the admin tool prints something else for our broker than it did for Java's, by command, with the reason.
+"""Differences between the output of the admin tool for our broker and for Java's, by command, with the reason.
 
-docs/compatibility.md shows the reasons: such a command ``differs``, or is ``refused`` where ours does not do it at all.
-``-`` is a line that only Java's output had, ``+`` one that only ours has; patterns are those of the shell, and each
-must be met. What differs in every run (times, ids, addresses, rates) is gone before (mqadmin_shapes.py).
+docs/compatibility.md shows the reasons: such a command ``differs``, or is ``refused`` if our broker does not support
+it. ``-`` is a line that only Java's output has, ``+`` one that only ours has; patterns are shell patterns, and each
+must match. Values that differ in every run (times, ids, addresses, rates) are removed before (mqadmin_shapes.py).
 """
 
 from fnmatch import fnmatchcase
@@ -15,7 +15,7 @@ class Named(NamedTuple):
     command: str
     reason: str
     lines: tuple[str, ...]
-    refused: bool = False  # our broker does not do what the command asks for
+    refused: bool = False  # our broker does not support the command
 
 
 FAQ = "+ For more information, please visit the url, https://rocketmq.apache.org/docs/bestPractice/06FAQ"
@@ -69,12 +69,12 @@ DIFFERENT = (
 
 
 def patterns(command: str) -> list[str]:
-    """What may differ in the output of one command."""
+    """Return the patterns of allowed differences in the output of one command."""
     return [pattern for named in DIFFERENT if named.command == command for pattern in named.lines]
 
 
 def result_of(command: str) -> str:
-    """What the page says of a command whose output is as it should be."""
+    """Return the page's result for a command whose test passed."""
     found = [named for named in DIFFERENT if named.command == command]
     if not found:
         return "works"

@@ -1,4 +1,4 @@
-"""What two runs of an admin command must have in common: its output without times, ids, addresses and rates."""
+"""Normalization of admin command output: without times, ids, addresses and rates, two runs must be equal."""
 
 import json
 import lzma
@@ -24,21 +24,21 @@ _VARYING = (
     (re.compile(r"(?<=MessageEntireTimeMax : )\d+"), "MS"),
     (re.compile(r"(?<=[]]:)\d+(?= |$)"), "N"),  # of putMessageDistributeTime
     (re.compile(r"(?<=true )\d+$"), "MS"),  # of checkMsgSendRT
-    (re.compile(r"\d+ RATE \d+ \d+$"), "N RATE N N"),  # of statsAll: what lies behind, and counts of the last minute
+    (re.compile(r"\d+ RATE \d+ \d+$"), "N RATE N N"),  # of statsAll: the lag, and counts of the last minute
 )
 _STACK = re.compile(r"\s+(at \S+\(.*\)|\.\.\. \d+ more)$")
 
 
 def golden() -> dict[str, Any]:
-    """Commands with Java's output, and the messages that lay in the topic."""
+    """Return the commands with Java's output, and the messages that were in the topic."""
     loaded: dict[str, Any] = json.loads(lzma.decompress(DATA.read_bytes()))
     return loaded
 
 
 def shape(output: str) -> Counter[str]:
-    """The lines of an output, in any order: Java keeps much of what it prints in hash tables.
+    """Return the normalized lines of an output, sorted: Java prints many hash tables, in any order.
 
-    Stack traces keep their messages. Columns are as wide as the addresses in them, so blanks count as one.
+    Stack traces keep their messages. Columns are as wide as their addresses, so a run of blanks counts as one.
     """
     lines = []
     for line in output.splitlines():
@@ -53,7 +53,7 @@ def shape(output: str) -> Counter[str]:
 
 
 def difference(java: str, ours: str) -> list[str]:
-    """Lines that only Java's output has, with ``-`` before them, and those that only ours has, with ``+``."""
+    """Return the lines that only Java's output has, prefixed with ``-``, and those that only ours has, with ``+``."""
     theirs, own = shape(java), shape(ours)
     gone = [f"- {line}" for line in sorted((theirs - own).elements())]
     return [*gone, *(f"+ {line}" for line in sorted((own - theirs).elements()))]

@@ -1,13 +1,13 @@
-"""What clients may ask for and this version does not do, with the answer they get.
+"""Requests for features that this version does not implement, with their responses.
 
-`test_not_built.py` asks for each; `compatibility.py` writes the table into docs/compatibility.md.
+`test_not_built.py` sends each of them; `compatibility.py` writes the table into docs/compatibility.md.
 """
 
 from typing import NamedTuple
 
 
 class NotBuilt(NamedTuple):
-    """One thing asked for and its answer."""
+    """One request for a feature that is not implemented, and its response."""
 
     what: str
     request: int

@@ -1,10 +1,10 @@
-"""Make data/mqadmin.json.xz of a golden folder: `python pack_mqadmin.py GOLDEN`.
+"""Make data/mqadmin.json.xz from a golden folder: `python pack_mqadmin.py GOLDEN`.
 
     {"commands": [{"name": "00-updateTopic", "command": ["updateTopic", ...], "output": "..."}, ...],
      "messages": [{"queue": 0, "tag": "TagA", "key": "live0", "body": base64}, ...]}
 
-Left out is what asks for the controller (62) and access control (68, 69). The golden run was one process, in which the
-tool adds its list of commands to itself with every command; of what it prints without arguments (72) each line is kept
+Commands for the controller (62) and access control (68, 69) are left out. The golden run was one process, in which the
+tool adds its list of commands to itself with every command; of the output without arguments (72) each line is kept
 once.
 """
 
@@ -18,7 +18,7 @@ TARGET = Path(__file__).parent / "data" / "mqadmin.json.xz"
 
 
 def command_line(text: str) -> list[str]:
-    """The words of ``$ mqadmin ...``; a topic name with a blank in it is one word."""
+    """Return the words of ``$ mqadmin ...``; a topic name with a blank in it is one word."""
     return (
         text.removeprefix("$ mqadmin ")
         .replace("bad topic", "bad\0topic")

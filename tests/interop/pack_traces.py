@@ -2,8 +2,8 @@
 
     {"bodies": [the text of each message of the trace topic], "keys": [its property KEYS, sorted]}
 
-Written by client 5.3.3 on a server of ours: a producer and a consumer that exchange two messages, and transactions that
-are committed, rolled back, and asked about.
+The records are written by client 5.3.3 on our server: a producer and a consumer that exchange two messages, and
+transactions that are committed, rolled back, and checked.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SOON = {"transactionCheckInterval": "1000", "transactionTimeOut": "1000"}
 
 
 def written(namesrv: str) -> int:
-    """How many records there are."""
+    """Return the number of trace records."""
     return sum(len(decode_trace(message.body)) for message in asyncio.run(in_trace_topic(namesrv)))
 
 

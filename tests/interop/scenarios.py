@@ -1,8 +1,8 @@
-"""One run of every way to send beside every way to consume, at one name server; what came of it is a table.
+"""One run of every way to send with every way to consume, at one name server; the outcome is a table.
 
-Sent are six messages by each kind of send, half of them with TagA, half with TagB, with their number as a property, and
-as many by Java's client. Each kind of consumer consumes them as groups of its own, one without a filter, one with TagA,
-one by SQL92 and one that refuses each message once; and Java's push consumer consumes all.
+Each kind of send sends six messages, half of them with TagA, half with TagB, with their number as a property; Java's
+client sends as many. Each kind of consumer consumes them in separate groups: one without a filter, one with TagA,
+one by SQL92 and one that refuses each message once; Java's push consumer consumes all of them.
 """
 
 from __future__ import annotations
@@ -36,28 +36,30 @@ JAVA: Final = "java"
 SENDS: Final = ("send", "soon", "oneway", "batch", "gathered", "in order", "delayed", "transaction", JAVA)
 WAYS: Final = ("loop", "handler", "batches", "acknowledging", "orderly", "broadcasting", "lite pull", "pop", "reader")
 FILTERS: Final = {"all": ("*", "TAG"), "tags": ("TagA", "TAG"), "sql": ("number > 2", "SQL92")}
-RETRYING: Final = ("handler", "acknowledging", "orderly", "pop")  # ways that have a message come again
+RETRYING: Final = ("handler", "acknowledging", "orderly", "pop")  # consumers that redeliver refused messages
 
-Take = Callable[[ReceivedMessage], Awaitable[bool]]  # whether it is consumed
+Take = Callable[[ReceivedMessage], Awaitable[bool]]  # True if the message is consumed, False to have it redelivered
 Way = Callable[[Client, str, str, str, str, Take], Awaitable[None]]
 
 
 def wanted(send: str, filtered: str) -> set[str]:
-    """Bodies that a consumer with this filter is to get of one kind of send."""
+    """Return the bodies that a consumer with this filter should receive from one kind of send."""
     if filtered == "sql":
-        numbers = [number for number in NUMBERS if number > 2 and send != JAVA]  # Java's have no such property
+        numbers = [
+            number for number in NUMBERS if number > 2 and send != JAVA
+        ]  # messages of Java's client have no such property
     else:
         numbers = [number for number in NUMBERS if filtered == "all" or number % 2 == 0]
     return {f"{send}-{number}" for number in numbers}
 
 
 class Outcome:
-    """What each group was given, by way and filter."""
+    """The bodies that each group received, by kind of consumer and filter."""
 
     def __init__(self) -> None:
         self.got: defaultdict[tuple[str, str], list[ReceivedMessage]] = defaultdict(list)
         self.refused: Counter[tuple[str, str]] = Counter()  # by way and body
-        self.problems: dict[str, ClientError] = {}  # of ways that this server does not have
+        self.problems: dict[str, ClientError] = {}  # of consumers that this server does not support
         self.java: list[str] = []
 
     def bodies(self, way: str, filtered: str) -> list[str]:
@@ -65,13 +67,13 @@ class Outcome:
         return [message.body.decode() for message in self.got[way, filtered]]
 
     def complete(self, way: str, filtered: str) -> bool:
-        """Whether everything wanted was consumed."""
+        """Return whether everything expected was consumed."""
         kind = "all" if filtered == "again" else filtered
         return set().union(*(wanted(send, kind) for send in SENDS)) <= set(self.bodies(way, filtered))
 
 
 async def scenarios(namesrv: str, topic: str, scratch: Path) -> Outcome:
-    """Run them; what is not consumed within DEADLINE_S is missing from the outcome."""
+    """Run all scenarios; the outcome lacks what was not consumed within DEADLINE_S."""
     create_topic(namesrv, topic, QUEUES)
     outcome = Outcome()
     driver = Driver("5.3.3", scratch, namesrv)
@@ -83,7 +85,7 @@ async def scenarios(namesrv: str, topic: str, scratch: Path) -> Outcome:
         await asyncio.to_thread(driver.produce, topic, COUNT, tags="TagA,TagB", body_prefix=JAVA)
         await asyncio.wait(running, timeout=DEADLINE_S)
         every = set().union(*(wanted(send, "all") for send in SENDS))
-        with contextlib.suppress(AssertionError):  # what is missing is the affair of the test of its row
+        with contextlib.suppress(AssertionError):  # a missing message is reported by the test of its row
             await asyncio.to_thread(
                 pushing.wait_for, lambda p: every <= {e["body"] for e in p.of("received")}, "all messages"
             )
@@ -151,7 +153,7 @@ async def _transactions(client: Client, topic: str) -> None:
 
 
 async def _group(outcome: Outcome, client: Client, topic: str, way: str, filtered: str, scratch: Path) -> None:
-    """One group consumes until it has all that it wants, and a little longer, so that nothing else comes."""
+    """Consume with one group until it has everything expected, and a little longer to notice extra messages."""
     expression, kind = FILTERS.get(filtered, FILTERS["all"])
 
     async def take(message: ReceivedMessage) -> bool:

@@ -51,7 +51,7 @@ GUARDS = {
 
 @pytest.fixture(scope="module", params=GUARDS)
 def guarded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The name server of a cluster whose broker asks who comes."""
+    """Return the name server of a cluster with access control."""
     version, scratch = request.param, tmp_path_factory.mktemp("guarded")
     (scratch / "broker" / "conf").mkdir(parents=True)
     (scratch / "broker" / "conf" / "plain_acl.yml").write_text(PLAIN_ACL)
@@ -73,7 +73,7 @@ def known(guarded: str, request: pytest.FixtureRequest) -> Callable[[], Client]:
 
 
 async def made(client: Client, topic: str) -> str:
-    """Make *topic*; returns the broker's address."""
+    """Create *topic* and return the broker's address."""
     (address,) = (await client.admin.clusters()).masters("DefaultCluster")
     await client.admin.create_topic(address, TopicConfig(topic, 4, 4))
     await client.wait_ready(topic)
@@ -124,7 +124,7 @@ def test_an_account_administers_and_reads(known: Callable[[], Client], topic: st
 
 
 def test_answers_about_transactions_are_signed(known: Callable[[], Client], topic: str) -> None:
-    """They are oneway: a broker that does not accept them asks again, and the message is never seen."""
+    """Decisions are oneway: a broker that rejects one checks again, and the message is never delivered."""
 
     async def work() -> None:
         def check(message: ReceivedMessage) -> TransactionState:

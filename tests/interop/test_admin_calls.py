@@ -1,4 +1,4 @@
-"""Every call of `client.admin`, asked of Java's servers 4.9.7 and 5.3.3 and of ours."""
+"""Every call of `client.admin` on Java's servers 4.9.7 and 5.3.3 and on ours."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ class Servers:
         self.namesrv = namesrv
 
     def ask(self, work: Callable[[Client, str], Awaitable[Got]]) -> Got:
-        """What *work* makes of a client and the address of the broker."""
+        """Call *work* with a client and the broker's address, and return its result."""
 
         async def run() -> Got:
             async with Client(self.namesrv) as client:
@@ -47,7 +47,7 @@ def servers(
 
 
 async def until(look: Callable[[], Awaitable[Got]], what: str) -> Got:
-    """The first thing that *look* finds."""
+    """Poll until *look* returns a true value, and return it."""
     loop = asyncio.get_running_loop()
 
     def found() -> Got:
@@ -92,7 +92,7 @@ def test_topics(servers: Servers, topic: str) -> None:
         await sent(client, topic, 3)
         stats = list((await admin.topic_status(topic)).values())
         assert ([each.count for each in stats], all(each.updated_ms for each in stats)) == ([2, 1], True)
-        if servers.version == "5.3.3":  # its timer is off in these tests, and it stumbles over that
+        if servers.version == "5.3.3":  # its timer is off in these tests, and this call fails without it
             with pytest.raises(BrokerRefused, match="TimerMessageStore"):
                 await admin.delete_topic(topic)
             return
@@ -122,7 +122,7 @@ def test_groups(servers: Servers, topic: str) -> None:
 
 
 def test_members_and_what_they_do(servers: Servers, topic: str) -> None:
-    """Our producer and consumer are online; the consumer is asked what it does, and given a message by itself."""
+    """Our producer and consumer are online; the consumer reports its state, and consumes one message directly."""
 
     async def work(client: Client, broker: str) -> None:
         admin, group, taken = client.admin, f"{topic}-group", list[ReceivedMessage]()
@@ -276,7 +276,7 @@ def test_a_broker(servers: Servers, topic: str) -> None:
             except BrokerRefused:
                 return False
 
-        await until(counted, "a counter of two messages")  # Java's looks at them every ten seconds
+        await until(counted, "a counter of two messages")  # Java's brokers check them every 10 s
         name = (await admin.route(topic)).brokers[0].name
         (wiped,) = (await admin.wipe_write_permission(name)).values()
         assert wiped > 0

@@ -1,9 +1,9 @@
 """`ali-ons`, the JavaScript client, on our name server and broker.
 
-What it supports: sending and waiting for the answer, tags and keys, sharding keys, delay levels, zlib for long
-bodies, push consumers in clustering (with tags) and broadcasting, sending back what failed, sharing of queues on its
-own timer. It has no batches, no oneway or callback sends, no choice of a queue by number, no ordered consumer, no
-transactions, no requests, no delay by time, no pop and no way to create a topic.
+It supports synchronous sends, tags and keys, sharding keys, delay levels, zlib for long bodies, push consumers in
+clustering (with tags) and broadcasting, sending back of failed messages, and queue sharing on its own timer. It has no
+batches, no oneway or callback sends, no choice of a queue by number, no ordered consumer, no transactions, no
+requests, no delay by time, no pop and no way to create a topic.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ Running = Callable[[Process], Process]
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
-    """A broker of short delays: this client leaves the delay of what failed to it, which is level 3 and up."""
+    """Return a broker with short delays: this client leaves the retry delay to the broker, which starts at level 3."""
     settings = {"messageDelayLevel": "1s 2s 1s 1s 1s"}
     with GantryServer.both(tmp_path_factory.mktemp("ours"), settings=settings) as server:
         yield server
@@ -38,7 +38,7 @@ def node(ours: GantryServer, tmp_path: Path, topic: str) -> NodeDriver:
 def test_java_pulls_what_ali_ons_sent(
     node: NodeDriver, ours: GantryServer, tmp_path: Path, topic: str, size: int
 ) -> None:
-    """It knows only the offset id of what it sent, so ids are not compared."""
+    """The client knows only the offset id of a sent message, so ids are not compared."""
     sent = node.produce(topic, 20, tags="TagA,TagB", keys_prefix="k", size=size)
     assert_same_messages(sent, Driver("5.3.3", tmp_path, ours.namesrv).pull(topic), same_ids=False)
 
@@ -103,7 +103,7 @@ def test_a_message_refused_once_comes_again(node: NodeDriver, topic: str, runnin
 
 
 def wait_for_tries(consumer: Process, times: dict[str, int]) -> list[Event]:
-    """Wait until each body was delivered as often as *times* says, and not more often."""
+    """Wait until each body was delivered exactly as often as *times* says."""
 
     def counts(_: Process) -> list[Event]:
         received = consumer.of("received")

@@ -1,4 +1,4 @@
-"""Topics with batch queues (queue.type=BatchCQ), and ext files: Java's client against us, and stores both ways."""
+"""Topics with batch queues (queue.type=BatchCQ) and ext files: Java's client on our server, and stores in both directions."""
 
 from pathlib import Path
 
@@ -67,7 +67,7 @@ def _write(driver: Driver, topic: str, prefix: str) -> list[Event]:
 
 
 def _assert_all(driver: Driver, topic: str, expected: list[Event]) -> None:
-    """Every message is there once, in its place; each queue runs from 0 without a gap."""
+    """Check that every message is there once, at its offset, and that each queue runs from 0 without a gap."""
     events = driver.run("pull", topic=topic)
     assert_same_messages(expected, [e for e in events if e["event"] == "received"])
     queues = [e for e in events if e["event"] == "queue"]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interop
 
 Running = Callable[[Process], Process]
 BEFORE, AFTER = 16, 8
-# Clients ask for routes every 30 s and for their share every 20 s: here every second, to wait less.
+# Clients refresh routes every 30 s and rebalance every 20 s; here every second, to shorten the test.
 SOON = {"rocketmq.client.rebalance.waitInterval": "1000"}
 POLL_MS = 1_000
 WAIT_S = 60.0
@@ -36,7 +36,7 @@ def test_a_topic_shrinks_from_16_to_8_queues_without_loss(
     _set_queues(ours, tmp_path, topic, write=AFTER, read=BEFORE)
     _wait_for_queues_used(producer, AFTER)
     wait_for_bodies([consumer], [e for e in producer.of("sent") if e["queueId"] >= AFTER])
-    assert queues_of(consumer) == set(range(BEFORE))  # what lay in the upper ones was still read
+    assert queues_of(consumer) == set(range(BEFORE))  # the messages of the upper queues were still read
 
     _set_queues(ours, tmp_path, topic, write=AFTER, read=AFTER)
     consumer.wait_for(lambda p: queues_of(p) == set(range(AFTER)), f"{AFTER} queues", WAIT_S)

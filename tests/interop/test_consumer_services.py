@@ -1,4 +1,4 @@
-"""Consumers that ask for themselves, and what the admin tool asks of consumers and sets for them."""
+"""Pull and lite pull consumers, and the requests of the admin tool to consumers."""
 
 import base64
 import re
@@ -48,7 +48,7 @@ def test_pull_and_lite_pull_consumers_read_seek_and_commit(driver: Driver, ours:
 
 @pytest.fixture(scope="module")
 def live(ours: GantryServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MqAdmin]:
-    """The admin tool beside a producer and two consumers of topic Live, which have read its messages."""
+    """The admin tool with a producer and two consumers of topic Live, which have read its messages."""
     with MqAdmin("5.3.3", tmp_path_factory.mktemp("tool"), ours.namesrv) as tool:
         create_topic(ours.namesrv, "Live", queues=2)
         tool.live("Live")
@@ -70,7 +70,7 @@ def wait_for_all_read(ours: GantryServer, group: str) -> None:
 
 
 def test_consumers_say_what_they_do(live: MqAdmin, ours: GantryServer) -> None:
-    """307: the answer of each consumer is what the tool shows and compares."""
+    """Request 307: the tool shows and compares the response of each consumer."""
     for group in GROUPS:
         text = live.run("consumerStatus", "-n", ours.namesrv, "-g", group)
         assert "Same subscription in the same group of consumer" in text, text
@@ -82,7 +82,7 @@ def test_consumers_say_what_they_do(live: MqAdmin, ours: GantryServer) -> None:
 
 
 def test_consumers_tell_their_offsets(live: MqAdmin, ours: GantryServer) -> None:
-    """223: by client id, as the consumers have them in memory."""
+    """Request 223: offsets by client id, as the consumers have them in memory."""
     header, body = request(ours.broker_address, 223, {"topic": "Live", "group": GROUPS[0]})
     assert header["code"] == 0
     assert b'"127.0.0.1@c2":{' in body
@@ -93,7 +93,7 @@ def test_consumers_tell_their_offsets(live: MqAdmin, ours: GantryServer) -> None
 
 
 def test_a_message_is_consumed_at_once_by_the_consumer_that_is_named(live: MqAdmin, ours: GantryServer) -> None:
-    """309, in all the ways of the tool; a consumer that is not there is code 1."""
+    """Request 309, in all forms of the tool; a consumer that is not online gives code 1."""
     row = live.run("queryMsgByKey", "-n", ours.namesrv, "-t", "Live", "-k", "live3").splitlines()[1].split()
     found = live.run("queryMsgByUniqueKey", "-n", ours.namesrv, "-t", "Live", "-i", row[0])
     (at,) = re.findall(r"CommitLog Offset:\s+(\d+)", found)
@@ -115,7 +115,7 @@ def test_the_tool_reads_messages(live: MqAdmin, ours: GantryServer) -> None:
 
 
 def test_offsets_are_set_cloned_and_passed_over(live: MqAdmin, ours: GantryServer) -> None:
-    """222, 314 and 15; members that are online read again what they are told to."""
+    """Requests 222, 314 and 15; online members read again from the offset of the reset."""
     group = GROUPS[0]
     text = live.run("resetOffsetByTime", "-n", ours.namesrv, "-g", group, "-t", "Live", "-s", "0", "-f", "true")
     assert sorted(line.split()[1:] for line in text.splitlines()[2:]) == [["0", "0"], ["1", "0"]], text
@@ -131,7 +131,7 @@ def test_offsets_are_set_cloned_and_passed_over(live: MqAdmin, ours: GantryServe
 
 
 def test_a_new_group_begins_where_consume_from_where_says(driver: Driver, ours: GantryServer, topic: str) -> None:
-    """On a young queue it begins at its first message, wherever it asks to; a group with a commit goes on there."""
+    """A new group starts a young queue at its first message with every consumeFromWhere; a commit has precedence."""
     create_topic(ours.namesrv, topic, queues=1)
     before = driver.produce(topic, 3, body_prefix="before")
     with driver.push(topic, f"{topic}-last", **{"from": "last"}) as consumer:

@@ -1,6 +1,6 @@
 """The control experiment: our drivers on Java's own servers.
 
-When these fail, a failure of the other tests says nothing about GantryMQ.
+If these tests fail, failures of the other tests say nothing about GantryMQ.
 """
 
 from collections.abc import Callable

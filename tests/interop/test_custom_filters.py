@@ -1,4 +1,4 @@
-"""Official clients use the filters of docs/own-plugins.md, which pip installed for this broker alone."""
+"""Official clients use the filters of docs/own-plugins.md, installed with pip for this broker only."""
 
 import shutil
 import subprocess
@@ -39,7 +39,7 @@ MESSAGES = (  # body, tag, properties
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the page's filters and what they need, as pip leaves it."""
+    """Return a folder with the page's filters and their dependencies, as pip installs them."""
     if str(TEMPLATE) not in sys.path:
         sys.path.insert(0, str(TEMPLATE))
     own_plugins = import_module("own_plugins")
@@ -85,14 +85,14 @@ class Client(NamedTuple):
     broker: str
 
     def pull(self, expression: str, kind: str = "sql") -> Event:
-        """What the pull consumer says: bodies, or why it was refused."""
+        """Return the bodies that the pull consumer got, or the reason why it was refused."""
         before = len(self.process.of("pulled") + self.process.of("refused"))
         self.process.write_line(f"pull\t{kind}\t{expression}")
         said = lambda p: (p.of("pulled") + p.of("refused"))[before:] and p.events[-1]  # noqa: E731 (it is short)
         return self.process.wait_for(said, expression)
 
     def push(self, group: str, expression: str, kind: str, count: int) -> list[str]:
-        """The first *count* bodies that a push consumer gets."""
+        """Return the first *count* bodies that a push consumer gets."""
         self.process.write_line(f"push\t{group}\t{kind}\t{expression}")
 
         def got(process: Process) -> list[str]:

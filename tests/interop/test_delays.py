@@ -1,4 +1,4 @@
-"""Delay levels with official clients: in time, and once, across restarts, kills and a change of the broker."""
+"""Delay levels with official clients: on time, and once, across restarts, kills and a change of the broker."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ SETTINGS = {**SMALL_STORE, "messageDelayLevel": LEVELS}
 DELAYS_MS = (1000, 4000, 20_000, 7_200_000)
 DEADLINE_S = 60.0
 OURS_LATE_MS = 500  # on a machine that others use too
-JAVA_LATE_MS = 2500  # it looks ten times a second, and waits a second after its start
+JAVA_LATE_MS = 2500  # delivery runs ten times a second, and starts a second after the broker
 
 
 def bodies(driver: Driver, topic: str) -> Counter[str]:
-    """What consumers of *topic* get from its start on."""
+    """Return the events of consumers of *topic*, from their start on."""
     return Counter(str(event["body"]) for event in driver.pull(topic))
 
 
 def stored(namesrv: str, topic: str) -> int:
-    """How many messages *topic* has, asked by our client, which starts sooner."""
+    """Return the number of messages of *topic*, read by our client, which starts faster."""
 
     async def ask() -> int:
         async with Reader(namesrv=namesrv, group="TOOLS_CONSUMER") as consumer:

@@ -1,4 +1,4 @@
-"""Official clients that disagree within their group: each conflict is named once, and a broker may refuse it."""
+"""Official clients that disagree within their group: each conflict is reported once, and a broker may refuse it."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,14 +17,14 @@ KINDS = ("subscriptions", "message-model", "consume-type")
 
 
 class Broker:
-    """Our servers, with topic TOPIC of two queues, and what they say."""
+    """Our servers, with topic TOPIC of two queues, and their output."""
 
     def __init__(self, server: GantryServer, scratch: Path) -> None:
         self.server = server
         self._scratch = scratch
 
     def explain(self, group: str) -> dict[str, Any]:
-        """What ``gantrymq group explain`` says of a group, empty while it is not there."""
+        """Return the result of ``gantrymq group explain``, empty while the group does not exist."""
         try:
             (found,) = gantrymq(self._scratch, "group", "explain", group, "-n", self.server.namesrv)["brokers"]
         except RuntimeError:

@@ -1,7 +1,7 @@
-"""One script per kind of message against a Java broker 5.3.3 and ours: they leave the same, but for what is named.
+"""One script per kind of message on a Java broker 5.3.3 and on ours: the results are equal except for named differences.
 
-What is compared: every record of the run with its queue entry, topic by topic and queue by queue, system topics too;
-what consumers received and producers were asked and told. Times, ids and addresses are left out.
+Compared are every record of the run with its queue entry, by topic and queue, including system topics; the messages
+and notices that consumers and producers got. Times, ids and addresses are left out.
 """
 
 import os
@@ -23,7 +23,7 @@ from harness.polling import wait_until
 pytestmark = pytest.mark.interop
 
 VERSION = "5.3.3"
-CONTROL = os.environ.get("GANTRYMQ_INTEROP_CONTROL")  # two Java brokers: are the scripts steady?
+CONTROL = os.environ.get("GANTRYMQ_INTEROP_CONTROL")  # two Java brokers, to check that the scripts are deterministic
 LATE_S = 3.0
 SOON = {
     **FILE_SETTINGS,
@@ -51,7 +51,7 @@ def java_side(stack: ExitStack, scratch: Path, name: str) -> Side:
     namesrv = stack.enter_context(JavaNameServer(VERSION, scratch / f"{name}-namesrv"))
     settings = {**SOON, **JAVA_ALONE}
     broker = stack.enter_context(JavaBroker(VERSION, scratch / name, namesrv.address, settings=settings, keep=False))
-    stack.callback(broker.kill)  # a regular end takes its time, and the store is thrown away
+    stack.callback(broker.kill)  # a regular stop takes seconds, and the store is discarded
     side = Side(name, namesrv.address, broker.address, broker.store, scratch / f"{name}-steps")
     stack.enter_context(side.steps)
     return side
@@ -79,7 +79,7 @@ def test_a_script_leaves_what_it_leaves_at_a_java_broker(
         found[:] = differences(*(kept(side, tmp_path) for side in sides))
         return unnamed(kind, found) == ([], [])
 
-    # A consumer that has left tells its progress without waiting for an answer.
+    # A consumer that leaves commits its offsets without waiting for a response.
     with suppress(TimeoutError):
         wait_until(same, "the same", LATE_S)
     assert unnamed(kind, found) == ([], []), "\n".join(found)
@@ -97,7 +97,7 @@ def run(kind: str, side: Side) -> None:
 
 
 def kept(side: Side, scratch: Path) -> list[str]:
-    """What the run has left, in a file too."""
+    """Return the result of the run; it is also written to a file."""
     lines = account(side)
     assert len(lines) > 3
     (scratch / f"{side.name}.txt").write_text("\n".join(lines))

@@ -1,9 +1,9 @@
-"""Filter bit maps that one broker makes are believed by the other: ours by a Java broker, and a Java broker's by ours.
+"""Filter bit maps are trusted across brokers: ours by a Java broker, and a Java broker's by ours.
 
-Groups subscribe by SQL92 and leave; messages are stored, with bits for the groups that left; that broker stops. In the
-bits of one message that a group wants it is then noted that nobody wants it. The other broker opens the store and the
-groups come back. They get all that they want but that message: so the other broker looked at the bits, and found its
-way about in ``consumerFilter.json``. Of the same entries `mqadmin queryCq` shows the same at both.
+Groups subscribe by SQL92 and leave; messages are stored with bits for these offline groups; the broker stops. The bits
+of one message that every group wants are then cleared. The other broker opens the store and the groups return. They
+get everything that they subscribed to except that message: so the other broker used the bits, and could read
+``consumerFilter.json``. `mqadmin queryCq` shows the same for the same entries at both.
 """
 
 import re
@@ -35,7 +35,7 @@ SETTINGS = {
     "mappedFileSizeConsumeQueueExt": "1024",
 }
 GROUPS = {"Dear": "price > 50", "Red": "color = 'red' OR price = 999"}
-LAST = ("999", "red")  # every group wants it
+LAST = ("999", "red")  # matches every group
 ARRIVAL_S = 90.0
 
 
@@ -64,7 +64,7 @@ def test_bits_of_either_broker_are_believed_by_the_other(tmp_path: Path, topic: 
             _leave(client)
             _send(client, "java")
         java = _filters(store, topic)
-        for group, data in java.items():  # Java took our entries for its own: the same bits, born at the same time
+        for group, data in java.items():  # Java accepted our entries: the same bits, with the same creation time
             born = data["bloomFilterData"], data["bornTime"], data["dead"]
             assert born == (ours[group]["bloomFilterData"], ours[group]["bornTime"], True)
         lied = _lie(store, topic, len(_sent("ours")) + 9)
@@ -90,7 +90,7 @@ def _ours(scratch: Path, names: GantryServer, store: Path) -> Iterator[GantrySer
 
 
 def _shown(mqadmin: MqAdmin, names: GantryServer, broker: str, topic: str, group: str) -> str:
-    """What the official tool says of the first messages' entries, but for the versions that clients count by."""
+    """Return the tool's output for the first entries, without the versions, which clients increase."""
     where = ("-n", names.namesrv, "-b", broker, "-t", topic, "-q", "0")
     text = mqadmin.run("queryCq", *where, "-i", "0", "-c", str(len(_sent(""))), "-g", group)
     text = text[text.index("Subscription data:") :]
@@ -134,7 +134,7 @@ def _send(client: Process, prefix: str) -> None:
 
 
 def _assert_all_but(lied: int, client: Process, sent: list[tuple[str, str, str]]) -> None:
-    """Every group gets what it wants of *sent*, in order, but the message at queue offset *lied*."""
+    """Check that every group gets its messages of *sent*, in order, except the one at queue offset *lied*."""
     _come(client)
     last, missing = sent[-1][0], f"{sent[0][0].split('-')[0]}-{lied % len(sent)}"
     assert all(_wanted(group, *sent[lied % len(sent)][1:]) for group in GROUPS)
@@ -151,13 +151,13 @@ def _assert_all_but(lied: int, client: Process, sent: list[tuple[str, str, str]]
 
 
 def _filters(store: Path, topic: str) -> dict[str, Any]:
-    """What consumerFilter.json of a broker that stopped says of the topic's groups."""
+    """Return the entries of the topic's groups in consumerFilter.json of a stopped broker."""
     found = loads((store / "config" / "consumerFilter.json").read_bytes())["filterDataByTopic"][topic]
     return dict(found["groupFilterData"])
 
 
 def _lie(store: Path, topic: str, queue_offset: int) -> int:
-    """Clear the bits of one message that both groups want; returns its queue offset."""
+    """Clear the bits of one message that both groups want; return its queue offset."""
     left = queue_offset
     for path in sorted((store / "consumequeue_ext" / topic / "0").iterdir()):
         units = list(iter_ext_units(path.read_bytes()))

@@ -1,9 +1,9 @@
 """The official Go client on our name server and broker.
 
-`GANTRYMQ_INTEROP_CONTROL=5.3.3` runs the same tests on Java's servers of that version, to try the tests themselves.
+`GANTRYMQ_INTEROP_CONTROL=5.3.3` runs the same tests on Java's servers of that version, to check the tests themselves.
 
-Its pull consumer has no queues of its own choice here, it has no delay by time, no recall and no pop. Its own function
-makes answers to requests without a body, so the program sets the body.
+Not supported by this client: assigned queues of its pull consumer, delay by time, recall, pop. Its own function
+creates replies without a body, so the driver sets the body.
 """
 
 import os
@@ -23,7 +23,7 @@ Running = Callable[[Process], Process]
 
 
 class Servers(NamedTuple):
-    """Whom the tests ask: ours, or Java's where the tests are tried."""
+    """Return the servers under test: ours, or Java's in a control run."""
 
     namesrv: str
     broker: str
@@ -54,7 +54,7 @@ def java(servers: Servers, tmp_path: Path) -> Driver:
 
 @pytest.mark.parametrize("mode", ["sync", "async", "oneway", "batch"])
 def test_java_pulls_what_go_sent(go: GoDriver, java: Driver, topic: str, mode: str) -> None:
-    """A batch of this client has no ids of its messages."""
+    """The messages of a batch of this client have no ids."""
     sent = go.produce(topic, 20, mode, tags="TagA,TagB", keys_prefix="k")
     assert_same_messages(sent, java.pull(topic), same_ids=mode != "batch")
 
@@ -92,7 +92,7 @@ def test_a_pull_consumer_polls_everything(go: GoDriver, topic: str) -> None:
 
 
 def test_an_ordered_consumer_gets_each_queue_in_order_past_failures(go: GoDriver, topic: str, running: Running) -> None:
-    """Each message is refused once, and comes again before the next one."""
+    """Each message is refused once, and redelivered before the next one."""
     consumer = running(go.push(topic, f"{topic}-group", ordered="yes", fail=1))
     sent = go.produce(topic, 30, "ordered")
     wait_for_times(consumer, {e["body"]: 2 for e in sent})
@@ -127,7 +127,7 @@ def test_a_refused_message_comes_again_and_ends_as_a_dead_letter(
 def test_transactions_are_committed_rolled_back_and_checked(
     go: GoDriver, java: Driver, topic: str, running: Running
 ) -> None:
-    """Its first answer to each check is that it does not know yet."""
+    """The producer answers the first check of each with "unknown"."""
     consumer = running(java.push(topic, f"{topic}-group"))
     events = go.run("transact", topic=topic, decide="commit,rollback,ask,commit,ask", answers="unknown,commit")
     sent = [e for e in events if e["event"] == "sent"]
@@ -152,7 +152,7 @@ def test_go_asks_and_is_answered(go: GoDriver, topic: str, running: Running) -> 
 
 
 def wait_for_times(consumer: Process, times: dict[str, int]) -> None:
-    """Wait until each body was delivered as often as *times* says, and not more often."""
+    """Wait until each body was delivered exactly as often as *times* says."""
 
     def counts(_: Process) -> bool:
         bodies = [e["body"] for e in consumer.of("received")]

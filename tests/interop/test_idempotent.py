@@ -1,4 +1,4 @@
-"""Idempotent consumption of what Java's client sent, through Java's brokers: effects happen once."""
+"""Idempotent consumption of messages of Java's client, also through Java's brokers: effects happen once."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def effects(database: Path) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["sync", pytest.param("batch", marks=pytest.mark.long)])
 def test_messages_that_fail_before_and_after_their_commit(namesrv: str, topic: str, tmp_path: Path, mode: str) -> None:
-    """Every third fails in its transaction, every third after its commit; both come back."""
+    """Every third message fails in its transaction, every third after its commit; both are redelivered."""
     create_topic(namesrv, topic, 2)
     sent = sorted(str(event["body"]) for event in Driver("5.3.3", tmp_path, namesrv).produce(topic, COUNT, mode=mode))
     number = {body: place for place, body in enumerate(sent)}
@@ -71,7 +71,7 @@ def test_messages_that_fail_before_and_after_their_commit(namesrv: str, topic: s
 
 
 def test_a_message_that_is_stored_twice_with_one_id(namesrv: str, topic: str, tmp_path: Path) -> None:
-    """As after an attempt whose answer was lost; the first copy fails at first."""
+    """The duplicate of a send whose response was lost; the first copy fails at first."""
     create_topic(namesrv, topic, 2)
     database = tmp_path / "shop.db"
     with contextlib.closing(sqlite3.connect(database)) as file:

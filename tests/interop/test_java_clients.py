@@ -62,7 +62,7 @@ def test_long_bodies_come_back_whole(driver: Driver, ours: GantryServer, topic: 
 
 
 def test_push_delivers_the_tags_asked_for(driver: Driver, ours: GantryServer, topic: str, running: Running) -> None:
-    """Aa and BB have one hash: the broker lets both through, and the client looks at the text."""
+    """Aa and BB have the same hash: the broker lets both through, and the client compares the text."""
     create_topic(ours.namesrv, topic)
     consumer = running(driver.push(topic, f"{topic}-group", sub="Aa || TagB"))
     sent = driver.produce(topic, 40, tags="Aa,BB,TagB,TagC", keys_prefix="k")
@@ -96,7 +96,7 @@ def test_broadcasting_delivers_everything_to_each(
 def test_queues_are_shared_again_when_a_consumer_joins_and_goes(
     driver: Driver, ours: GantryServer, topic: str, running: Running, killed: bool
 ) -> None:
-    """During a hand-over a message may come twice (RocketMQ promises at least once), but none may be missing."""
+    """During a rebalance a message may be delivered twice (RocketMQ promises at least once), but none may be missing."""
     create_topic(ours.namesrv, topic, queues=6)
     group = f"{topic}-group"
     first = running(driver.push(topic, group))

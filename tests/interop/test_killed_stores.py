@@ -1,8 +1,8 @@
 """A store of ours whose broker was killed under load opens in a Java broker, with every acknowledged message.
 
-When the process is killed, queue entries of some seconds were only in its memory, the checkpoint is from before, the
-next file of the log lies ready and empty, and `abort` is there: Java makes the missing entries from our log. Then it
-takes more, stops, and we open the store again.
+After the kill, some seconds of queue entries are lost with the process, the checkpoint is older, the next file of the
+log is preallocated and empty, and `abort` exists: Java rebuilds the missing entries from our log. Then the Java broker
+stores more, stops, and we open the store again.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from gantrymq_store_files.queue_entry import ENTRY
 
 pytestmark = pytest.mark.interop
 
-CLIENTS = {"4.9.7": "4.9.8", "5.3.3": "5.3.3"}  # the client that goes with a server
+CLIENTS = {"4.9.7": "4.9.8", "5.3.3": "5.3.3"}  # the client tested with a server version
 QUEUES = 4
 TASKS = 6
 LOAD_S = 3.0
-MORE_S = 1.0  # from a new checkpoint, when all queue entries are written, to the kill
+MORE_S = 1.0  # from a new checkpoint, with all queue entries written, to the kill
 PAUSE_S = 0.02
 DEADLINE_S = 60.0
 # Files of the log and of the queues fill within a second.
@@ -43,7 +43,7 @@ Place = tuple[str, int, int]  # topic, queue id, queue offset
 
 @attrs.define
 class Sent:
-    """What the producers know: by the SHA-256 of its body, each message, and where those are that were acknowledged."""
+    """Return each sent message by the SHA-256 of its body, and the positions of the acknowledged ones."""
 
     bodies: set[str] = attrs.field(factory=set)
     places: dict[Place, str] = attrs.field(factory=dict)
@@ -135,13 +135,13 @@ def _checkpoint(store: Path) -> Checkpoint:
 
 
 def _entries(store: Path) -> int:
-    """How many queue entries are in the files."""
+    """Return the number of queue entries in the files."""
     files = [path.read_bytes() for path in (store / "consumequeue").rglob("*") if path.is_file()]
     return sum(size > 0 for data in files for _, size, _ in ENTRY.iter_unpack(data))
 
 
 def _served(driver: Driver, topics: tuple[str, ...]) -> dict[Place, str]:
-    """What a client reads from every queue, which begins at 0 and has no gap, and gives each message once."""
+    """Return what a client reads from every queue; check that each starts at 0, has no gap, and each message is there once."""
     found: dict[Place, str] = {}
     for topic in topics:
         events = driver.run("pull", topic=topic)
@@ -155,7 +155,7 @@ def _served(driver: Driver, topics: tuple[str, ...]) -> dict[Place, str]:
 
 
 def _assert_acknowledged(sent: Sent, served: dict[Place, str]) -> None:
-    """Each acknowledged message is where its acknowledgement says; what had no answer is there once or not at all."""
+    """Check that each acknowledged message is at its position, and that the others are there once or not at all."""
     missing = {place: body for place, body in sent.places.items() if served.get(place) != body}
     assert not missing, f"{len(missing)} of {len(sent.places)}, such as {list(missing.items())[:3]}"
     times = Counter(served.values())

@@ -1,4 +1,4 @@
-"""Message traces: ours are read by the official admin tool, those of official clients by us. Traceparent is kept."""
+"""Message traces: the official admin tool reads ours, we read those of official clients. Traceparent is preserved."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +28,7 @@ Rows = set[tuple[str, str, str]]  # type, group, status
 
 
 async def in_trace_topic(namesrv: str) -> list[ReceivedMessage]:
-    """All messages of the trace topic, which the first trace makes."""
+    """Return all messages of the trace topic, which the first trace creates."""
     found: list[ReceivedMessage] = []
     async with Reader(namesrv=namesrv) as reader:
         try:
@@ -83,7 +83,7 @@ def test_the_admin_tool_reads_what_our_producer_and_consumer_wrote(
     sent, failing = asyncio.run(work())
     with MqAdmin("5.3.3", tmp_path, namesrv) as tool:
         for message_id in sent:
-            # A set: a broker that waits for a second may ask what became of the transaction, and deliver it twice.
+            # A set: a broker that waits for a second may check the transaction, and deliver it twice.
             wanted = {("Pub", producers, "success"), ("Sub", consumers, "success")}
             if message_id == failing:
                 wanted.add(("Sub", consumers, "failed"))

@@ -55,7 +55,7 @@ def test_our_broker_tells_a_java_name_server_more_topics_than_a_frame_holds(tmp_
 
 
 def _send_and_receive(driver: Driver, topic: str, running: Running) -> None:
-    """The topic is created by the first send, so its registration is part of this."""
+    """The first send creates the topic, so its registration is part of this test."""
     sent = driver.produce(topic, 20, tags="TagA,TagB")
     assert_same_messages(sent, driver.pull(topic))
     wanted = [e for e in sent if e["tags"] == "TagA"]

@@ -1,7 +1,7 @@
-"""The official admin tool 5.3.3 on our name server and broker: it prints what it printed for Java's.
+"""The official admin tool 5.3.3 on our name server and broker: its output is that for Java's servers.
 
-The commands are those of a golden run, in its order, beside the same clients and messages; what remains different is
-in the table of mqadmin_differences.py. Commands that need the controller or access control are not among them.
+The commands are those of a golden run, in its order, with the same clients and messages; the known differences are in
+the table of mqadmin_differences.py. Commands that need the controller or access control are left out.
 """
 
 import json
@@ -43,7 +43,9 @@ EXPORTED_SETTINGS = {
     "useTLS",
 }
 EXPORTED_FIGURES = {"diskRatio", "groupSize", "messageAverageSize", "oneDayNum", "topicSize", "tps"}
-PINNED = {"30-sendMessage": ("-b", "broker-a", "-i", "2")}  # the tool begins at any queue; the golden run met this one
+PINNED = {
+    "30-sendMessage": ("-b", "broker-a", "-i", "2")
+}  # the tool starts at any queue; in the golden run it was this one
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +78,7 @@ def ours(server: GantryServer, tool: MqAdmin, command: dict[str, Any]) -> str:
 
 
 def ids(server: GantryServer, tool: MqAdmin) -> dict[str, str]:
-    """Ids of the golden run's first message to those of ours, which is the first in the log too."""
+    """Map ids of the golden run's first message to ours, which is the first in the log too."""
     row = tool.run("queryMsgByKey", "-n", server.namesrv, "-t", TOPIC, "-k", "live0").splitlines()[1]
     return {UNIQUE_KEY: row.split()[0], OFFSET_ID: offset_id(pack_host(*parse_address(server.broker_address)), 0)}
 
@@ -104,7 +106,7 @@ def test_a_command_prints_what_it_prints_for_java(
 
 
 def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[str, tuple[str, str]]) -> None:
-    """Apart from those of the run (addresses, folders, sizes of files) and those that docs/operations.md names."""
+    """Values are equal except for addresses, folders and file sizes of the run, and those that docs/operations.md names."""
     java, own = (values(text) for text in outputs["38-getBrokerConfig"])
     assert {key for key in java.keys() & own.keys() if java[key] != own[key]} <= {
         "bindAddress",
@@ -136,7 +138,7 @@ def values(text: str) -> dict[str, str]:
 def test_exported_files_hold_what_they_hold_for_java(
     outputs: dict[str, tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The keys are those that a broker 5.3.3 gave, and each has a value."""
+    """The keys are those of a broker 5.3.3, and each has a value."""
     folders = list(Path(tmp_path_factory.getbasetemp()).glob("mqadmin*/mqadmin/export"))
     files = {file.name: json.loads(file.read_text()) for folder in folders for file in folder.iterdir()}
     assert files.keys() == {"configs.json", "metadata.json", "metrics.json"}

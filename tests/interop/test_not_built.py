@@ -1,4 +1,4 @@
-"""What this version does not do is refused with a sentence, never taken and forgotten."""
+"""Features that this version does not implement are refused with a sentence, never accepted and ignored."""
 
 import pytest
 from harness import GantryServer, create_topic

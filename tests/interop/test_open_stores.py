@@ -1,4 +1,4 @@
-"""`gantrymq store check` at the store of a broker that runs under load, Java's or ours, and when it was killed."""
+"""`gantrymq store check` on the store of a broker under load, Java's or ours, and after the broker was killed."""
 
 import asyncio
 import json
@@ -25,17 +25,17 @@ pytestmark = pytest.mark.interop
 
 PROGRAM = str(Path(sys.executable).parent / "gantrymq")
 QUEUES = 4
-# Files of the log fill within seconds, and checkpoints are taken every two.
+# Files of the log fill within seconds, and checkpoints are taken every two seconds.
 OFTEN = {"flushConsumeQueueThoroughInterval": "2000", "flushCommitLogThoroughInterval": "2000"}
 SETTINGS = {**SMALL_STORE, **OFTEN, "mappedFileSizeCommitLog": "262144"}
 TASKS = 4
-MOVED_MS = 1_000  # how much of the load the checkpoint vouches for at the end
+MOVED_MS = 1_000  # at least this part of the load is before the last checkpoint
 PAUSE_S = 0.005
 DEADLINE_S = 60.0
 
 
 class Server(NamedTuple):
-    """What the test needs of a server."""
+    """The part of a server's interface that the test needs."""
 
     namesrv: str
     store: Path
@@ -74,7 +74,7 @@ def test_a_store_is_judged_up_to_its_checkpoint_while_its_broker_runs(server: Se
 
 
 async def _check_under_load(server: Server, topic: str) -> list[tuple[int, dict[str, Any]]]:
-    """Check while messages are sent, before the checkpoint has moved far and after; then kill the broker."""
+    """Check while messages are sent, before and after the checkpoint has moved far; then kill the broker."""
     used("gantrymq.client")
     rng, killed = random.Random(1), asyncio.Event()
     moved_ms = time.time_ns() // 1_000_000 + MOVED_MS
@@ -110,7 +110,7 @@ async def _check_under_load(server: Server, topic: str) -> list[tuple[int, dict[
 
 
 def _check(store: Path) -> tuple[int, dict[str, Any]]:
-    """Exit code and report of `gantrymq store check`, a process of its own."""
+    """Run `gantrymq store check` and return its exit code and report."""
     words = [PROGRAM, "store", "check", str(store), "--output", "json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
     return done.returncode, json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""Order topics: the name servers say which queues there are, whatever the brokers' permission."""
+"""Order topics: the name servers define their queues, whatever the brokers' permission."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]
 
 @pytest.fixture
 def ordered(cluster: GantryCluster, topic: str) -> str:
-    """A topic with four queues on each broker, of which the order configuration names five."""
+    """A topic with four queues on each broker, five of them in the order configuration."""
     for address in cluster.namesrvs:
         _put_order(address, topic, ORDER)
     create_topic(cluster.namesrvs[0], topic)
@@ -102,7 +102,7 @@ def test_sends_to_a_queue_of_a_closed_broker_go_to_the_other_broker(
 def test_a_closed_broker_is_left_out_of_routes_and_refuses_order_topics_alone(
     cluster: GantryCluster, tmp_path: Path, topic: str, order: bool, code: int | None
 ) -> None:
-    """The write bit is for routes to tell: RocketMQ looks at it in a send only where the topic is ordered."""
+    """The write bit is for routes: RocketMQ checks it in a send only if the topic is ordered."""
 
     async def create() -> None:
         async with Admin(cluster.namesrv) as admin:
@@ -118,7 +118,7 @@ def test_a_closed_broker_is_left_out_of_routes_and_refuses_order_topics_alone(
 
 
 def _refusal(cluster: GantryCluster, topic: str) -> int | None:
-    """The code that broker-b refuses a message for its first queue with, None where it takes it."""
+    """Return the code with which broker-b refuses a message for its first queue, None if it accepts it."""
 
     async def send() -> None:
         async with Producer("ours", namesrv=cluster.namesrv) as producer:

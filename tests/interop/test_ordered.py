@@ -1,4 +1,4 @@
-"""Ordered consumers of the official clients: no message overtakes another, whatever happens to consumers and broker."""
+"""Ordered consumers of the official clients: no message overtakes another, through failures of consumers and brokers."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.interop
 Running = Callable[[Process], Process]
 DEADLINE_S = 60.0
 VERSIONS = ("4.9.8", "5.3.3")
-FAILED = {"4.9.8": 2, "5.3.3": 3}  # times that a consumer says when it gives a message up
+FAILED = {"4.9.8": 2, "5.3.3": 3}  # maximum attempts before a consumer gives up a message
 QUEUES = 4
 OFTEN = {
     "rocketmq.client.rebalance.waitInterval": "1000",
@@ -30,7 +30,7 @@ OFTEN = {
 
 
 def assert_each_after_those_before_it(tried: list[Event]) -> None:
-    """No message of a queue is looked at before all those before it were done, by whichever consumer."""
+    """Check that no message of a queue is consumed before all earlier ones were done, by any consumer."""
     done: dict[object, int] = defaultdict(int)
     for event in sorted(tried, key=lambda event: event["at"]):
         queue = event["queue"]
@@ -40,7 +40,7 @@ def assert_each_after_those_before_it(tried: list[Event]) -> None:
 
 
 def assert_no_overtaking(tried: list[Event], messages: int) -> None:
-    """Each queue is gone through step by step; where it is gone back in, it is gone through from there again."""
+    """Check that each queue is read without a gap; after a step back it continues from there."""
     by_queue: dict[object, list[Event]] = defaultdict(list)
     for event in sorted(tried, key=lambda event: event["at"]):
         by_queue[event["queue"]].append(event)
@@ -111,7 +111,7 @@ def test_a_consumer_joins_and_one_is_killed(
     running: Running,
     version: str,
 ) -> None:
-    """Locks of the dead one lapse before another consumer gets its queues."""
+    """Locks of the dead consumer expire before another one gets its queues."""
     lapse_ms, first, later = 5000, 800, 480
     messages = first + later
     monkeypatch.setattr(locks, "LOCK_MS", lapse_ms)
@@ -126,7 +126,9 @@ def test_a_consumer_joins_and_one_is_killed(
     consumers.append(running(driver.start("retry", **options)))
     wait_until(lambda: len(good(consumers[1:])) > 20, "messages of the second consumer", DEADLINE_S)
     killed, other = consumers
-    driver.produce("Orders", later, body_prefix="later")  # so that much of every queue is left when the first one dies
+    driver.produce(
+        "Orders", later, body_prefix="later"
+    )  # so that much of every queue is left when the first one is killed
     done = len(killed.of("tried"))
     wait_until(lambda: len(killed.of("tried")) > done, "a message of the first consumer", DEADLINE_S, killed.tail)
     killed.kill()
@@ -141,9 +143,9 @@ def test_a_consumer_joins_and_one_is_killed(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_broker_is_restarted_among_two_consumers(tmp_path: Path, running: Running, version: str) -> None:
-    """Its locks are gone then, as a Java broker's are; no message overtakes another.
+    """A restart clears the locks, as in a Java broker; no message overtakes another.
 
-    For a moment two may have one queue, as with a Java broker: who had it does not know yet that its lock is gone.
+    For a moment two consumers may have one queue, as with a Java broker: the first does not know yet that its lock is gone.
     """
     messages, port = 200, free_port(also_below=2)
     used("gantrymq broker")

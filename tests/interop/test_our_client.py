@@ -66,7 +66,7 @@ def test_we_pull_what_a_java_client_sent(java_namesrv: str, tmp_path: Path, topi
 
 
 async def _send(namesrv: str, topic: str) -> list[Message]:
-    """Send 20 messages in each of the client's ways, and return them all; those to a chosen queue are compressed."""
+    """Send 20 messages in each of the client's ways and return all; those to a chosen queue are compressed."""
     used("gantrymq.client")
     kinds = ("waited", "async", "oneway", "batch", "x" * 5_000)
     bodies = [f"{kind} {n}".encode() for kind in kinds for n in range(20)]
@@ -86,7 +86,7 @@ async def _send(namesrv: str, topic: str) -> list[Message]:
 
 
 async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
-    """Read every queue from 0 until *wanted* messages are there; what was sent oneway may take a moment."""
+    """Read every queue from 0 until *wanted* messages have arrived; oneway sends may take a moment."""
     used("gantrymq.client")
     received: list[ReceivedMessage] = []
     async with Reader(namesrv=namesrv, group="our-puller") as consumer:

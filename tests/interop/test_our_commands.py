@@ -1,4 +1,4 @@
-"""Our commands for operators, asked of Java brokers 4.9.7 and 5.3.3."""
+"""Our commands for operators on Java brokers 4.9.7 and 5.3.3."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Cluster:
         self.broker = broker
 
     def command(self, *words: str, code: int = 0) -> Any:
-        """The document of one command, or what it said when it ends with another code."""
+        """Return the JSON output of one command, or its error output if the exit code is not 0."""
         done = CliRunner().invoke(main, [*words, "-n", self.namesrv, "--output", "json"])
         assert done.exit_code == code, done.output
         return json.loads(done.stdout) if code == 0 else done.stderr
@@ -140,7 +140,7 @@ def test_a_group_that_is_offline_goes_on_where_it_is_told(
 def test_members_that_are_online_read_again_what_they_are_told(
     java: Cluster, topic: str, tmp_path_factory: pytest.TempPathFactory, running: Callable[[Process], Process]
 ) -> None:
-    """At a broker 4.9.7 the members do it themselves, which takes them half a minute: nobody waits for that here."""
+    """At a broker 4.9.7 the members reset their offsets themselves, which takes 30 s; the test does not wait for it."""
     create_topic(java.namesrv, topic, 2)
     driver = Driver("5.3.3", tmp_path_factory.mktemp("driver"), java.namesrv)
     group = f"{topic}-group"

@@ -1,4 +1,4 @@
-"""Our consumer of a group on Java's servers, and beside Java's consumers in one group."""
+"""Our group consumer on Java's servers, and with Java's consumers in one group."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ def namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[
 
 
 class Seen:
-    """What handlers were given; waits with a deadline."""
+    """Collects the messages of handlers; waits with a deadline."""
 
     def __init__(self) -> None:
         self.messages: list[ReceivedMessage] = []
@@ -52,7 +52,7 @@ def bodies_of(java: Process) -> list[str]:
 
 @contextlib.asynccontextmanager
 async def running(consumer: Consumer, handler: Callable[[ReceivedMessage], Awaitable[None]], concurrency: int = 5):
-    """The consumer, started and with its queues, whose messages *handler* gets until the end."""
+    """Run a consumer with *handler*; it has its queues when the context is entered."""
     async with consumer:
         await consumer.wait_assigned(DEADLINE_S)
         run = asyncio.create_task(consumer.run(handler, concurrency=concurrency))
@@ -189,7 +189,7 @@ def test_every_broadcasting_member_gets_everything(namesrv: str, topic: str, tmp
 def test_java_and_ours_share_the_queues_of_one_group(
     namesrv: str, topic: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """When one leaves, the other one has them all; nothing is missing."""
+    """When one consumer leaves, the other gets all queues; no message is missing."""
     create_topic(namesrv, topic, 6)
     group = f"{topic}-group"
     driver = Driver("5.3.3", tmp_path, namesrv)
@@ -227,7 +227,7 @@ def test_java_and_ours_share_the_queues_of_one_group(
 def test_a_broker_is_restarted_between_java_and_ours(
     tmp_path: Path, request: pytest.FixtureRequest, topic: str, served_by: str, end: str
 ) -> None:
-    """Nothing is missing, and no queue has two members for longer than with two of Java's, which takes 0.75 s."""
+    """No message is missing, and no queue has two members for longer than with two of Java's, which takes 0.75 s."""
 
     def running_until_the_end(process: Process) -> Process:
         request.addfinalizer(process.kill)
@@ -237,7 +237,7 @@ def test_a_broker_is_restarted_between_java_and_ours(
         if served_by == "ours":
             settings = {"listenPort": str(port)}
             return running_until_the_end(GantryServer.broker(tmp_path / "broker", names.namesrv, settings=settings))
-        scratch = tmp_path / f"broker-{time.monotonic_ns()}"  # with an output of its own
+        scratch = tmp_path / f"broker-{time.monotonic_ns()}"  # with a separate output
         return running_until_the_end(JavaBroker(served_by, scratch, names.namesrv, store=tmp_path / "store", port=port))
 
     port = free_port(also_below=2)
@@ -283,7 +283,7 @@ def test_a_broker_is_restarted_between_java_and_ours(
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("namesrv", ["5.3.3", "ours"], indirect=True)  # 4.9.7 does not know all that the tool asks
+@pytest.mark.parametrize("namesrv", ["5.3.3", "ours"], indirect=True)  # 4.9.7 does not support all requests of the tool
 def test_mqadmin_sees_our_consumer_resets_it_and_has_it_consume(
     namesrv: str, topic: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

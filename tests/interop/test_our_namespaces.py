@@ -57,7 +57,7 @@ def test_we_consume_what_java_clients_sent(java_namesrv: str, tmp_path: Path, to
 
 
 def test_java_members_and_ours_share_a_group(java_namesrv: str, tmp_path: Path, topic: str, running: Running) -> None:
-    """Each gets some, none gets one twice, and what fails here comes again under its own name."""
+    """Each gets some, none gets one twice, and messages that fail here are redelivered under their own name."""
     create_topic(java_namesrv, f"{SHOP}%{topic}", 8)
     group = "of-" + topic
     java = running(Driver("5.3.3", tmp_path, java_namesrv).start("retry", topic=topic, group=group, namespace=SHOP))

@@ -1,4 +1,4 @@
-"""Our pop consumer at a Java broker 5.3.3 and at ours, in one group with Java's clients that pop."""
+"""Our pop consumer on a Java broker 5.3.3 and on ours, in one group with Java's clients that pop."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -163,7 +163,7 @@ def test_only_what_the_expression_wants_comes(
 
 @pytest.mark.parametrize("servers", ["ours", LONG_JAVA], indirect=True)
 def test_in_one_group_with_javas_client(servers: Servers, topic: str, tmp_path: Path, running: Running) -> None:
-    """Each message goes to one of both, and each acknowledges what the other popped."""
+    """Each message is delivered to one of both, and each acknowledges what the other popped."""
     namesrv, broker = servers
     create_topic(namesrv, topic, QUEUES)
     group = f"{topic}-group"
@@ -197,7 +197,7 @@ def test_beside_javas_push_consumer_in_pop_mode(servers: Servers, topic: str, tm
     create_topic(namesrv, topic, QUEUES)
     group = f"{topic}-group"
     pops = running(Pops(tmp_path / "pops", namesrv, broker))
-    pops.pop(topic, group, poll_ms=100)  # so that there is the group
+    pops.pop(topic, group, poll_ms=100)  # so that the group exists
     pops.mode(topic, group)
     pops.push(topic, group)
     driver = Driver(VERSION, tmp_path, namesrv)

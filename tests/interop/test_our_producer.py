@@ -1,5 +1,4 @@
-"""What our producer does beside plain sends, on Java's servers and on ours: transactions, requests, delays, selectors,
-batches, of many messages and of single sends that it gathers."""
+"""Our producer on Java's servers and on ours: transactions, requests, delays, selectors, batches and automatic batches."""
 
 import asyncio
 import hashlib
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.interop
 
 QUEUES = 4
 DEADLINE_S = 60.0
-CHECKED_S = 120.0  # Java's broker looks every 30 s by default, at messages of 6 s and more
+CHECKED_S = 120.0  # Java's broker checks every 30 s by default, for messages of at least 6 s
 
 
 @pytest.fixture(params=[pytest.param("4.9.7", marks=pytest.mark.long), "5.3.3", "ours"])
@@ -107,7 +106,7 @@ def test_delayed_messages_come_later_and_keys_choose_the_queue_that_java_chooses
 
 
 def sent_event(message: Message, result: SendResult) -> Event:
-    """As the Java driver prints what it sent."""
+    """Format as the Java driver prints sent messages."""
     return {
         "tags": message.tags,
         "keys": message.keys,

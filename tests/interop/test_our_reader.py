@@ -1,4 +1,4 @@
-"""Our reader on Java's servers: loops over topics, and a group whose Java consumer it does not disturb."""
+"""Our reader on Java's servers: loops over topics, and a group in which it does not disturb a Java consumer."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def namesrv(request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[
 
 
 def test_loops_over_what_java_sent(namesrv: str, topic: str, tmp_path: Path) -> None:
-    """To the end, on from where one stopped, and on and on; with tags."""
+    """Read to the end, continue after a stop, and read without end; with tags."""
     create_topic(namesrv, topic, QUEUES)
     driver = Driver("5.3.3", tmp_path, namesrv)
     sent = [str(event["body"]) for event in driver.produce(topic, 40, tags="TagA,TagB", body_prefix="first")]

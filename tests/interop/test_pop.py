@@ -1,4 +1,4 @@
-"""Pop consumption: the official client pops on our broker, and stores with pops under way are exchanged with Java's."""
+"""Pop consumption: the official client pops on our broker; stores with unacknowledged pops move to and from Java brokers."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryServer]:
-    """A server of ours whose broker has the name that handles carry."""
+    """Return a server whose broker has the name in the receipt handles."""
     with GantryServer.both(tmp_path_factory.mktemp("ours"), settings=NAMED) as server:
         yield server
 
@@ -32,10 +32,10 @@ def bodies(messages: list[dict[str, object]]) -> list[str]:
 
 
 def test_a_push_consumer_in_pop_mode(ours: GantryServer, topic: str, tmp_path: Path, running: Running) -> None:
-    """Each message arrives; one that its listener fails comes again, 10 s later, and then no more."""
+    """Each message arrives; one whose listener fails arrives again 10 s later, and then no more."""
     create_topic(ours.namesrv, topic)
     pops = running(Pops(tmp_path / "pops", ours.namesrv, ours.broker_address))
-    pops.pop(topic, GROUP)  # so that there is the group
+    pops.pop(topic, GROUP)  # so that the group exists
     pops.mode(topic, GROUP)
     sent = [str(each["body"]) for each in Driver(VERSION, tmp_path, ours.namesrv).produce(topic, 40, body_prefix="a")]
     pops.push(topic, GROUP, failing=sent[7])
@@ -74,7 +74,7 @@ def test_pops_acknowledged_changed_and_left(ours: GantryServer, topic: str, tmp_
 
 
 def test_pops_outlive_a_killed_broker(topic: str, tmp_path: Path, running: Running) -> None:
-    """Nothing is lost, nothing comes again before its time, and old handles acknowledge."""
+    """Nothing is lost, nothing is redelivered early, and old handles acknowledge."""
     with GantryServer.both(tmp_path / "ours", settings=NAMED) as server:
         create_topic(server.namesrv, topic)
         pops = running(Pops(tmp_path / "pops", server.namesrv, server.broker_address))
@@ -126,9 +126,9 @@ def test_a_java_broker_gives_back_what_was_popped_here(topic: str, tmp_path: Pat
 
 
 def test_ours_gives_back_what_was_popped_at_a_java_broker(topic: str, tmp_path: Path, running: Running) -> None:
-    """Its checkpoints and acknowledgements are on their way through its timer when it is stopped.
+    """The Java broker is stopped while its timer holds checkpoints and acknowledgements.
 
-    Killed, it would forget how far the group popped within the last seconds, and give all of it again itself.
+    If it were killed, it would lose the pop offsets of the last seconds and deliver those messages again.
     """
     with (
         JavaNameServer(VERSION, tmp_path / "namesrv") as namesrv,

@@ -1,4 +1,4 @@
-"""The harness gives no port twice, not even to two processes that ask at the same time."""
+"""The harness never gives a port twice, not even to two processes at the same time."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ print(ports.free_port())
 
 @pytest.fixture(autouse=True)
 def _locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Nothing was given before, and what the tests take is free again after them."""
+    """Ports are new, and the tests return them at the end."""
     monkeypatch.setenv("GANTRYMQ_INTEROP_CACHE", str(tmp_path))
     monkeypatch.setattr(ports, "_ours", set())
     ports._locks.cache_clear()
@@ -45,7 +45,7 @@ def test_a_process_gets_no_port_that_another_one_was_given() -> None:
 
 
 def _ask(*choice: int) -> str:
-    """What another process prints that asks for one of the ports *choice*."""
+    """Return the output of another process that reserves one of the ports *choice*."""
     command = [sys.executable, "-c", ASK, str(HERE), *map(str, choice)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What official clients do around a message: requests that are answered, traces, namespaces, compressed bodies."""
+"""Features of official clients around messages: requests and replies, traces, namespaces, compressed bodies."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def driver(request: pytest.FixtureRequest, ours: GantryServer, tmp_path: Path) -
 def test_every_client_gets_the_answers_to_its_own_questions(
     driver: Driver, ours: GantryServer, topic: str, size: int
 ) -> None:
-    """The blocking form of client 5.3.3 gives up as soon as its question is stored, on Java's broker as well."""
+    """The blocking form of client 5.3.3 gives up as soon as its request is stored, on Java's broker as well."""
     create_topic(ours.namesrv, topic)
     mode = "sync" if driver.version == "4.9.8" else "callback"
     events = driver.run("ask", topic=topic, clients=CLIENTS, count=QUESTIONS, mode=mode, size=size)
@@ -44,7 +44,7 @@ def test_every_client_gets_the_answers_to_its_own_questions(
 
 
 def test_questions_are_answered_in_a_namespace(driver: Driver, ours: GantryServer, topic: str) -> None:
-    """The clients put it before the name of the reply topic as well, which the first answer makes."""
+    """The clients prefix the name of the reply topic too, which the first reply creates."""
     create_topic(ours.namesrv, f"shop%{topic}")
     mode = "sync" if driver.version == "4.9.8" else "callback"
     events = driver.run("ask", topic=topic, clients=2, count=1, mode=mode, namespace="shop")
@@ -83,7 +83,7 @@ def test_traces_are_written_and_read_by_the_admin_tool(
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.3.3 v2"])
 def test_clients_in_a_namespace_meet_there(ours: GantryServer, tmp_path: Path, topic: str, version: str) -> None:
-    """The first kind is part of every name on the wire, the second (client 5) a field that leaves names alone."""
+    """The first kind is part of every name on the wire, the second (client 5) a field that does not change names."""
     number, _, second = version.partition(" ")
     create_topic(ours.namesrv, topic)
     driver = Driver(number, tmp_path, ours.namesrv)

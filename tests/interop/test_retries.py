@@ -1,4 +1,4 @@
-"""Official clients fail messages: they come again later each time, and at last they are dead letters."""
+"""Official clients fail messages: redelivery after growing delays, and dead letters at the end."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -20,8 +20,8 @@ from gantrymq.model.names import SCHEDULE_TOPIC
 
 pytestmark = pytest.mark.interop
 
-DEADLINE_S = 75.0  # a client whose heartbeat met another of its own gets nothing until the next, 30 s later
-LEVELS_S = (1, 1, 1, 2, 2, 3)  # level 3 is the first that a broker picks
+DEADLINE_S = 75.0  # a client whose heartbeat collided with another of its own gets nothing until the next, 30 s later
+LEVELS_S = (1, 1, 1, 2, 2, 3)  # level 3 is the first that a broker chooses
 OFTEN = {"rocketmq.client.rebalance.waitInterval": "1000"}  # a client reads its retry topic from then on
 VERSIONS = ("4.9.8", "5.3.3")
 
@@ -42,7 +42,7 @@ def driver(request: pytest.FixtureRequest, broker: GantryServer, tmp_path: Path)
 
 
 def dead_letters(namesrv: str, scratch: Path, group: str) -> list[dict[str, Any]]:
-    """Of *group*, which may be known to nobody yet."""
+    """Return the state of *group*, which may not exist yet."""
     try:
         found = gantrymq(scratch, "group", "dlq", "list", group, "-n", namesrv)
     except RuntimeError:
@@ -53,7 +53,7 @@ def dead_letters(namesrv: str, scratch: Path, group: str) -> list[dict[str, Any]
 def test_a_failing_message_comes_later_each_time_and_at_last_lies_among_the_dead(
     broker: GantryServer, driver: Driver, topic: str, tmp_path: Path
 ) -> None:
-    """The dead letter is sent again by command, and consumed by a consumer that does better."""
+    """The dead letter is sent again by command, and consumed by a consumer that succeeds."""
     group = f"payers{topic}"
     driver.produce(topic, 2, tags="fail2,fail9", keys_prefix="k", body_prefix="m")
     with driver.start("retry", topic=topic, group=group, max_times=3) as consumer:
@@ -168,7 +168,7 @@ def test_dead_letters_of_a_java_broker_are_listed_and_sent_again(
 
 
 def sent_back(namesrv: str) -> int:
-    """How many messages were given a delay so far."""
+    """Return how many messages were delayed so far."""
 
     async def ask() -> int:
         async with Admin(namesrv) as admin:
@@ -179,7 +179,7 @@ def sent_back(namesrv: str) -> int:
 
 
 def tries(namesrv: str, scratch: Path, topic: str, delayed: int) -> list[int]:
-    """Let a consumer fail until so many messages were *delayed* since the store was new; which tries they were."""
+    """Let a consumer fail until the store has delayed *delayed* messages; return the attempts."""
     driver = Driver("5.3.3", scratch, namesrv, properties=OFTEN)
     with driver.start("retry", topic=topic, group=f"payers{topic}", max_times=4) as consumer:
         wait_until(lambda: sent_back(namesrv) == delayed, f"{delayed} delays", DEADLINE_S, consumer.tail)
@@ -188,10 +188,10 @@ def tries(namesrv: str, scratch: Path, topic: str, delayed: int) -> list[int]:
 
 @pytest.mark.long
 def test_a_java_broker_goes_on_in_the_middle_of_the_tries_and_ours_again(topic: str, tmp_path: Path) -> None:
-    """One message fails at ours, at a Java broker, and at ours, where it is a dead letter at last.
+    """One message fails on our broker, on a Java broker, and on ours again, where it becomes a dead letter.
 
-    Both are stopped. A Java broker that was killed forgets what groups committed within the last seconds, and one that
-    opens a killed store delivers again what left the levels within the last seconds.
+    Both brokers are stopped, not killed: a killed Java broker loses the group offsets of the last seconds, and one that
+    opens a killed store delivers again the delayed messages of the last seconds.
     """
     settings = {**SMALL_STORE, **SETTINGS}
     group = f"payers{topic}"

@@ -1,7 +1,7 @@
-"""Every way to send x every way to consume x filters, orders and retries: our client at each server, Java's beside it.
+"""Every kind of send with every kind of consumer, filter, order and retry: our client on each server, with Java's client.
 
-A row of "is consumed" holds where the messages of that send came to consumers of that way: all of them, those with a
-tag, and those of an SQL92 expression, each once and none other.
+A row "is consumed" passes if the messages of that send reached the consumers of that kind: all of them, those with a
+tag, and those of an SQL92 expression, each once and no other.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ NO_POP = "does not support pop: RocketMQ does from 5.0 on"
 
 
 class Ran(NamedTuple):
-    """What came of the run at the servers of a version."""
+    """Return the outcome of the run on the servers of a version."""
 
     version: str
     outcome: Outcome
@@ -31,7 +31,7 @@ class Ran(NamedTuple):
 
 @pytest.fixture(scope="module", params=SERVERS)
 def at(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The run, when the first test asks; its servers are gone afterwards."""
+    """Run the scenarios at the first use; the servers stop afterwards."""
     version: str = request.param
     scratch = tmp_path_factory.mktemp("scenarios")
     with ExitStack() as stack:
@@ -53,7 +53,7 @@ def outcome(at: Ran) -> Outcome:
 
 
 def no_pop(at: Ran, way: str) -> bool:
-    """Whether the server serves no such consumers, and said so."""
+    """Return whether the server refused consumers of this kind as not supported."""
     if at.version != "4.9.7" or way != "pop":
         return False
     assert NO_POP in str(at.outcome.problems[way])

@@ -1,4 +1,4 @@
-"""Two brokers and two name servers of ours; one of them is killed while clients are at work."""
+"""Two brokers and two name servers of ours; one of them is killed while clients send and receive."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GantryCluster]
 
 @pytest.fixture
 def cluster(servers: GantryCluster) -> GantryCluster:
-    """All of them running, whatever the test before did."""
+    """Restart the servers that the previous test stopped."""
     servers.heal()
     return servers
 
@@ -41,7 +41,7 @@ def driver(cluster: GantryCluster, tmp_path: Path) -> Driver:
 
 @pytest.fixture
 def on_both(cluster: GantryCluster, tmp_path: Path, topic: str) -> str:
-    """A topic with four queues on each broker, made by our own command."""
+    """A topic with four queues on each broker, created by our own command."""
     made = gantrymq(tmp_path, *_topic_create(cluster, topic))
     assert len(made["brokers"]) == 2
     for address in cluster.namesrvs:
@@ -70,7 +70,7 @@ def test_a_producer_spreads_over_both_brokers(driver: Driver, on_both: str) -> N
 def test_a_broker_killed_under_load_fails_no_send_and_loses_nothing(
     cluster: GantryCluster, driver: Driver, on_both: str, running: Running
 ) -> None:
-    """A message whose answer was lost may be there twice (RocketMQ promises at least once), but none is missing."""
+    """A message whose response was lost may be stored twice (RocketMQ promises at least once), but none is missing."""
     producer = running(driver.start("produce", topic=on_both, retries=2, pause_ms=0))
     _wait_for_more(producer, 300)
     cluster.kill("broker-a")
@@ -105,7 +105,7 @@ def test_our_producer_goes_on_when_a_broker_is_killed(cluster: GantryCluster, tm
 def test_clients_go_on_and_new_ones_start_with_one_name_server_dead(
     cluster: GantryCluster, driver: Driver, tmp_path: Path, on_both: str, running: Running
 ) -> None:
-    """A new client 5.3.3 tries one name server in a call: its first call may fail, the next one finds the other."""
+    """A new client 5.3.3 tries one name server per call: its first call may fail, the next one uses the other."""
     consumer = running(driver.push(on_both, f"{on_both}-group"))
     producer = running(driver.start("produce", topic=on_both, pause_ms=5))
     _wait_for_more(producer, 50)
@@ -158,13 +158,13 @@ def _names_both(route: str) -> bool:
 
 
 def _wait_for_more(producer: Process, count: int) -> None:
-    """Wait until the producer has sent *count* messages more than now."""
+    """Wait until the producer has sent *count* more messages."""
     wanted = len(producer.of("sent")) + count
     producer.wait_for(lambda p: len(p.of("sent")) >= wanted, f"{wanted} messages sent", DEADLINE_S)
 
 
 def _finish(producer: Process) -> list[Event]:
-    """Let the producer end and return what it sent; a send that failed after its retries is an error."""
+    """Stop the producer and return its sent messages; a send that failed after its retries is an error."""
     producer.close_input()
     producer.finish()
     assert not producer.of("error")
@@ -172,7 +172,7 @@ def _finish(producer: Process) -> list[Event]:
 
 
 def _assert_all_there(sent: list[Event], received: list[Event]) -> None:
-    """Every acknowledged message lies where its sender was told, and only what was sent is there."""
+    """Check that every acknowledged message is at its position, and that only sent messages are there."""
     places = {(e["brokerName"], e["queueId"], e["queueOffset"]): e["bodySha256"] for e in received}
     told = {(e["brokerName"], e["queueId"], e["queueOffset"]): e["bodySha256"] for e in sent}
     assert told.items() <= places.items()
@@ -180,7 +180,7 @@ def _assert_all_there(sent: list[Event], received: list[Event]) -> None:
 
 
 async def _read_all(namesrv: str, topic: str) -> list[bytes]:
-    """The bodies of all that lies in *topic*, read with our own client."""
+    """Return the bodies of all messages of *topic*, read with our own client."""
     used("gantrymq.client")
     found: list[bytes] = []
     async with asyncio.timeout(DEADLINE_S), Reader(namesrv=namesrv, group="our-puller") as consumer:

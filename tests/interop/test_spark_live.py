@@ -1,4 +1,4 @@
-"""What Spark reads of a topic at a Java broker, beside what an official Java consumer gets of it."""
+"""Spark reads the same messages of a topic at a Java broker as an official Java consumer."""
 
 import hashlib
 from collections.abc import Callable
@@ -18,7 +18,7 @@ QUERY_S = 120
 def test_a_topic_of_a_java_broker_is_what_java_pulls(
     java_servers: Callable[[str], tuple[str, str]], spark: Any, tmp_path: Path, topic: str
 ) -> None:
-    """A batch, by tag, a stream that goes on from its checkpoint; Java stores large bodies compressed."""
+    """A batch, by tag, and a stream that continues from its checkpoint; Java stores large bodies compressed."""
     from gantrymq_spark import register
 
     namesrv = java_servers("5.3.3")[0]

@@ -1,4 +1,4 @@
-"""What Spark writes to a Java broker, as an official Java consumer receives it."""
+"""Spark writes messages to a Java broker, and an official Java consumer receives them."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,7 +19,7 @@ QUEUES, COUNT = 4, 400
 def test_a_java_consumer_gets_the_rows_of_a_frame(
     java_servers: Callable[[str], tuple[str, str]], spark: Any, tmp_path: Path, topic: str
 ) -> None:
-    """Body, keys, tags and properties, the delay, and the order of each sharding key, in the queue that Java takes."""
+    """Body, keys, tags, properties, delay, and the order of each sharding key, in the queue that Java chooses."""
     from gantrymq_spark import register
 
     namesrv = java_servers("5.3.3")[0]
@@ -56,5 +56,5 @@ def test_a_java_consumer_gets_the_rows_of_a_frame(
             last[place] = each["queueOffset"]
 
     late = spark.sql("select 'x' as body, 2000L as delayMs").write.format("gantrymq")
-    with pytest.raises(Exception, match="timerWheelEnable is false"):  # as the broker says
+    with pytest.raises(Exception, match="timerWheelEnable is false"):  # as the broker reports it
         late.option("namesrv", namesrv).option("topic", topic).mode("append").save()

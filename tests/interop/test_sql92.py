@@ -1,8 +1,8 @@
-"""SQL92 and tag subscriptions of the official Java client: from our broker it gets what it gets from a Java broker.
+"""SQL92 and tag subscriptions of the official Java client: our broker delivers the same messages as a Java broker.
 
-The same messages lie on both brokers. Each expression is asked for by the pull consumer and by a push consumer with a
-group of its own; a push consumer is done when the broker has its progress at the end of every queue.
-`GANTRYMQ_INTEROP_CONTROL` puts the Java broker on both sides: are the steps steady?
+Both brokers have the same messages. The pull consumer, and a push consumer in a separate group, use each expression; a
+push consumer is done when its committed offsets are at the end of every queue.
+`GANTRYMQ_INTEROP_CONTROL` uses the Java broker on both sides, to check that the tests are deterministic.
 """
 
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.interop
 
 CONTROL = os.environ.get("GANTRYMQ_INTEROP_CONTROL")
 QUEUES = 2
-DONE_S = 90.0  # after its second heartbeat a consumer asks again for what was refused it at first
+DONE_S = 90.0  # after its second heartbeat a consumer repeats requests that were refused at first
 MESSAGES = [
     ("TagA", {"price": "5", "region": "hangzhou"}),
     ("TagB", {"price": "5.0", "region": "shenzhen"}),
@@ -57,7 +57,7 @@ WRONG = {"cut": "price >", "reversed": "price BETWEEN 9 AND 1", "numbers": "pric
 
 
 class Side(NamedTuple):
-    """One broker, the client on it, and what was sent."""
+    """One broker, its client, and the sent messages."""
 
     version: str
     broker: str
@@ -107,7 +107,7 @@ def _side(version: str, scratch: Path, name: str, servers: JavaServers) -> Itera
 
 @pytest.fixture(autouse=True)
 def peers(sides: tuple[Side, Side]) -> None:
-    """Every test here asks both brokers through one version of the client."""
+    """Every test here sends requests to both brokers with one version of the client."""
     used(f"rocketmq-client {sides[0].version}")
     used("RocketMQ broker 5.3.3")
     used("gantrymq broker")
@@ -130,7 +130,7 @@ def asked(client: Process, *words: str) -> Event:
 
 
 def pushed(side: Side, name: str) -> list[str]:
-    """All that the push consumer of *name* got, once the broker has its progress at the end of every queue."""
+    """Return all messages of the push consumer *name*, after it has committed the end of every queue."""
     group = group_of(side, name)
 
     def noted() -> dict[int, int | None]:
@@ -163,7 +163,7 @@ def test_push_consumers_get_what_a_java_broker_gives(sides: tuple[Side, Side]) -
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_expression_is_refused_when_a_push_consumer_starts(sides: tuple[Side, Side], name: str) -> None:
-    """The code is Java's, the sentence ours."""
+    """The code is Java's, the sentence is ours."""
     java, ours = (asked(side.client, "push", group_of(side, name), "sql", WRONG[name]) for side in sides)
     assert (ours["event"], ours.get("code")) == (java["event"], java.get("code")) == ("refused", 23), (java, ours)
     assert CONTROL or _tells_place_and_expectation(ours), ours
@@ -176,7 +176,7 @@ def _tells_place_and_expectation(refused: Event) -> bool:
 def test_a_pull_with_a_wrong_expression(
     sides: tuple[Side, Side], record_property: Callable[[str, object], None]
 ) -> None:
-    """A Java broker notes the error in its log and gives every message, as if nothing had been asked for."""
+    """A Java broker logs the error and delivers every message, as without a filter."""
     everything = sorted(map(body_of, range(len(MESSAGES))))
     for expression in WRONG.values():
         java, ours = (asked(side.client, "pull", "sql", expression) for side in sides)

@@ -1,8 +1,9 @@
-"""SQL92 expressions: our answers are those of the filter in a Java broker 5.3.3, refusals and errors included.
+"""SQL92 expressions: our results equal those of the filter in a Java broker 5.3.3, including refusals and errors.
 
-20,000 random pairs of an expression and the raw properties of a message, and every value, number, blank and tail the
-random ones are made of, each in the plainest expressions: all the same. Of spoilt expressions only those differ that
-are beyond what we, or Java's stack, take (DIFFERENT). `tests/golden` has a tenth of the pairs for runs without Java.
+Tested are 20,000 random pairs of an expression and the raw properties of a message, and every value, number, blank and
+suffix that the random ones are built from, each in the simplest expressions: all are equal. Of invalid expressions
+only those differ that exceed our limits or Java's stack (DIFFERENT). `tests/golden` has a tenth of the pairs for runs
+without Java.
 """
 
 import random
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.interop
 
 SPOILT = 10_000
 STACK_OVERFLOW = "java.lang.StackOverflowError"
-# What differs, by what ours or Java says of it.
+# Known differences, by the message of ours or Java's.
 DIFFERENT = {
     "long": f"over {MAX_CHARACTERS:,} characters or {MAX_TOKENS:,} words: ours refuses it, as none may hold us up",
     "deep": f"nested deeper than {MAX_DEPTH}: ours refuses it at the same depth everywhere, Java where its stack ends",
@@ -35,7 +36,7 @@ DIFFERENT = {
 
 
 def kind_of(ours: OurAnswer, java: JavaAnswer) -> str | None:
-    """Which of DIFFERENT a difference is; None for another."""
+    """Return the entry of DIFFERENT that explains a difference, or None."""
     if ours.answer == "refused" and (f"most {MAX_CHARACTERS:,}" in ours.why or f"than {MAX_TOKENS:,}" in ours.why):
         return "long"
     if ours.answer == "refused" and f"at most {MAX_DEPTH} are taken" in ours.why:
@@ -44,7 +45,7 @@ def kind_of(ours: OurAnswer, java: JavaAnswer) -> str | None:
 
 
 def differences(asked: list[Pair], answers: list[JavaAnswer]) -> Iterator[tuple[str | None, str]]:
-    """What kind of difference, and a line about it."""
+    """Return the kind of a difference, and a line that describes it."""
     for pair, java in zip(asked, answers, strict=True):
         ours = our_answer(*pair)
         if ours.answer != java.answer:

@@ -28,7 +28,7 @@ SETTINGS = {
     "maxIndexNum": "200",
 }
 QUEUES = 4
-# Where a broker runs, where the tool does, who is online, and what the tool's own log and stack traces say.
+# Lines that depend on the broker's address, the tool's machine, online clients, or the tool's log and stack traces.
 HERE_ONLY = re.compile(r"OffsetID:|Message Body Path:|MessageTrack |See https|\d\d:\d\d:\d\d,\d+ \|-|\s+(at |\.\.\. )")
 DEADLINE_S = 30.0
 SAME = ("queueId", "queueOffset", "msgId", "bodySha256", "bodyLength", "tags", "keys")
@@ -62,7 +62,9 @@ def test_a_java_broker_opens_our_store_whose_beginning_was_deleted(tmp_path: Pat
         deleted = re.fullmatch(r"deleting (\d+) log files, (\d+) bytes", found["cleaned"][0]["said"])
         assert deleted is not None
         assert int(deleted[2]) == int(deleted[1]) * 262144
-        assert 0 < int(deleted[2]) <= log_min  # those whose entries became durable meanwhile go by themselves
+        assert (
+            0 < int(deleted[2]) <= log_min
+        )  # files whose entries became durable meanwhile are removed without our help
         kept, queues = _read(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
         store = server.store
         assert server.stop() == 0
@@ -105,20 +107,20 @@ def test_we_open_the_store_of_a_java_broker(tmp_path: Path, topic: str) -> None:
         _assert_all(driver, topic, [*written, *added])
         _look_up(tmp_path / "tool3", server.namesrv, server.broker_address, topic, added)
         with driver.push(topic, group) as consumer:
-            # The group's progress came with the store: it gets only what is new.
+            # The group's offsets came with the store: it gets only new messages.
             assert_same_messages(added, wait_for_bodies([consumer], added))
 
 
 @pytest.mark.parametrize("end", [pytest.param("stopped cleanly", marks=pytest.mark.long), "killed"])
 def test_a_java_broker_walks_over_the_places_that_we_gave_up(tmp_path: Path, topic: str, end: str) -> None:
-    """A flipped bit, a zeroed page, the start of a file: every other message is there, in its place, on both sides."""
+    """A flipped bit, a zeroed page, the start of a file: every other message is there, at its offset, on both sides."""
     with GantryServer.both(tmp_path / "ours", settings=SETTINGS) as server:
         written = _write(Driver(JAVA, tmp_path / "first", server.namesrv), topic)
         store = server.store
         assert server.stop() == 0
     gone = _damage(store / "commitlog")
     (store / "abort").touch()
-    (store / "checkpoint").unlink()  # everything is looked at
+    (store / "checkpoint").unlink()  # the whole log is checked
     with GantryServer.both(tmp_path / "repaired", store=store, settings=SETTINGS) as server:
         ours = _received(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
         assert server.stop() == 0
@@ -126,7 +128,7 @@ def test_a_java_broker_walks_over_the_places_that_we_gave_up(tmp_path: Path, top
     assert len(gone) >= 3
     assert_same_messages(left, ours)
 
-    if end == "killed":  # then Java reads its whole log and ends it at what it does not understand
+    if end == "killed":  # then Java reads its whole log, and ends it at the first record that it cannot parse
         (store / "abort").touch()
         (store / "checkpoint").unlink()
     with (
@@ -149,7 +151,7 @@ def _received(driver: Driver, topic: str) -> list[Event]:
 
 
 def _damage(folder: Path) -> set[tuple[int, int]]:
-    """Damage three places of the log; returns queue and queue offset of the messages that are hit."""
+    """Damage three places of the log; return queue and queue offset of the damaged messages."""
     first, second = sorted(folder.iterdir())[:2]
     hits = ((first, 5_000, 5_001), (first, 40_960, 45_056), (second, 0, 10))
     gone: set[tuple[int, int]] = set()
@@ -170,7 +172,7 @@ def _damage(folder: Path) -> set[tuple[int, int]]:
 
 
 def _write(driver: Driver, topic: str) -> list[Event]:
-    """Short, long and compressed bodies, single and in batches. A batch entry's id is the batch's, see `checks`."""
+    """Send short, long and compressed bodies, single and in batches. A batch entry has the id of its batch, see `checks`."""
     single = driver.produce(topic, 160, tags="TagA,TagB", keys_prefix="k", size=3_000, body_prefix="single")
     packed = driver.produce(topic, 10, size=20_000, body_prefix="packed")
     batch = driver.produce(topic, 80, "batch", tags="TagA", body_prefix="batch")
@@ -194,10 +196,10 @@ def _read_and_add_with_java(
 
 
 def _look_up(scratch: Path, namesrv: str, broker: str, topic: str, sent: list[Event]) -> list[str]:
-    """What the admin tool finds by keys, unique keys, places in the log, and in windows of time.
+    """Return what the admin tool finds by keys, unique keys, log offsets, and time windows.
 
-    The first message, one in the middle and the last are asked for; ids that name a place are made for *broker*,
-    wherever the messages were stored. The tool can look up one unique key in its life.
+    The first message, one in the middle and the last are queried; offset ids are built for *broker*, whichever broker
+    stored the messages. One run of the tool can query only one unique key.
     """
     known = [each for each in sent if each["msgId"] is not None]
     here = pack_host(*parse_address(broker))
@@ -228,7 +230,7 @@ def _look_up(scratch: Path, namesrv: str, broker: str, topic: str, sent: list[Ev
 
 
 def _wait_for_one_log_file(store: Path) -> int:
-    """Where the log begins once all files but the newest, and one that may be ready to follow it, are gone."""
+    """Return where the log begins after all files are deleted except the newest and a preallocated one after it."""
 
     def look() -> int:
         starts = sorted(int(path.name) for path in (store / "commitlog").iterdir())
@@ -238,7 +240,7 @@ def _wait_for_one_log_file(store: Path) -> int:
 
 
 def _read(driver: Driver, topic: str) -> tuple[list[Event], dict[int, tuple[int, int]]]:
-    """What a Java client reads from each queue's minimum on, in the order of their places, and the queues' bounds."""
+    """Return what a Java client reads from each queue's minimum on, in offset order, and the queues' bounds."""
     events = driver.run("pull", topic=topic)
     received = sorted((e for e in events if e["event"] == "received"), key=position)
     bounds = {e["queueId"]: (e["minOffset"], e["maxOffset"]) for e in events if e["event"] == "queue"}
@@ -246,7 +248,7 @@ def _read(driver: Driver, topic: str) -> tuple[list[Event], dict[int, tuple[int,
 
 
 def _assert_all(driver: Driver, topic: str, expected: list[Event]) -> None:
-    """Every message is there once, in its place; each queue runs from 0 without a gap."""
+    """Check that every message is there once, at its offset, and that each queue runs from 0 without a gap."""
     events = driver.run("pull", topic=topic)
     assert_same_messages(expected, [e for e in events if e["event"] == "received"])
     queues = [e for e in events if e["event"] == "queue"]

@@ -1,4 +1,4 @@
-"""A Java broker opens what `gantrymq store repair` made, and has every message that was not damaged."""
+"""A Java broker opens a store repaired by `gantrymq store repair`, and has every undamaged message."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: 
     assert done.exit_code == 0, done.output
     repaired = Path(json.loads(done.stdout)["target"])
     if stop == "abort":
-        (repaired / "abort").write_text("1")  # recovery has to walk over the fillers
+        (repaired / "abort").write_text("1")  # recovery has to read past the filler records
 
     expected = [event for event in written if (event["queueId"], event["queueOffset"]) not in lost]
     assert len(expected) == len(written) - 3
@@ -55,7 +55,7 @@ def test_a_java_broker_opens_a_repaired_store(tmp_path: Path, topic: str, stop: 
 
 
 def _assert_there(driver: Driver, topic: str, expected: list[Event]) -> None:
-    """Every message is there; one beside a lost one may come twice, since the lost one's entry repeats it."""
+    """Every message is there; one next to a lost one may be delivered twice, since the lost one's entry repeats it."""
     received = [event for event in driver.run("pull", topic=topic) if event["event"] == "received"]
     by_place = {(event["queueId"], event["queueOffset"]): event for event in received}
     assert len(received) <= len(by_place) + 3
@@ -63,7 +63,7 @@ def _assert_there(driver: Driver, topic: str, expected: list[Event]) -> None:
 
 
 def _spoil(store: Path, topic: str, places: list[int]) -> set[tuple[int, int]]:
-    """Damage the body of the topic's first record behind each place; returns their queues and offsets."""
+    """Damage the body of the first record of the topic after each place; return their queues and offsets."""
     files = RealFiles()
     found = scan(LogReader(files, find_layout(files, store).log))
     records = [each for each in found if not isinstance(each, LogDamage) and each.topic == topic]

@@ -1,4 +1,4 @@
-"""Messages with a time of their own: sent and taken back by the official client, through kills, by either broker."""
+"""Messages with a delivery time: sent and recalled by the official client, through kills, delivered by either broker."""
 
 import time
 from pathlib import Path
@@ -19,7 +19,7 @@ SETTINGS = {
     "timerWheelEnable": "true",
     "brokerName": "broker-a",
 }
-LATE_MS = 2500  # a slot is a second, and then it is on its way, beside other work
+LATE_MS = 2500  # a slot is a second, and delivery takes time under load
 DEADLINE_S = 40.0
 
 
@@ -29,7 +29,7 @@ def timed(driver: Driver, topic: str, plan: str, **options: str) -> list[Event]:
 
 
 def arrivals(driver: Driver, topic: str, expected: set[str], later: str = "") -> dict[str, Event]:
-    """What a consumer got, by unique id, once everything *expected* came; each once. *later* may have come too."""
+    """Return what a consumer got, by unique id, once everything *expected* arrived; each once. *later* may have arrived too."""
 
     def all_there() -> list[Event] | None:
         got = driver.pull(topic)
@@ -43,20 +43,20 @@ def arrivals(driver: Driver, topic: str, expected: set[str], later: str = "") ->
 
 
 def wait_for_all(sent: list[Event]) -> None:
-    """Wait until the time of the last one is past, so that one that should not come had its chance."""
+    """Wait until the time of the last one is past, so that one that should not arrive had its chance."""
     last_ms = max(int(e["deliverByMs"]) for e in sent) + LATE_MS
     wait_until(lambda: time.time() * 1000 > last_ms, "the time of the last one", DEADLINE_S)
 
 
 def saved(store: Path) -> None:
-    """Wait until the progress is saved once more: what follows it may come twice in a Java broker that takes over."""
+    """Wait until the progress is saved once more: later messages may arrive twice from a Java broker that takes over."""
     check = store / "config" / "timercheck"
     before = check.read_bytes()
     wait_until(lambda: check.read_bytes() != before, "a new timercheck", DEADLINE_S)
 
 
 def on_time(sent: Event, got: Event) -> bool:
-    """Whether it came in its second."""
+    """Return whether the message arrived within its second."""
     return int(sent["deliverMs"]) - 1000 <= int(got["storeTimestamp"]) <= int(sent["deliverByMs"]) + LATE_MS
 
 

@@ -22,7 +22,7 @@ DEADLINE_S = 60.0
 
 @pytest.fixture(scope="module")
 def chains(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an authority and what it signed for a server and a client: ``<name>.pem``, ``<name>.key``."""
+    """Return a folder with a CA and certificates for a server and a client: ``<name>.pem``, ``<name>.key``."""
     require("openssl")
     folder = tmp_path_factory.mktemp("chains")
     signed = ("-CA", "authority.pem", "-CAkey", "authority.key")

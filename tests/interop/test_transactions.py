@@ -1,4 +1,4 @@
-"""Transactions of official clients: decided at once, at a check, after a death, a kill, a change of brokers."""
+"""Transactions of official clients: decided at once, after a check, after a producer's death, a kill, a change of brokers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ JAVA = "5.3.3"
 DEADLINE_S = 40.0
 SOON = {"transactionCheckInterval": "700", "transactionTimeOut": "1000", "transactionCheckMax": "3"}
 LATER = {**SOON, "transactionCheckInterval": "3600000"}
-# A Java broker writes decisions up to 3 s late, and asks again, and commits again, what it has not read them of.
+# A Java broker writes decisions up to 3 s late; until it has read them it checks and commits again.
 JAVA_SOON = {
     **SMALL_STORE,
     "transactionCheckInterval": "5000",
@@ -31,7 +31,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def member(running: Callable[[Process], Process], tmp_path: Path) -> Start:
-    """``member(namesrv, version, topic, prefix, words)``: a member of the producer group, which has sent its words."""
+    """``member(namesrv, version, topic, prefix, words)``: start a producer of the group, which sends its words."""
 
     def start(namesrv: str, version: str, topic: str, prefix: str, *words: str) -> Process:
         driver = Driver(version, tmp_path / prefix, namesrv)
@@ -44,12 +44,12 @@ def member(running: Callable[[Process], Process], tmp_path: Path) -> Start:
 
 
 def bodies(namesrv: str, version: str, scratch: Path, topic: str) -> list[str]:
-    """What a consumer of an official client sees, sorted."""
+    """Return the messages that a consumer of an official client gets, sorted."""
     return sorted(str(event["body"]) for event in Driver(version, scratch, namesrv).pull(topic))
 
 
 def undecided(scratch: Path, namesrv: str, *more: str) -> list[dict[str, object]]:
-    """What our command lists."""
+    """Return the output of our command."""
     (broker,) = gantrymq(scratch, "transactions", "list", "-n", namesrv, *more)["brokers"]
     return list(broker["transactions"])
 
