@@ -1,4 +1,5 @@
-"""Topics with batch queues (queue.type=BatchCQ) and ext files: Java's client on our server, and stores in both directions."""
+"""Topics with batch queues (queue.type=BatchCQ) and ext files: Java's client on our server, and stores in both
+directions."""
 
 from pathlib import Path
 

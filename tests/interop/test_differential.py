@@ -1,4 +1,5 @@
-"""One script per kind of message on a Java broker 5.3.3 and on ours: the results are equal except for named differences.
+"""One script per kind of message on a Java broker 5.3.3 and on ours: the results are equal except for named
+differences.
 
 Compared are every record of the run with its queue entry, by topic and queue, including system topics; the messages
 and notices that consumers and producers got. Times, ids and addresses are left out.

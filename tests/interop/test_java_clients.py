@@ -96,7 +96,7 @@ def test_broadcasting_delivers_everything_to_each(
 def test_queues_are_shared_again_when_a_consumer_joins_and_goes(
     driver: Driver, ours: GantryServer, topic: str, running: Running, killed: bool
 ) -> None:
-    """During a rebalance a message may be delivered twice (RocketMQ promises at least once), but none may be missing."""
+    """During a rebalance a message may be delivered twice (RocketMQ promises at least once), but none is missing."""
     create_topic(ours.namesrv, topic, queues=6)
     group = f"{topic}-group"
     first = running(driver.push(topic, group))

@@ -141,7 +141,8 @@ def _entries(store: Path) -> int:
 
 
 def _served(driver: Driver, topics: tuple[str, ...]) -> dict[Place, str]:
-    """Return what a client reads from every queue; check that each starts at 0, has no gap, and each message is there once."""
+    """Return what a client reads from every queue; check that each starts at 0, has no gap, and each message is there
+    once."""
     found: dict[Place, str] = {}
     for topic in topics:
         events = driver.run("pull", topic=topic)

@@ -1,4 +1,4 @@
-"""Ordered consumers of the official clients: no message overtakes another, through failures of consumers and brokers."""
+"""Ordered consumers of the official clients: no message overtakes another, even if consumers or brokers fail."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -126,9 +126,8 @@ def test_a_consumer_joins_and_one_is_killed(
     consumers.append(running(driver.start("retry", **options)))
     wait_until(lambda: len(good(consumers[1:])) > 20, "messages of the second consumer", DEADLINE_S)
     killed, other = consumers
-    driver.produce(
-        "Orders", later, body_prefix="later"
-    )  # so that much of every queue is left when the first one is killed
+    # Much of every queue must be left when the first one is killed.
+    driver.produce("Orders", later, body_prefix="later")
     done = len(killed.of("tried"))
     wait_until(lambda: len(killed.of("tried")) > done, "a message of the first consumer", DEADLINE_S, killed.tail)
     killed.kill()
@@ -145,7 +144,8 @@ def test_a_consumer_joins_and_one_is_killed(
 def test_a_broker_is_restarted_among_two_consumers(tmp_path: Path, running: Running, version: str) -> None:
     """A restart clears the locks, as in a Java broker; no message overtakes another.
 
-    For a moment two consumers may have one queue, as with a Java broker: the first does not know yet that its lock is gone.
+    For a moment two consumers may have one queue, as with a Java broker: the first does not know yet that its lock is
+    gone.
     """
     messages, port = 200, free_port(also_below=2)
     used("gantrymq broker")

@@ -1,4 +1,4 @@
-"""Our producer on Java's servers and on ours: transactions, requests, delays, selectors, batches and automatic batches."""
+"""Our producer on Java's servers and on ours: transactions, requests, delays, selectors and batches."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,5 @@
-"""Pop consumption: the official client pops on our broker; stores with unacknowledged pops move to and from Java brokers."""
+"""Pop consumption: the official client pops on our broker; stores with unacknowledged pops move to and from Java
+brokers."""
 
 import time
 from collections.abc import Callable, Iterator

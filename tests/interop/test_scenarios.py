@@ -1,4 +1,5 @@
-"""Every kind of send with every kind of consumer, filter, order and retry: our client on each server, with Java's client.
+"""Every kind of send with every kind of consumer, filter, order and retry: our client on each server, with Java's
+client.
 
 A row "is consumed" passes if the messages of that send reached the consumers of that kind: all of them, those with a
 tag, and those of an SQL92 expression, each once and no other.

@@ -62,9 +62,8 @@ def test_a_java_broker_opens_our_store_whose_beginning_was_deleted(tmp_path: Pat
         deleted = re.fullmatch(r"deleting (\d+) log files, (\d+) bytes", found["cleaned"][0]["said"])
         assert deleted is not None
         assert int(deleted[2]) == int(deleted[1]) * 262144
-        assert (
-            0 < int(deleted[2]) <= log_min
-        )  # files whose entries became durable meanwhile are removed without our help
+        # Files whose entries became durable meanwhile are removed without the command.
+        assert 0 < int(deleted[2]) <= log_min
         kept, queues = _read(Driver(JAVA, tmp_path / "second", server.namesrv), topic)
         store = server.store
         assert server.stop() == 0
@@ -172,7 +171,8 @@ def _damage(folder: Path) -> set[tuple[int, int]]:
 
 
 def _write(driver: Driver, topic: str) -> list[Event]:
-    """Send short, long and compressed bodies, single and in batches. A batch entry has the id of its batch, see `checks`."""
+    """Send short, long and compressed bodies, single and in batches. A batch entry has the id of its batch, see
+    `checks`."""
     single = driver.produce(topic, 160, tags="TagA,TagB", keys_prefix="k", size=3_000, body_prefix="single")
     packed = driver.produce(topic, 10, size=20_000, body_prefix="packed")
     batch = driver.produce(topic, 80, "batch", tags="TagA", body_prefix="batch")

@@ -1,4 +1,4 @@
-"""Messages with a delivery time: sent and recalled by the official client, through kills, delivered by either broker."""
+"""Messages with a delivery time: sent and recalled by the official client, delivered by either broker."""
 
 import time
 from pathlib import Path
@@ -29,7 +29,8 @@ def timed(driver: Driver, topic: str, plan: str, **options: str) -> list[Event]:
 
 
 def arrivals(driver: Driver, topic: str, expected: set[str], later: str = "") -> dict[str, Event]:
-    """Return what a consumer got, by unique id, once everything *expected* arrived; each once. *later* may have arrived too."""
+    """Return what a consumer got, by unique id, once everything *expected* arrived; each once. *later* may have arrived
+    too."""
 
     def all_there() -> list[Event] | None:
         got = driver.pull(topic)
@@ -49,7 +50,7 @@ def wait_for_all(sent: list[Event]) -> None:
 
 
 def saved(store: Path) -> None:
-    """Wait until the progress is saved once more: later messages may arrive twice from a Java broker that takes over."""
+    """Wait until the progress is saved again: later messages may arrive twice from a Java broker that takes over."""
     check = store / "config" / "timercheck"
     before = check.read_bytes()
     wait_until(lambda: check.read_bytes() != before, "a new timercheck", DEADLINE_S)

@@ -1,4 +1,5 @@
-"""Transactions of official clients: decided at once, after a check, after a producer's death, a kill, a change of brokers."""
+"""Transactions of official clients: decided at once, after a check, after a producer's death, a kill, a change of
+brokers."""
 
 from collections.abc import Callable
 from pathlib import Path
