@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 QUIET_S = 200.0  # virtual time: waiting messages become due, and the cleanup that runs every minute is done
-CACHES = ("Plan", "Known")  # bounded by themselves: texts of properties that were met
+CACHES = ("PropertyTemplate", "TextTemplate")  # bounded by themselves: texts of properties that were met
 SIMULATED = ("gantrymq.remoting.", "gantrymq_testing.")  # the simulated network remembers its connections
 LONG_S, AT_ONCE = 1200.0, 5
 WARM_ROUNDS = 1000
