@@ -66,7 +66,7 @@ def test_executors_of_another_python_are_told(spark, monkeypatch, tmp_path):
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "python"))
     with pytest.raises(Exception, match="(?s).") as problem:
         spark.sparkContext.parallelize([1]).map(str).collect()
-    assert sentence_of(str(problem.value)).startswith(f"executors have no {tmp_path}/python; set PYSPARK_PYTHON to a ")
+    assert sentence_of(str(problem.value)).startswith(f"executors have no {tmp_path}/python; set PYSPARK_PYTHON to an ")
     other = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.12 than that in driver: 3.11, PySpark"
     assert sentence_of(other) == "executors run Python 3.12, the driver 3.11; set PYSPARK_PYTHON to the same version"
 
