@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SANITIZE = "-fsanitize=address,undefined"
 COMPILE = f"{SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g"
 LIBRARIES = ("libasan.so", "libubsan.so")
-PROBE = "import gantrymq.speedups as found, sys; print(found.said); sys.exit(found.compiled is None)"
+PROBE = "import gantrymq.speedups as found, sys; print(found.description); sys.exit(found.compiled is None)"
 
 
 def libraries() -> list[str]:
