@@ -10,9 +10,9 @@ from broker_desk import pull_ext
 
 from gantrymq.broker.counted_plugins import (
     CountedGate,
-    CountedInterceptor,
     counted,
     counted_handler,
+    counted_interceptor,
     counted_listener,
     name_of,
 )
@@ -148,7 +148,7 @@ def test_a_plain_function_that_raises_cancelled_error_has_failed():
 
     stats, failures = Stats(), []
     for call, given in (
-        (CountedInterceptor(cancelled, stats), 1),
+        (counted_interceptor(cancelled, stats), 1),
         (counted(cancelled, lambda: failures.append("guard")), 4),
         (counted_handler(7777, cancelled, stats), 2),
         (counted_listener(cancelled, stats), 2),

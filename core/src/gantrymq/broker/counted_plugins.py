@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 from gantrymq.broker.counting.stats import Stats
@@ -23,9 +24,9 @@ from gantrymq.remoting.command import Command
 __all__ = [
     "CountedGate",
     "CountedGuard",
-    "CountedInterceptor",
     "counted",
     "counted_handler",
+    "counted_interceptor",
     "counted_later",
     "counted_listener",
     "name_of",
@@ -33,27 +34,6 @@ __all__ = [
 
 
 Answer = TypeVar("Answer")
-
-
-class CountedInterceptor:
-    """An interceptor; adds 0.1 us per message."""
-
-    def __init__(self, inner: Interceptor, stats: Stats) -> None:
-        self._inner = inner
-        self._stats = stats
-
-    def __call__(self, message: StoreMessage) -> StoreMessage:
-        """Return the result of the interceptor."""
-        try:
-            return self._inner(message)
-        except GantryError:
-            raise
-        except asyncio.CancelledError as error:
-            self._stats.plugin_failed("interceptor", name_of(self._inner))
-            raise _cancelled(self._inner) from error
-        except Exception:
-            self._stats.plugin_failed("interceptor", name_of(self._inner))
-            raise
 
 
 class CountedGate:
@@ -100,19 +80,26 @@ def counted_handler(code: int, inner: Handler, stats: Stats) -> Handler:
     return serve
 
 
-def counted(inner: Callable[..., Any], failed: Callable[[], object]) -> Callable[..., Any]:
-    """Wrap *inner* so that *failed* is called before any exception other than `GantryError` is raised."""
+def counted(
+    inner: Callable[..., Any],
+    failed: Callable[[], object],
+    *,
+    refusals: tuple[type[Exception], ...] = (GantryError,),
+) -> Callable[..., Any]:
+    """Wrap *inner* so that *failed* is called before any exception other than *refusals* is raised.
+
+    Adds 0.1 us per call.
+    """
 
     def call(*given: Any) -> Any:
         try:
             return inner(*given)
-        except GantryError:
+        except refusals:
             raise
-        except asyncio.CancelledError as error:
+        except (Exception, asyncio.CancelledError) as error:
             failed()
-            raise _cancelled(inner) from error
-        except Exception:
-            failed()
+            if isinstance(error, asyncio.CancelledError):
+                raise RuntimeError(f"{name_of(inner)} raised CancelledError") from error
             raise
 
     return call
@@ -129,27 +116,17 @@ async def counted_later(answer: Awaitable[Answer], failed: Callable[[], object])
         raise
 
 
+def counted_interceptor(inner: Interceptor, stats: Stats) -> Callable[[StoreMessage], StoreMessage]:
+    """Wrap an interceptor."""
+    return counted(inner, partial(stats.plugin_failed, "interceptor", name_of(inner)))
+
+
 def counted_listener(inner: Callable[..., Any], stats: Stats) -> Callable[..., Any]:
     """Wrap a listener for arrivals, acknowledgements, connections or subscriptions."""
-
-    def hear(*what: Any) -> None:
-        try:
-            inner(*what)
-        except asyncio.CancelledError as error:
-            stats.plugin_failed("listener", name_of(inner))
-            raise _cancelled(inner) from error
-        except Exception:
-            stats.plugin_failed("listener", name_of(inner))
-            raise
-
-    return hear
+    return counted(inner, partial(stats.plugin_failed, "listener", name_of(inner)), refusals=())
 
 
 def name_of(registered: object) -> str:
     """Return module and qualified name of a function, or of an object's class."""
     named = registered if hasattr(registered, "__qualname__") else type(registered)
     return f"{named.__module__}.{named.__qualname__}"
-
-
-def _cancelled(registered: object) -> RuntimeError:
-    return RuntimeError(f"{name_of(registered)} raised CancelledError")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from gantrymq.broker.counted_plugins import CountedInterceptor
+from gantrymq.broker.counted_plugins import counted_interceptor
 from gantrymq.broker.counting.stats import Stats
 from gantrymq.interfaces import Interceptor, StoreMessage
 from gantrymq.model import properties as props
@@ -20,8 +20,8 @@ class InterceptorChain:
     """The interceptors of one broker, in ascending order."""
 
     def __init__(self, interceptors: Sequence[Interceptor], stats: Stats) -> None:
-        self._counted = tuple((each, CountedInterceptor(each, stats), _names(each)) for each in interceptors)
-        self.of_all = tuple(counted for _, counted, names in self._counted if names is None)
+        self._counted = tuple((each, counted_interceptor(each, stats), _names(each)) for each in interceptors)
+        self.of_all = tuple(call for _, call, names in self._counted if names is None)
         self.names = frozenset[str]().union(*(names or () for *_, names in self._counted))
         marks = b"|".join(re.escape(name.encode()) for name in sorted(self.names))
         self._asks = re.compile(rb"\x02(?:%b)\x01" % marks).search if marks else None
