@@ -6,9 +6,8 @@ FROM python:3.12 AS build
 
 WORKDIR /src
 COPY core core
+COPY libs libs
 COPY plugins plugins
-COPY speedups speedups
-COPY store_files store_files
 COPY requirements.txt requirements.txt
 RUN python -m venv /opt/gantrymq \
     && /opt/gantrymq/bin/pip install --no-cache-dir -r requirements.txt ./plugins/metrics

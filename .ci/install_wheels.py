@@ -4,7 +4,7 @@
     python .ci/install_wheels.py FOLDER filter_tag
     python .ci/install_wheels.py FOLDER speedups --every-plugin
 
-Core and its companions are always installed, with the plugins that they depend on. The compiled functions
+Core and the libraries of libs/ are always installed, with the plugins that they depend on. The compiled functions
 (``speedups``) are only installed if named: they are built for the first Python that needs them, and their wheel fits
 the others. A plugin is installed with the plugins that it may import.
 
@@ -44,24 +44,24 @@ def main() -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         build(asked.folder, [each.folder for each in tree.every if each.word != COMPILED])
         if COMPILED in asked.words:
-            build(compiled_wheels, [tree.companions[COMPILED].folder])
+            build(compiled_wheels, [tree.libs[COMPILED].folder])
     if asked.build_only:
         return 0
     words = list(tree.plugins) if asked.every_plugin else [word for word in asked.words if word != COMPILED]
     wheels = [wheel_of(asked.folder, each) for each in chosen(words, tree)]
     if COMPILED in asked.words:
-        wheels.append(wheel_of(compiled_wheels, tree.companions[COMPILED]))
+        wheels.append(wheel_of(compiled_wheels, tree.libs[COMPILED]))
     install(wheels)
     return 0
 
 
 def chosen(words: list[str], tree: Workspace) -> list[Distribution]:
-    """Return core, its companions in Python with their plugins, and *words* with the plugins they may import."""
+    """Return core, the libraries in Python with their plugins, and *words* with the plugins they may import."""
     if missing := [word for word in words if word not in tree.plugins]:
         raise SystemExit(f"no such plugin in this tree: {', '.join(missing)}")
-    companions = [each for each in tree.companions.values() if each.word != COMPILED]
-    needed = [plugin for companion in companions for plugin in tree.needed_by(companion)]
-    always = [tree.core, *companions, *needed]
+    libs = [each for each in tree.libs.values() if each.word != COMPILED]
+    needed = [plugin for lib in libs for plugin in tree.needed_by(lib)]
+    always = [tree.core, *libs, *needed]
     named = [tree.plugins[word] for word in words]
     brought = [other for plugin in named for other in tree.imported_by(plugin)]
     return list({each.word: each for each in [*always, *named, *brought]}.values())

@@ -5,7 +5,7 @@
 The contracts name packages of distributions by words in braces, which are replaced:
 
     {packages}    every package of the tree
-    {companions}  packages of the folders beside core
+    {libs}        packages of libs/
     {plugins}     packages of plugins
 
 Imports that a plugin may make (``may-import`` in its pyproject.toml) are excluded from the contracts of {plugins}, for
@@ -43,7 +43,7 @@ def filled(settings: dict[str, Any], tree: Workspace) -> dict[str, Any]:
     """Return import-linter's *settings* with packages for words, and with the exceptions of plugins."""
     meant = {
         "{packages}": [each.package for each in tree.every],
-        "{companions}": [each.package for each in tree.companions.values()],
+        "{libs}": [each.package for each in tree.libs.values()],
         "{plugins}": [each.package for each in tree.plugins.values()],
     }
     contracts = [with_packages(contract, meant) for contract in settings["contracts"]]

@@ -72,7 +72,7 @@ def install(folder: Path) -> None:
     """Build the compiled functions for the sanitizers, and install them into the Python that runs this."""
     source = folder / "speedups"
     shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(ROOT / "speedups", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so"))
+    shutil.copytree(ROOT / "libs/speedups", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so"))
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     flags = {**os.environ, "CC": "cc", "CFLAGS": COMPILE, "LDFLAGS": SANITIZE}
     subprocess.run([*pip, "--force-reinstall", "--no-deps", "--no-cache-dir", str(source)], env=flags, check=True)

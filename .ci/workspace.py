@@ -1,7 +1,7 @@
 """The distributions of this tree, from their folders and pyproject files.
 
     core/                gantrymq
-    speedups/ and others the companions of core, each in a folder beside it: gantrymq-<word>
+    libs/<word>/         libraries and tools that are no plugins, such as the compiled functions: gantrymq-<word>
     plugins/<word>/      the plugins: gantrymq-<word>
 
 tox's environments, their packages and the import contracts are derived from this, so that adding a folder adds a
@@ -95,20 +95,20 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Workspace:
-    """Every distribution of a tree; plugins and companions by word, in the order of their words."""
+    """Every distribution of a tree; libraries and plugins by word, in the order of their words."""
 
     core: Distribution
-    companions: dict[str, Distribution]
+    libs: dict[str, Distribution]
     plugins: dict[str, Distribution]
 
     @property
     def every(self) -> list[Distribution]:
-        """Core, its companions, the plugins."""
-        return [self.core, *self.companions.values(), *self.plugins.values()]
+        """Core, the libraries, the plugins."""
+        return [self.core, *self.libs.values(), *self.plugins.values()]
 
-    def needed_by(self, companion: Distribution) -> list[Distribution]:
-        """Return the plugins that *companion* depends on."""
-        needs = {re.split(r"[^a-z0-9-]", need)[0] for need in companion.settings["project"].get("dependencies", ())}
+    def needed_by(self, lib: Distribution) -> list[Distribution]:
+        """Return the plugins that *lib* depends on."""
+        needs = {re.split(r"[^a-z0-9-]", need)[0] for need in lib.settings["project"].get("dependencies", ())}
         return [plugin for plugin in self.plugins.values() if plugin.name in needs]
 
     def imported_by(self, plugin: Distribution) -> list[Distribution]:
@@ -126,8 +126,7 @@ class Workspace:
 
 def read(root: Path = ROOT) -> Workspace:
     """Return the distributions in *root*."""
-    beside = _below(root, "*")
-    return Workspace(beside.pop(CORE), beside, _below(root, "plugins/*"))
+    return Workspace(_below(root, CORE)[CORE], _below(root, "libs/*"), _below(root, "plugins/*"))
 
 
 def is_ours(requirement: str) -> bool:

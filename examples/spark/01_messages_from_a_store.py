@@ -2,7 +2,7 @@
 # # Messages from a store
 # The folder of a store, GantryMQ's or RocketMQ's, is a table of messages; no broker is needed.
 #
-#     pip install -r requirements.txt ./testing './plugins/spark[spark]'
+#     pip install -r requirements.txt ./libs/testing './plugins/spark[spark]'
 
 # %% A small store to read. With one of your own, set `store` to the broker's storePathRootDir and go on.
 import tempfile

@@ -85,7 +85,7 @@ def test_the_extra_standard_brings_what_says_that_it_is_standard():
 def test_the_default_install_is_core_and_what_is_standard():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     listed = [line for line in lines if line and not line.startswith("#")]
-    standard = [each for each in (*TREE.plugins.values(), *TREE.companions.values()) if each.standard]
+    standard = [each for each in (*TREE.libs.values(), *TREE.plugins.values()) if each.standard]
     wanted = [f"./{each.folder.relative_to(ROOT).as_posix()}" for each in standard]
     tls = TREE.core.settings["project"]["optional-dependencies"]["tls"]  # pip 23 does not take ./core[tls] for gantrymq
     assert changes("requirements.txt", listed, ["./core", *wanted, *tls]) == []

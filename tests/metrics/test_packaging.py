@@ -20,7 +20,7 @@ def test_the_image_has_the_default_install_and_metrics():
     built = DOCKERFILE.partition("FROM python:3.12-slim\n")[0]
     assert " install --no-cache-dir -r requirements.txt ./plugins/metrics\n" in built
     copied = re.findall(r"^COPY (\S+) \1$", built, re.MULTILINE)
-    assert copied == ["core", "plugins", "speedups", "store_files", "requirements.txt"]
+    assert copied == ["core", "libs", "plugins", "requirements.txt"]
     assert set(re.findall(r"^\./(\w+)", (ROOT / "requirements.txt").read_text(), re.MULTILINE)) <= set(copied)
     assert {f"!{each}" for each in copied} <= set((ROOT / ".dockerignore").read_text().split())
 

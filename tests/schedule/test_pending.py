@@ -124,4 +124,4 @@ def test_a_broker_without_the_plugin_is_named(gantrymq_broker_factory):
     running = gantrymq_broker_factory({"plugins": "storage_memory,admin"})
     done = CliRunner().invoke(main, ["message", "pending", "-n", running.cluster.namesrv])
     assert done.exit_code == 1
-    assert "pip install ./store_files ./plugins/schedule" in done.stderr
+    assert "pip install ./libs/store_files ./plugins/schedule" in done.stderr

@@ -29,7 +29,7 @@ def number(path, pattern):
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "speedups"
-    shutil.copytree(ROOT / "speedups", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so"))
+    shutil.copytree(ROOT / "libs/speedups", source, ignore=shutil.ignore_patterns("build", "*.egg-info", "*.so"))
     built_here = ["--no-build-isolation"] if find_spec("setuptools") is not None else []
     done = subprocess.run(
         [sys.executable, "-m", "pip", "wheel", "--no-deps", *built_here, "--wheel-dir", folder, source],
@@ -62,4 +62,4 @@ def test_each_python_loads_it(wheel, tmp_path, minor):
 
 def test_core_and_the_wheel_have_one_interface():
     asked = number("core/src/gantrymq/speedups.py", r"INTERFACE: Final = (\d+)")
-    assert asked == number("speedups/c/module.c", r'"INTERFACE", (\d+)\)')
+    assert asked == number("libs/speedups/c/module.c", r'"INTERFACE", (\d+)\)')

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *ROOT.glob("*.md"),
     *ROOT.glob("*/README.md"),
+    *ROOT.glob("libs/*/README.md"),
     *ROOT.glob("plugins/*/README.md"),
     *ROOT.glob("docs/**/*.md"),
     *ROOT.glob("examples/**/*.py"),
@@ -26,7 +27,7 @@ PAGES = [
     ROOT / "Dockerfile",
 ]
 COMMAND = re.compile(r"pip install ((?:[^`\n#&|;(]|\\\n)*)")
-FOLDER = re.compile(r"\./\w+")
+FOLDER = re.compile(r"\./[\w/]+")
 STANDARD = (ROOT / "requirements.txt").read_text().splitlines()
 DEFAULT = ("-r", "requirements.txt")
 LEFT_OUT = {"--no-cache-dir", "--quiet", "-q"}

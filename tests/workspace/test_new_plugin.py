@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("tox.ini", "toxfile.py", "pyproject.toml", "core/pyproject.toml", "speedups/pyproject.toml")
+COPIED = ("tox.ini", "toxfile.py", "pyproject.toml", "core/pyproject.toml", "libs/speedups/pyproject.toml")
 INDEPENDENT = "no plugin imports another"
 ONLY_INTERFACES = "a plugin sees the broker only through gantrymq.interfaces"
 CORE_ALONE = "core runs without any plugin, and by itself"
@@ -31,7 +31,7 @@ class Tree:
         shutil.copytree(ROOT / ".ci", folder / ".ci", ignore=shutil.ignore_patterns("__pycache__"))
         for module in ("", *floors()):
             self.write(f"core/src/gantrymq/{module}/__init__.py", "")
-        self.write("speedups/src/gantrymq_speedups/__init__.py", "")
+        self.write("libs/speedups/src/gantrymq_speedups/__init__.py", "")
         self.write("docs/template/src/gantrymq_example/__init__.py", "")
 
     def write(self, name, text):
@@ -185,10 +185,10 @@ def test_core_may_not_import_it(tree):
     assert tree.contracts() == {CORE_ALONE}
 
 
-def test_core_may_not_import_a_new_distribution_beside_it(tree):
+def test_core_may_not_import_a_new_library(tree):
     tree.add_plugin("fresh", "import gantrymq_proving\n")
-    tree.write("proving/pyproject.toml", '[project]\nname = "gantrymq-proving"\n')
-    tree.write("proving/src/gantrymq_proving/__init__.py", "")
+    tree.write("libs/proving/pyproject.toml", '[project]\nname = "gantrymq-proving"\n')
+    tree.write("libs/proving/src/gantrymq_proving/__init__.py", "")
     tree.write("core/src/gantrymq/model/__init__.py", "import gantrymq_proving\n")
     assert tree.contracts() == {CORE_ALONE, ONLY_INTERFACES}
 
@@ -226,18 +226,18 @@ def test_with_a_plugin_come_those_that_it_may_import(tree):
     assert "no such plugin in this tree: missing" in installed(tree, "missing")
 
 
-def test_a_distribution_beside_core_comes_with_every_plugin(tree):
+def test_a_library_comes_with_every_plugin(tree):
     tree.add_plugin("fresh")
-    tree.write("proving/pyproject.toml", '[project]\nname = "gantrymq-proving"\n')
+    tree.write("libs/proving/pyproject.toml", '[project]\nname = "gantrymq-proving"\n')
     assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-fresh"]
 
 
-def test_with_a_distribution_beside_core_come_the_plugins_it_depends_on(tree):
+def test_with_a_library_come_the_plugins_it_depends_on(tree):
     tree.add_plugin("fresh")
     tree.add_plugin("ground")
     tree.add_plugin("ground_floor")
     needs = ["gantrymq>=0.1", "gantrymq-ground>=0.1"]
-    tree.write("proving/pyproject.toml", f'[project]\nname = "gantrymq-proving"\ndependencies = {needs}\n')
+    tree.write("libs/proving/pyproject.toml", f'[project]\nname = "gantrymq-proving"\ndependencies = {needs}\n')
     assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-ground", "gantrymq-fresh"]
 
 

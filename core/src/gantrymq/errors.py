@@ -21,7 +21,7 @@ class GantryError(Exception):
 def install_command(distribution: str) -> str:
     """Return the command that installs one of our plugins, which are not on a package index."""
     word = distribution.removeprefix("gantrymq-").replace("-", "_")
-    files = "./store_files " if word.startswith(("stor", "schedule")) else ""  # a dependency of these
+    files = "./libs/store_files " if word.startswith(("stor", "schedule")) else ""  # a dependency of these
     return f"pip install {files}./plugins/{word} (in a clone of GantryMQ)"
 
 

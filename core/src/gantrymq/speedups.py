@@ -40,17 +40,20 @@ def find(switch: str = "") -> tuple[ModuleType | None, str]:
         found = import_module(f"{_PACKAGE}._compiled")
     except ImportError as error:
         if error.name == _PACKAGE:
-            return None, "pure Python; compiled functions come with: pip install ./speedups (in a clone of GantryMQ)"
+            return (
+                None,
+                "pure Python; compiled functions come with: pip install ./libs/speedups (in a clone of GantryMQ)",
+            )
         if error.name == f"{_PACKAGE}._compiled":
             return None, (
                 "pure Python, gantrymq-speedups was installed without a C compiler; with one: "
-                "pip install --force-reinstall --no-cache-dir ./speedups (in a clone of GantryMQ)"
+                "pip install --force-reinstall --no-cache-dir ./libs/speedups (in a clone of GantryMQ)"
             )
         return None, f"pure Python, gantrymq-speedups cannot be loaded: {error}"
     if found.INTERFACE != INTERFACE:
         return None, (
             f"pure Python, the installed gantrymq-speedups has interface {found.INTERFACE} and this version needs "
-            f"{INTERFACE}; reinstall both from one clone of GantryMQ: pip install --upgrade ./core ./speedups"
+            f"{INTERFACE}; reinstall both from one clone of GantryMQ: pip install --upgrade ./core ./libs/speedups"
         )
     return found, "compiled functions"
 

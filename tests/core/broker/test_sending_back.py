@@ -242,7 +242,7 @@ def test_refusals_with_rocketmqs_codes(broker):
         answer = await back(desk, 999_999)
         assert (answer.code, "no message starts at log offset 999999" in answer.remark) == (1, True)
         answer = await back(desk, record.log_offset)
-        assert (answer.code, "pip install ./store_files ./plugins/schedule" in answer.remark) == (13, True)
+        assert (answer.code, "pip install ./libs/store_files ./plugins/schedule" in answer.remark) == (13, True)
         desk.tables.topics.put(TopicConfig(RETRY, 1, 1, 4))
         assert (await back(desk, record.log_offset)).code == 16
         desk.tables.topics.put(TopicConfig(RETRY, 1, 1))

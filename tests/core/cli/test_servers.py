@@ -261,7 +261,7 @@ def test_without_a_store_plugin_the_sentence_says_which_command_installs_one(run
     server = run("start", "--store", tmp_path / "store", "--namesrv-port", 0, "--broker-port", 0, *words)
     code, errors = server.end()
     assert code == 1
-    assert "pip install ./store_files ./plugins/storage_mmap" in errors
+    assert "pip install ./libs/store_files ./plugins/storage_mmap" in errors
     assert "Traceback" not in errors
 
 
