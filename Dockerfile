@@ -1,4 +1,4 @@
-# A broker with a name server of its own, from this tree. docs/running.md explains it.
+# A broker with a name server of its own, from this tree. docs/operations/running.md explains it.
 #
 #   docker build -t gantrymq .
 #   docker run -p 9876:9876 -p 10911:10911 -v gantrymq:/data/store -e brokerIP1=ADDRESS gantrymq

@@ -11,13 +11,13 @@ from pythons import PYTHONS
 from workspace import Distribution, Workspace
 
 ALONE_ON = "3.11"  # the Python on which core and each plugin are tested alone
-CHECKS = ("wheels", "lint", "types")  # environments without tests
+CHECKS = ("wheels", "lint", "types", "docs")  # environments without tests
 
 
 def quick() -> list[str]:
     """Names of the environments that plain ``tox`` runs: checks, and the fast tests on the Python that runs tox."""
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
-    return [*CHECKS, _named(running if running in PYTHONS else PYTHONS[-1], "all")]
+    return ["wheels", "lint", "types", _named(running if running in PYTHONS else PYTHONS[-1], "all")]
 
 
 def full(tree: Workspace) -> list[str]:
@@ -25,7 +25,7 @@ def full(tree: Workspace) -> list[str]:
     every = [_named(version, "all") for version in PYTHONS]
     others = [name for name in every if name not in quick()]
     alone = [_named(ALONE_ON, "core"), *plugins_alone(tree)]
-    return ["wheels", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
+    return ["wheels", "docs", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
 
 
 def _named(version: str, factor: str) -> str:

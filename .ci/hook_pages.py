@@ -1,4 +1,4 @@
-"""Update the signatures on the pages of docs/hooks from the code.
+"""Update the signatures on the pages of docs/plugins/hooks from the code.
 
     python .ci/hook_pages.py
 
@@ -29,7 +29,7 @@ BLOCK = re.compile(r"(?<=^```python\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 
 def main() -> None:
     known = declarations()
-    for page in sorted((ROOT / "docs" / "hooks").glob("gantry_*.md")):
+    for page in sorted((ROOT / "docs/plugins/hooks").glob("gantry_*.md")):
         text = page.read_text()
         head, example = text.split("## Example\n")
         head = BLOCK.sub(lambda block: rewritten(block[1], known), head)

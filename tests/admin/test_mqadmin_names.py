@@ -141,6 +141,6 @@ def test_a_topic_is_made_and_seen_and_deleted(tmp_path):
 
 
 def test_the_docs_name_those_that_have_a_command():
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/operations/README.md").read_text()
     listed = " ".join(page.split()).partition("These names are available: ")[2].partition(".")[0]
     assert [name.strip() for name in listed.split(",")] == sorted(SAME)

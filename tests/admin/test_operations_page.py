@@ -1,4 +1,4 @@
-"""docs/operations.md names commands that exist."""
+"""docs/operations/README.md names commands that exist."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from gantrymq.cli import main
 from gantrymq.cli.extensible_group import TO_INSTALL
 
-PAGE = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operations/README.md").read_text()
 NAMED = sorted(set(re.findall(r"`gantrymq ([a-z]+(?:-[a-z]+)?(?: [a-z]+(?:-[a-z]+)?)*)", PAGE)))
 
 

@@ -1,4 +1,4 @@
-"""The program of docs/client-admin.md, with a broker in a separate process."""
+"""The program of docs/client/admin.md, with a broker in a separate process."""
 
 import re
 

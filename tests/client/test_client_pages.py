@@ -12,7 +12,7 @@ from gantrymq.client.group.settings import SettingOptions
 from gantrymq.client.sending.producer_settings import ProducerOptions
 from gantrymq.client.tracing.instrumentation import InstrumentationOptions
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs/client"
 DATA = Path(__file__).parent / "data"
 JAVA = dict(line.split(": ", 1) for line in (DATA / "java_names-5.3.3.txt").read_text().splitlines())
 KAFKA = dict(line.split(": ", 1) for line in (DATA / "kafka_names-3.0.12.txt").read_text().splitlines())
@@ -73,42 +73,39 @@ def named_in(page):
 
 @pytest.mark.parametrize("java", JAVA)
 def test_every_method_of_java_has_its_row(java):
-    found = named_in("client-from-java.md")
+    found = named_in("from-java.md")
     there, named = set(JAVA[java].split()), found[java]
     setters = {name[3:] for name in there & named if name.startswith("set")}
     covered = {*named, *found["All classes"], *(f"{get}{name}" for name in setters for get in ("get", "is"))}
-    assert sorted(there - covered) == [], f"names of Java's {java} that docs/client-from-java.md does not have"
-    assert sorted(named - there) == [], f"names on docs/client-from-java.md that Java's {java} does not have"
+    assert sorted(there - covered) == [], f"names of Java's {java} that docs/client/from-java.md does not have"
+    assert sorted(named - there) == [], f"names on docs/client/from-java.md that Java's {java} does not have"
 
 
 @pytest.mark.parametrize("kafka", KAFKA)
 def test_every_method_and_option_of_kafka_python_has_its_row(kafka):
-    missing = set(KAFKA[kafka].split()) - named_in("client-from-others.md")[kafka]
-    assert sorted(missing) == [], f"names of kafka-python's {kafka} that docs/client-from-others.md does not have"
+    missing = set(KAFKA[kafka].split()) - named_in("from-others.md")[kafka]
+    assert sorted(missing) == [], f"names of kafka-python's {kafka} that docs/client/from-others.md does not have"
 
 
 def test_each_row_says_what_is_here():
-    for section, cells in rows("client-from-java.md"):
+    for section, cells in rows("from-java.md"):
         assert len(cells) == 2, (section, cells)
         assert cells[1].strip(), (section, cells)
 
 
-@pytest.mark.parametrize("page", ["client-from-java.md", "client-from-others.md"])
+@pytest.mark.parametrize("page", ["from-java.md", "from-others.md"])
 def test_what_a_row_names_is_here(page):
     found = [(section, *unknown_in(span)) for section, cells in rows(page) for span in spans(cells[-1])]
     assert [each for each in found if len(each) > 1] == []
 
 
-BY_HAND = [
-    "",
-    *(f"-{word}" for word in ("producing", "consuming", "reading", "connecting", "admin", "tracing", "sync")),
-]
+GUIDES = ("README", "producing", "consuming", "reading", "connecting", "admin", "tracing", "sync")
 OF_OTHERS = {"nofix=", "type=", "admin.py", "message.type"}  # an address server's, attributes of topics, a file
 
 
-@pytest.mark.parametrize("page", [f"client{word}.md" for word in BY_HAND])
+@pytest.mark.parametrize("page", GUIDES)
 def test_what_the_clients_pages_name_is_here(page):
-    text = (DOCS / page).read_text()
+    text = (DOCS / f"{page}.md").read_text()
     fragments = re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     quoted = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
     assert {name for span in (*fragments, *quoted) for name in unknown_in(span)} - OF_OTHERS == set()

@@ -50,7 +50,7 @@ def test_the_readme_shows_the_examples_as_they_are():
 
 
 def test_the_clients_pages_show_its_examples_as_they_are():
-    pages = (path.relative_to(ROOT) for path in sorted((ROOT / "docs").glob("client*.md")))
+    pages = (path.relative_to(ROOT) for path in sorted((ROOT / "docs/client").glob("*.md")))
     shown = sorted(text for page in pages for text in shown_in(page))
     assert shown == sorted(path.read_text() for path in OF_THE_CLIENT)
 
@@ -129,7 +129,7 @@ def test_the_example_of_a_handler(servers):
 def test_the_tests_that_are_an_example(tmp_path):
     """With the distributions that the page names, and no other plugin."""
     words = ["-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", f"--basetemp={tmp_path / 'tests'}"]
-    (tmp_path / "installed.py").write_text(ONLY.format(distributions_to_install("docs/client-testing.md")))
+    (tmp_path / "installed.py").write_text(ONLY.format(distributions_to_install("docs/client/testing.md")))
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *words, "-p", "installed", ROOT / "examples/client/test_orders.py"],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The program of docs/client-sync.md."""
+"""The program of docs/client/sync.md."""
 
 from test_examples import finished
 

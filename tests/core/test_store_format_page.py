@@ -1,4 +1,4 @@
-"""docs/store-format.md agrees with the modules of formats: the order of fields, and total sizes."""
+"""docs/internals/store-format.md agrees with the modules of formats: the order of fields, and total sizes."""
 
 import re
 from itertools import pairwise
@@ -15,7 +15,7 @@ from gantrymq_store_files.index import ENTRY as INDEX_ENTRY
 from gantrymq_store_files.index import HEADER as INDEX_HEADER
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "store-format.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/internals/store-format.md"
 ROW = re.compile(r"^\| (\d+) \| (\d+) \| (.+?) \|.*\| `.+ \|$")
 
 SIZES = {

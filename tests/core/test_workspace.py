@@ -126,13 +126,22 @@ def test_news_fragments_have_a_known_kind():
             assert path.read_text().startswith("gantrymq"), path.name
 
 
-def test_the_index_of_the_documentation_names_every_page():
-    linked = set(re.findall(r"\]\(([\w-]+\.md)\)", (ROOT / "docs/README.md").read_text()))
-    assert linked == {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+def test_the_index_and_the_site_of_the_documentation_name_every_page():
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.glob("**/*.md")} - {"README.md"}
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)\)", (docs / "README.md").read_text()))
+    assert linked == {page for page in pages if not page.startswith("plugins/hooks/gantry_")}
+    listed = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted({*pages, "README.md"})
 
 
 def test_links_between_pages_lead_somewhere():
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("plugins/*/README.md"),
+        *ROOT.glob("libs/*/README.md"),
+    ]
     broken = [
         f"{page.relative_to(ROOT)}: {link}"
         for page in pages

@@ -10,7 +10,7 @@ whole log is read).
         which was reported; everything else is unchanged
     refused     the start is refused with a sentence that names the file, or succeeds with everything intact
 
-docs/durability.md, section 5, contains this table.
+docs/broker/durability.md, section 5, contains this table.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A broker on a disk without a free byte: what is refused, served, reported and preserved. Table: docs/hard-times.md.
+"""A broker on a disk without a free byte: what is refused, served, reported and preserved.
+
+The table is in docs/operations/hard-times.md.
 
 The disk is a real small file system, filled by the test; without permission to mount the tests are skipped.
 """

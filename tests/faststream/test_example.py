@@ -1,4 +1,4 @@
-"""The program of docs/client-faststream.md with the test broker and with a real broker."""
+"""The program of docs/client/faststream.md with the test broker and with a real broker."""
 
 import os
 import signal

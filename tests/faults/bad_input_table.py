@@ -1,4 +1,4 @@
-"""The parsed table of docs/bad-input.md: the promise of each row, and a check of a test's result against it."""
+"""Parse the table of docs/operations/bad-input.md: the promise of each row, and a check of a test's result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-PAGE = Path(__file__).parents[2] / "docs" / "bad-input.md"
+PAGE = Path(__file__).parents[2] / "docs/operations/bad-input.md"
 _ROW = re.compile(r"\| (BI-\d{2,3}) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|")
 _PLACE = re.compile(r"<(\w+)>")
 

@@ -1,4 +1,4 @@
-"""Every row of docs/bad-input.md has a test, every test a row."""
+"""Every row of docs/operations/bad-input.md has a test, every test a row."""
 
 import re
 from collections import Counter

@@ -1,6 +1,6 @@
 """A real `ulimit -n`: existing connections are served, new ones are refused, and every queue gets its file.
 
-docs/hard-times.md has the table.
+docs/operations/hard-times.md has the table.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Write docs/compatibility.md from the report of an interop run.
+"""Write docs/start/compatibility.md from the report of an interop run.
 
     python -m pytest -m interop tests/interop --junit-xml=report.xml
     python tests/interop/compatibility.py report.xml
@@ -23,7 +23,7 @@ from not_built import TABLE
 HERE = Path(__file__).resolve().parent
 NOT_BUILT = "test_not_built.py"  # has its own table at the end of the page
 LEFT_OUT = (NOT_BUILT, "test_control_java_to_java.py")  # the second tries our drivers, without GantryMQ
-PAGE = HERE.parents[1] / "docs" / "compatibility.md"
+PAGE = HERE.parents[1] / "docs/start/compatibility.md"
 WORST_FIRST = ("fails", "skipped", "refused", "differs", "works")  # refused and differs are followed by a reason
 VERSION = re.compile(r"(^|-)\d+\.\d+\.\d+(?=-|$)")
 HEADING = re.compile(r"^## `(test_\w+\.py)`$")

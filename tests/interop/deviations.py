@@ -1,6 +1,6 @@
 """Deliberate differences between GantryMQ and RocketMQ 5.3.3.
 
-`compatibility.py` writes the table into docs/compatibility.md. Each row names the test that checks it.
+`compatibility.py` writes the table into docs/start/compatibility.md. Each row names the test that checks it.
 """
 
 from typing import NamedTuple
@@ -114,7 +114,7 @@ TABLE = (
     Deviation(
         "sizes of headers, fields, JSON bodies, lists, heartbeats and batches of a request",
         "limited by the frame's 16 MiB alone",
-        "limited, see docs/bad-input.md: one request never stalls the others",
+        "limited, see docs/operations/bad-input.md: one request never stalls the others",
         "tests/faults/test_request_codes.py::test_odd_requests_of_every_code_are_answered_with_a_sentence",
     ),
 )

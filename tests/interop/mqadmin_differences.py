@@ -1,8 +1,8 @@
 """Differences between the output of the admin tool for our broker and for Java's, by command, with the reason.
 
-docs/compatibility.md shows the reasons: such a command ``differs``, or is ``refused`` if our broker does not support
-it. ``-`` is a line that only Java's output has, ``+`` one that only ours has; patterns are shell patterns, and each
-must match. Values that differ in every run (times, ids, addresses, rates) are removed before (mqadmin_shapes.py).
+docs/start/compatibility.md shows the reasons: such a command ``differs``, or is ``refused`` if our broker does not
+support it. ``-`` is a line that only Java's output has, ``+`` one that only ours has; patterns are shell patterns, and
+each must match. Values that differ in every run (times, ids, addresses, rates) are removed before (mqadmin_shapes.py).
 """
 
 from fnmatch import fnmatchcase

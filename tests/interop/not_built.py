@@ -1,6 +1,6 @@
 """Requests for features that this version does not implement, with their responses.
 
-`test_not_built.py` sends each of them; `compatibility.py` writes the table into docs/compatibility.md.
+`test_not_built.py` sends each of them; `compatibility.py` writes the table into docs/start/compatibility.md.
 """
 
 from typing import NamedTuple

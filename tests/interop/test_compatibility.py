@@ -1,4 +1,4 @@
-"""docs/compatibility.md has a row for every interop test, no row without a test, and no outdated result."""
+"""docs/start/compatibility.md has a row for every interop test, no row without a test, and no outdated result."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Official clients use the filters of docs/own-plugins.md, installed with pip for this broker only."""
+"""Official clients use the filters of docs/plugins/README.md, installed with pip for this broker only."""
 
 import shutil
 import subprocess

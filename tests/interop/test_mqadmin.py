@@ -106,8 +106,7 @@ def test_a_command_prints_what_it_prints_for_java(
 
 
 def test_settings_that_both_brokers_have_have_the_same_defaults(outputs: dict[str, tuple[str, str]]) -> None:
-    """Values are equal except for addresses, folders and file sizes of the run, and those that docs/operations.md
-    names."""
+    """Values are equal except for addresses, folders and sizes of the run, and those in docs/operations/README.md."""
     java, own = (values(text) for text in outputs["38-getBrokerConfig"])
     assert {key for key in java.keys() & own.keys() if java[key] != own[key]} <= {
         "bindAddress",

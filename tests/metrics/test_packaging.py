@@ -12,7 +12,7 @@ from gantrymq_metrics.settings import SCHEMA
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-RUNNING = ROOT / "docs/running.md"
+RUNNING = ROOT / "docs/operations/running.md"
 UNIT = ROOT / "packaging/systemd/gantrymq.service"
 
 

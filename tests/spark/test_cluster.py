@@ -1,4 +1,4 @@
-"""A master and two workers of Spark on this machine, and jobs on them, as docs/spark-cluster.md has it."""
+"""A master and two workers of Spark on this machine, and jobs on them, as docs/spark/cluster.md has it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Streaming queries while brokers and topics change, as described in docs/spark-live.md."""
+"""Streaming queries while brokers and topics change, as described in docs/spark/live.md."""
 
 import time
 

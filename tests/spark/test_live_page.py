@@ -1,4 +1,4 @@
-"""docs/spark-live.md has every option."""
+"""docs/spark/live.md has every option."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from gantrymq_spark.live.options import DEFAULT_DELAY_MS, DEFAULT_WAIT_MS, OPTIONS
 from gantrymq_spark.live.times import duration_ms
 
-PAGE = (Path(__file__).parents[2] / "docs" / "spark-live.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/spark/live.md").read_text()
 
 
 def test_the_table_has_every_option():

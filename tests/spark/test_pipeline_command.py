@@ -218,7 +218,7 @@ def test_progress_counts_stages_and_tasks():
         ("An error occurred.\n: java.lang.IllegalStateException: stopped\n\tat x", "Spark: stopped"),
         ("[PATH_NOT_FOUND] Path does not exist: file:/x. SQLSTATE: 42K03", "Spark: Path does not exist: file:/x"),
         ("Traceback (most recent call last):\n  x\nModuleNotFoundError: No module named 'gantrymq_spark.live'",
-         "the Python of the executors has no gantrymq_spark; docs/spark-cluster.md describes its installation"),
+         "the Python of the executors has no gantrymq_spark; docs/spark/cluster.md describes its installation"),
         ("", "Spark: it failed without a message"),
     ],
 )  # fmt: skip

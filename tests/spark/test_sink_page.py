@@ -6,7 +6,7 @@ from pathlib import Path
 from gantrymq_spark.sink.columns import TAKEN
 from gantrymq_spark.sink.options import OPTIONS
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark-sink.md"
+PAGE = Path(__file__).parents[2] / "docs/spark/sink.md"
 
 
 def test_the_page_names_every_column_and_option_and_no_other():

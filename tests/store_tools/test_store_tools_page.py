@@ -1,4 +1,4 @@
-"""docs/store-tools.md: every command and every kind of finding is on it, and its example of the library runs."""
+"""docs/operations/store-tools.md has every command and every kind of finding, and its example of the library runs."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from gantrymq_store_files import log_walk
 from gantrymq_store_tools.commands.store import store
 from gantrymq_store_tools.layout import find_layout
 
-PAGE = (Path(__file__).parents[2] / "docs" / "store-tools.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs/operations/store-tools.md").read_text()
 PLACES = [*Path(gantrymq_store_tools.__file__).parent.glob("*.py"), Path(log_walk.__file__)]
 SOURCES = "\n".join(path.read_text() for path in sorted(PLACES))
 PARTS = "layout|log|queue|batch|ext|index|checkpoint|config|store"

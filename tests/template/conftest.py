@@ -22,7 +22,7 @@ if str(Path(__file__).parent) not in sys.path:  # makes `import own_plugins` wor
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ("admin", "filter_tag", "kit", "nameserver", "storage_mmap")
-TREES = ("core", "libs/testing", "libs/store_files", *(f"plugins/{word}" for word in PLUGINS), "docs/template")
+TREES = ("core", "libs/testing", "libs/store_files", *(f"plugins/{word}" for word in PLUGINS), "docs/plugins/template")
 CLIENT = Path(__file__).with_name("client.py")
 DEADLINE_S = 60
 LEFT_OUT = ("NAMESRV_ADDR", "PYTHONPATH", "VIRTUAL_ENV")

@@ -1,9 +1,9 @@
-"""The plugins of docs/own-plugins.md: the files of the page, added to a project of `gantrymq plugin new`."""
+"""The plugins of docs/plugins/README.md: the files of the page, added to a project of `gantrymq plugin new`."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "own-plugins.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs/plugins/README.md"
 BEGUN = re.compile(r"^`gantrymq plugin new (\w+) (\w+)`", re.MULTILINE)
 FILE = re.compile(r"`([\w./]+\.(?:py|toml))`[^`\n]*:\n\n```\w+\n(.*?)\n```", re.DOTALL)
 

@@ -1,4 +1,4 @@
-"""Projects of `gantrymq plugin new`, and the plugins of docs/own-plugins.md: pip installs them, their tests pass."""
+"""Projects of `gantrymq plugin new`, and the plugins of docs/plugins/README.md: pip installs them, their tests pass."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The plugin template of docs/template, installed with pip from wheels and at work in a running broker."""
+"""The plugin template of docs/plugins/template, installed with pip from wheels and at work in a running broker."""
 
 import json
 import signal
@@ -36,7 +36,7 @@ def test_only_what_was_asked_for_is_installed(kit):
 
 
 def test_its_own_tests_pass(kit):
-    said = kit.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=kit.trees["docs/template"])
+    said = kit.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", cwd=kit.trees["docs/plugins/template"])
     assert " passed" in said
     assert " skipped" not in said
 

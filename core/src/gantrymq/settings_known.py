@@ -49,7 +49,7 @@ _REPLICATION = "replication is not implemented in this version; a broker here is
 _CONTROLLER = "the controller is not implemented in this version"
 _ACCESS = "access control is not implemented in this version; keep the ports inside a network you trust"
 _ROCKSDB = "the RocksDB store is not implemented in this version"
-_TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/tls.md"
+_TLS = "TLS is set with tls.server.mode and the other tls.server settings, see docs/operations/tls.md"
 _POP = "pop consumption needs a plugin that is not installed; install it with: " + install_command("gantrymq-pop")
 
 _STORE = "need a store plugin that has them; install one with: " + install_command("gantrymq-storage-mmap")

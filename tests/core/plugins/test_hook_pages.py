@@ -1,4 +1,4 @@
-"""docs/hooks has one page for each hook: its signatures equal those of the code, and its example loads."""
+"""docs/plugins/hooks has one page for each hook: its signatures equal those of the code, and its example loads."""
 
 import ast
 import re
@@ -11,7 +11,7 @@ from gantrymq import hooks
 from gantrymq.plugins import PluginState, load_plugins
 
 ROOT = Path(__file__).resolve().parents[3]
-PAGES = ROOT / "docs" / "hooks"
+PAGES = ROOT / "docs/plugins/hooks"
 SOURCE = ROOT / "core" / "src" / "gantrymq"
 HOOKS = [name for name in vars(hooks) if name.startswith("gantry_")]
 SECTIONS = ["Signature", "When", "Interface", "Errors", "Example", "Who uses it"]

@@ -31,5 +31,5 @@ def test_every_hook_says_when_it_is_called_and_what_goes_wrong():
 
 
 def test_the_architecture_page_names_every_hook_and_no_other():
-    page = (Path(__file__).resolve().parents[3] / "docs" / "architecture.md").read_text()
+    page = (Path(__file__).resolve().parents[3] / "docs/internals/architecture.md").read_text()
     assert re.findall(r"^\| `(gantry_\w+)` \|", page, re.MULTILINE) == list(registries())

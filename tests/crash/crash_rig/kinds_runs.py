@@ -181,7 +181,7 @@ async def _look(
         outcome.refused = ledger.refused
         if base is not None and outcome.golden != base:
             missing, more = base - outcome.golden, outcome.golden - base
-            # After a failed or torn append, a popped message may return twice (docs/pop.md).
+            # After a failed or torn append, a popped message may return twice (docs/broker/pop.md).
             twice = {each for each in more if not whole and each[0].startswith("%RETRY%CG_pop")}
             if missing or more.keys() - twice:
                 outcome.findings.wrong("golden", f"missing {[*missing]}, more {[*more]}")

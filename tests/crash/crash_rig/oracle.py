@@ -16,8 +16,8 @@
     rebuilt     queue files (and index files, see index) rebuilt from the log differ from the existing ones
 
 If a power cut loses pages in the middle of unsynced data, recovery gives up their messages (acknowledged with
-asynchronous flush, or not at all) and reports their number per queue (docs/recovery.md, section 3). Their offsets are
-then holes, and a reader that begins at one gets the adjacent message again.
+asynchronous flush, or not at all) and reports their number per queue (docs/operations/recovery.md, section 3). Their
+offsets are then holes, and a reader that begins at one gets the adjacent message again.
 """
 
 from __future__ import annotations

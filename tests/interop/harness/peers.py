@@ -1,4 +1,4 @@
-"""Which clients and servers of others a test has to do with; `docs/compatibility.md` has a column for each."""
+"""Which clients and servers of others a test has to do with; `docs/start/compatibility.md` has a column for each."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -65,5 +65,5 @@ def _sentence(host: str, names: list[str]) -> str:
     return (
         f"the {' and the '.join(names)} {verb} on {where}, without access control: anyone who can reach it can read, "
         "send and delete everything. Set bindAddress to an address that only your clients reach (127.0.0.1: this "
-        "machine alone), restrict access with a firewall, or require client certificates (docs/tls.md)"
+        "machine alone), restrict access with a firewall, or require client certificates (docs/operations/tls.md)"
     )

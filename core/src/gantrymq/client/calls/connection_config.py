@@ -35,7 +35,7 @@ class ConnectOptions(TypedDict, total=False):
 
     namespace: str
     """Separates the program's topics and groups from others in the same cluster: ``Orders`` is ``NS%Orders`` on the
-    servers and ``Orders`` again in received messages. See docs/client-connecting.md.
+    servers and ``Orders`` again in received messages. See docs/client/connecting.md.
     """
 
     namespace_v2: str

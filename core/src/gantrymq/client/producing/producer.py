@@ -139,7 +139,7 @@ class Producer(BaseClient):
     async def send(
         self, message: Message, queue: Destination | None = None, timeout_s: float | None = None
     ) -> SendResult:
-        """Send one message and wait until it is stored; docs/client-producing.md describes the retries.
+        """Send one message and wait until it is stored; docs/client/producing.md describes the retries.
 
         Concurrent sends are written in the order of the calls, except that a message of 64 KiB or more waits for a
         thread to compress it. A send waits for room at its broker as long as the broker finishes other sends, and at

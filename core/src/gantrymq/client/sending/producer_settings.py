@@ -25,7 +25,7 @@ MOST_BYTES: Final = 16 * 1024 * 1024
 
 @attrs.frozen(kw_only=True)
 class Batching:
-    """Limits of automatic batching; docs/client-producing.md lists the messages that are not batched.
+    """Limits of automatic batching; docs/client/producing.md lists the messages that are not batched.
 
     Raises:
         InvalidParameter: a value is out of bounds.
@@ -64,7 +64,7 @@ class ProducerSettings:
     """Chooses the queue of sends that do not name one, see `Selector` and `Balancing`."""
 
     latency_fault_tolerance: bool = False
-    """Avoid slow or failed brokers for a while, see docs/client-producing.md."""
+    """Avoid slow or failed brokers for a while, see docs/client/producing.md."""
 
     detect_faults: bool = False
     """With latency_fault_tolerance: probe brokers that did not answer until they do."""

@@ -19,7 +19,7 @@ __all__ = ["plugin"]
 
 @click.group(cls=CommandGroup)
 def plugin() -> None:
-    """Create plugin projects; see docs/own-plugins.md."""
+    """Create plugin projects; see docs/plugins/README.md."""
 
 
 @plugin.command()

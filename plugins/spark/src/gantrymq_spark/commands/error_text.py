@@ -14,7 +14,7 @@ _JAVAS = re.compile(r"^: (?:[\w.$]+: )?(.+)$", re.MULTILINE)
 _LOST = re.compile(r"most recent failure: Lost task [^:]*: (?:[\w.$]+(?:Exception|Error): )?(.+)")
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _SPARKS = re.compile(r"^(?:\[[\w.]+\] )?(.+?)(?:\.? SQLSTATE: \w+.*)?$", re.MULTILINE)
-_PAGE = "docs/spark-cluster.md describes its installation"
+_PAGE = "docs/spark/cluster.md describes its installation"
 
 
 def sentence_of(text: str) -> str:

@@ -1,7 +1,7 @@
 """For consumers: removes repeated messages of the sink.
 
 A message that the sink sends twice has the same id both times, in the property `SINK_ID`. This requires ids that do not
-change when a micro-batch is sent again; docs/spark-sink.md says when that is the case.
+change when a micro-batch is sent again; docs/spark/sink.md says when that is the case.
 """
 
 from __future__ import annotations
