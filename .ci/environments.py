@@ -11,7 +11,7 @@ from pythons import PYTHONS
 from workspace import Distribution, Workspace
 
 ALONE_ON = "3.11"  # the Python on which core and each plugin are tested alone
-CHECKS = ("wheels", "lint", "types", "docs")  # environments without tests
+CHECKS = ("wheels", "lint", "types", "docs", "release")  # environments without tests
 
 
 def quick() -> list[str]:
@@ -25,7 +25,7 @@ def full(tree: Workspace) -> list[str]:
     every = [_named(version, "all") for version in PYTHONS]
     others = [name for name in every if name not in quick()]
     alone = [_named(ALONE_ON, "core"), *plugins_alone(tree)]
-    return ["wheels", "docs", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
+    return ["wheels", "docs", "release", *others, *alone, "slow", "sanitize", "kit", "spark", "interop"]
 
 
 def _named(version: str, factor: str) -> str:

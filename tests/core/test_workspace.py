@@ -4,6 +4,7 @@ Two lists cannot be derived: the packages that pip installs (``requirements.txt`
 README's table. The others are derived from the folders, which ``tests/workspace`` tests.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -16,11 +17,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
 
 import check_groups
+import environments
 import workspace
+from pythons import PYTHONS
 
 ROOT = workspace.ROOT
 TREE = workspace.read()
-RELEASES = ">=0.1,<0.2"  # versions of each other that our distributions work with
+RELEASES = ">=0.2,<0.3"  # versions of each other that our distributions work with
 
 each_plugin = pytest.mark.parametrize("plugin", TREE.plugins.values(), ids=lambda plugin: plugin.word)
 each_distribution = pytest.mark.parametrize("each", TREE.every, ids=lambda each: each.word)
@@ -51,11 +54,14 @@ def test_brokers_load_a_plugin_by_its_entry_point_and_no_library(plugin):
 
 
 @each_distribution
-def test_every_distribution_has_readme_licence_and_the_workspace_s_version(each):
+def test_every_distribution_has_complete_metadata(each):
     project = each.settings["project"]
     assert project["name"] == each.name
     assert project["version"] == TREE.core.settings["project"]["version"]
     assert project["license"] == "Apache-2.0"
+    assert 20 < len(project["description"]) <= 120
+    assert "rocketmq" in project["keywords"]
+    assert {f"Programming Language :: Python :: {version}" for version in PYTHONS} < set(project["classifiers"])
     assert (each.folder / "README.md").read_text().startswith(f"# {each.name}\n")
     assert (each.folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
@@ -145,7 +151,19 @@ def test_links_between_pages_lead_somewhere():
     broken = [
         f"{page.relative_to(ROOT)}: {link}"
         for page in pages
-        for link in re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+        for link in re.findall(
+            r"\]\((?!https?:|#|mailto:|\.\./\.\./actions/)([^)#\s]+)", page.read_text(encoding="utf-8")
+        )
         if not (page.parent / link).exists()
     ]
     assert broken == []
+
+
+def test_the_workflows_run_the_commands_of_the_readme():
+    workflows = {path.stem: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
+    assert "      - run: pip install tox && tox\n" in workflows["quick"]
+    assert "pip install tox && tox\n" in (ROOT / "README.md").read_text()
+    assert f"python: {json.dumps(list(PYTHONS))}" in workflows["quick"]
+    assert "      - run: .ci/run\n" in workflows["full"]
+    named = {word for text in workflows.values() for word in re.findall(r"tox -e (\w+)", text)}
+    assert named == set(environments.CHECKS) - {"wheels", "lint", "types"}

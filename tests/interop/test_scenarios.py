@@ -15,9 +15,11 @@ import pytest
 from harness import GantryServer, JavaBroker, JavaNameServer, peers
 from scenarios import FILTERS, JAVA, NUMBERS, RETRYING, SENDS, WAYS, Outcome, scenarios, wanted
 
+import gantrymq
+
 pytestmark = pytest.mark.interop
 
-OURS = "0.1.0"  # a version as well, so that all servers share a row of the page
+OURS = gantrymq.__version__  # a version as well, so that all servers share a row of the page
 SERVERS = [OURS, "5.3.3", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.9.7", "5.5.0"))]
 TIMER = {"timerWheelEnable": "true"}  # without it a Java broker pops nothing
 NO_POP = "does not support pop: RocketMQ does from 5.0 on"

@@ -41,8 +41,8 @@ class Tree:
 
     def add_plugin(self, word, source="", special="", needs=()):
         """Add a plugin whose module plugin.py is *source*; *special* goes to the end of its pyproject.toml."""
-        dependencies = ["gantrymq>=0.1,<0.2", *needs]
-        project = f'[project]\nname = "gantrymq-{word}"\nversion = "0.1.0"\ndependencies = {dependencies}\n'
+        dependencies = ["gantrymq>=0.2,<0.3", *needs]
+        project = f'[project]\nname = "gantrymq-{word}"\nversion = "0.2.0"\ndependencies = {dependencies}\n'
         self.write(f"plugins/{word}/pyproject.toml", f"{project}\n{special}")
         self.write(f"plugins/{word}/src/gantrymq_{word}/__init__.py", "")
         self.write(f"plugins/{word}/src/gantrymq_{word}/plugin.py", source)
@@ -236,7 +236,7 @@ def test_with_a_library_come_the_plugins_it_depends_on(tree):
     tree.add_plugin("fresh")
     tree.add_plugin("ground")
     tree.add_plugin("ground_floor")
-    needs = ["gantrymq>=0.1", "gantrymq-ground>=0.1"]
+    needs = ["gantrymq>=0.2", "gantrymq-ground>=0.2"]
     tree.write("libs/proving/pyproject.toml", f'[project]\nname = "gantrymq-proving"\ndependencies = {needs}\n')
     assert installed(tree, "fresh") == ["gantrymq", "gantrymq-proving", "gantrymq-ground", "gantrymq-fresh"]
 
