@@ -2,11 +2,11 @@
 
     python .ci/check_groups.py .tox
 
-Reads tox's output in the folder: each ``result-*.json`` (``tox --result-json``) lists the environments and the exit
-codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a Python that is not installed
-are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java 17, and ``sanitize`` without
-its libraries. In environments with everything installed, a test file with every test skipped counts as a group that ran
-nothing.
+Reads tox's output in the folder: ``result-quick.json`` and ``result-full.json`` (``tox --result-json``) list the
+environments and the exit codes of their commands; ``reports/<environment>.xml`` is pytest's count. Environments of a
+Python that is not installed are not expected; neither are ``interop`` without Java, Node and Go, ``spark`` without Java
+17, and ``sanitize`` without its libraries. In environments with everything installed, a test file with every test
+skipped counts as a group that ran nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from javas import no_spark
 from pythons import PYTHONS, installed
 from sanitize import libraries
 
+RESULTS = ("result-quick.json", "result-full.json")
+
 
 class Count(NamedTuple):
     """Outcomes of one environment."""
@@ -37,11 +39,14 @@ class Count(NamedTuple):
 
 def main() -> int:
     work_dir = Path(sys.argv[1])
-    ended = {}
-    for result in sorted(work_dir.glob("result-*.json")):
-        ended |= json.loads(result.read_text()).get("testenvs", {})
+    ended, unwritten = {}, []
+    for result in RESULTS:
+        if (path := work_dir / result).exists():
+            ended |= json.loads(path.read_text()).get("testenvs", {})
+        else:
+            unwritten.append(f"{path} does not exist: tox ended before it wrote its results")
     complete = {"sanitize", "slow", "spark"} | ({"interop"} if every_client_is_here() else set())
-    problems, total, counted = [], Count(0, 0, 0), 0
+    problems, total, counted = unwritten, Count(0, 0, 0), 0
     for name in expected_environments():
         commands = ended.get(name, {}).get("test", [])
         if not commands:
