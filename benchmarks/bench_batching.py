@@ -22,7 +22,7 @@ from pathlib import Path
 from arguments import FLUSH_MODES, existing_folder, seconds, whole
 from load_client import BrokerProcess, new_loop
 
-from gantrymq.client import Admin, Batching, Client, Message, Producer
+from gantrymq.client import Batching, Client, Message, Producer
 from gantrymq.model.topic import TopicConfig
 
 TOPIC = "Batching"
@@ -58,7 +58,7 @@ async def sent(way: Way, tasks: int, body: bytes, lasts_s: float) -> tuple[float
 async def rounds(options: argparse.Namespace, namesrv: str, flush: str) -> None:
     """All rows of one flush mode."""
     body = b"x" * options.size
-    async with Client(namesrv) as client, Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         await admin.create_topic_in(TopicConfig(TOPIC, options.queues, options.queues))
         ways: list[Way] = [("one by one", client.producer("one_by_one"), False)]
         for wait_ms in options.wait_ms:

@@ -19,7 +19,7 @@ from typing import Any
 
 from send_rounds import FLUSH_MODES, THREADS, SendRounds
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.names import SCHEDULE_TOPIC
 
 TOPIC = "DelayedLoad"
@@ -37,7 +37,7 @@ def look(report: dict[str, Any], namesrv: str) -> str:
 
 async def _stored(namesrv: str) -> tuple[int, int]:
     """Messages of the level's queue, and of the topic's own queues."""
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         (broker,) = await admin.masters()
         levels, own = [await admin.topic_stats(broker, topic) for topic in (SCHEDULE_TOPIC, TOPIC)]
     waiting = sum(each.max_offset for queue, each in levels.items() if queue.queue_id == LEVEL - 1)

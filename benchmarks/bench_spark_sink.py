@@ -23,7 +23,7 @@ from pathlib import Path
 
 from arguments import existing_folder, whole
 
-from gantrymq.client import Admin, Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.model.topic import TopicConfig
 from gantrymq.world.real import real_world
@@ -50,7 +50,7 @@ def broker(folder: Path) -> Iterator[str]:
 
 async def make_topic(namesrv: str) -> None:
     """Create the topic on the broker."""
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for each in (await admin.clusters()).brokers:
             assert each.master is not None
             await admin.create_topic(each.master, TopicConfig(TOPIC, QUEUES, QUEUES))
@@ -61,7 +61,7 @@ async def client_alone(namesrv: str, count: int, body: bytes, together: int) -> 
     given = {"namesrv": namesrv, "batchMessages": str(together)}
     options = read_options(given, streaming=False, environ={})
     world = real_world()
-    async with Producer("bench", namesrv, world=world) as producer:
+    async with Client(namesrv, world=world) as client, client.producer("bench") as producer:
         sender = Sender(producer, world.clock, options)
         for begin in range(0, count, TOGETHER):
             numbers = range(begin, min(begin + TOGETHER, count))

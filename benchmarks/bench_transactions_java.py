@@ -19,7 +19,7 @@ from typing import Any
 
 from send_rounds import FLUSH_MODES, THREADS, SendRounds
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.names import HALF_TOPIC
 
 TOPIC = "TransactionLoad"
@@ -32,7 +32,7 @@ def behind(_report: dict[str, Any], namesrv: str) -> str:
 
 
 async def _undecided(namesrv: str) -> int:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         (broker,) = await admin.masters()
         halves, committed = [
             sum(each.max_offset for each in (await admin.topic_stats(broker, topic)).values())

@@ -58,10 +58,9 @@ class _Gantry:
         await self._producer.send_batch([Message(NAME, body) for body in bodies])
 
     async def consume(self, group: str, count: int, *, batches: bool) -> float:
-        from gantrymq.client import Consumer
 
         seen, began = 0, 0.0
-        async with Consumer(group, NAME, self._namesrv, consume_from="first") as consumer:
+        async with Client(self._namesrv) as client, client.consumer(group, NAME, consume_from="first") as consumer:
             if batches:
                 async for messages in consumer.batches(READ):
                     began = began or time.perf_counter()
@@ -81,13 +80,16 @@ class _Gantry:
 @asynccontextmanager
 async def gantrymq(namesrv: str, _: int, *, batching: bool = False) -> AsyncIterator[Client]:
     """Our client; with *batching* its producer gathers the sends of one turn of the event loop."""
-    from gantrymq.client import Admin, Batching, Producer
+    from gantrymq.client import Batching
     from gantrymq.model.topic import TopicConfig
 
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for each in (await admin.clusters()).brokers:
             await admin.create_topic(each.master, TopicConfig(NAME, PARTITIONS, PARTITIONS))
-    async with Producer("bench", namesrv, batching=Batching(max_wait_ms=0) if batching else None) as producer:
+    async with (
+        Client(namesrv) as client,
+        client.producer("bench", batching=Batching(max_wait_ms=0) if batching else None) as producer,
+    ):
         yield _Gantry(namesrv, producer)
 
 

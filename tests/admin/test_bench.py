@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
+from gantrymq.client import Client
 
 for each in ("filter_tag", "storage_memory"):
     pytest.importorskip(f"gantrymq_{each}")
@@ -33,7 +33,7 @@ def left(running):
     """Topics and groups of benchmarks that are still there."""
 
     async def work():
-        async with Admin(running.namesrv) as admin:
+        async with Client(running.namesrv) as client, client.admin as admin:
             groups = await admin.groups(running.broker_address)
             return [name for name in (*await admin.topics(), *groups) if "GantryMQBench" in name]
 
@@ -68,7 +68,7 @@ def test_a_topic_that_is_named_is_used_and_stays(running):
     assert "sync" in done.stdout
 
     async def work():
-        async with Admin(running.namesrv) as admin:
+        async with Client(running.namesrv) as client, client.admin as admin:
             return sum(each.max_offset for each in (await admin.topic_status("Mine")).values())
 
     assert running.run(work()) == 5
@@ -79,7 +79,7 @@ def test_what_is_kept_is_there_and_has_the_messages(running):
     (name,) = left(running)
 
     async def work():
-        async with Admin(running.namesrv) as admin:
+        async with Client(running.namesrv) as client, client.admin as admin:
             held = sum(each.max_offset for each in (await admin.topic_status(name)).values())
             await admin.delete_topic(name)
             return held

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.interfaces import SendRequest
 from gantrymq.loose_json import dumps
 from gantrymq.remoting.codes import RequestCode
@@ -109,7 +109,7 @@ def namesrv(tmp_path_factory):
         sent = await running.cluster.send("T", b"dead")
         await running.cluster.send("T", b"later", system_properties={"DELAY": "18"})
         await running.broker.send(SendRequest("PG", "T", b"half", HALF, queue_id=0, sys_flag=4))
-        async with Admin(running.namesrv) as admin:
+        async with Client(running.namesrv) as client, client.admin as admin:
             subscription = {"topic": "T", "subString": "*", "subVersion": 1, "expressionType": "TAG"}
             consumer = {"groupName": "CG", "subscriptionDataSet": [subscription]}
             body = dumps({"clientID": "c1", "consumerDataSet": [consumer]})

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.errors import NoRoute
 from gantrymq.formats.record import iter_records
@@ -55,7 +55,7 @@ def dead(server):
                 for number in range(count):
                     message = Message("T", b"b%d" % number, "Tag", f"all k{number}", 7, dict(OWN))
                     sent.append(await producer.send(message))
-            async with Admin(server.namesrv) as admin:
+            async with Client(server.namesrv) as client, client.admin as admin:
                 body = dumps({"clientID": "c1", "consumerDataSet": [{"groupName": group}]})
                 await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
                 for each in sent:
@@ -75,7 +75,7 @@ def lock(server, group):
     """Let a client of the group hold a queue, as one that consumes in order does."""
 
     async def work():
-        async with Admin(server.namesrv) as admin:
+        async with Client(server.namesrv) as client, client.admin as admin:
             queue = {"topic": "T", "brokerName": "broker-a", "queueId": 0}
             body = dumps({"consumerGroup": group, "clientId": "c1", "mqSet": [queue]})
             await admin.request(server.broker_address, RequestCode.LOCK_BATCH_MQ, body=body)
@@ -257,7 +257,7 @@ def test_a_group_that_no_broker_keeps_retries_for(server, command, dead):
     dead(1)
 
     async def forget():
-        async with Admin(server.namesrv) as admin:
+        async with Client(server.namesrv) as client, client.admin as admin:
             await admin.delete_topic("%RETRY%CG")
 
     server.run(forget())

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.loose_json import dumps
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.codes import RequestCode
@@ -35,7 +35,7 @@ def command(server):
 @pytest.fixture
 def online(server):
     """A consumer of group CG that reads topic T, as long as the test runs."""
-    admin = Admin(server.namesrv)
+    client = Client(server.namesrv)
     subscription = {"topic": "T", "subString": "a || b", "subVersion": 1, "expressionType": "TAG"}
     consumer = {
         "groupName": "CG",
@@ -47,13 +47,13 @@ def online(server):
     body = dumps({"clientID": "c1", "consumerDataSet": [consumer]})
 
     async def join():
-        await admin.start()
-        await admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
+        await client.start()
+        await client.admin.request(server.broker_address, RequestCode.HEART_BEAT, body=body)
 
     server.create_topic("T", 2)
     server.run(join())
     yield
-    server.run(admin.close())
+    server.run(client.close())
 
 
 def names(document):

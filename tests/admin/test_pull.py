@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 
 for each in ("filter_tag", "storage_memory"):
@@ -26,7 +26,7 @@ def running(tmp_path_factory):
     broker.create_topic("T", QUEUES)
 
     async def work():
-        async with Producer("PG", broker.namesrv) as producer:
+        async with Client(broker.namesrv) as client, client.producer("PG") as producer:
             queues = await producer.queues("T")
             for queue, count in ((0, 40), (1, 2)):
                 for number in range(count):

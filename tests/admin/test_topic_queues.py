@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.topic import TopicConfig
 
 pytestmark = pytest.mark.skipif(find_spec("gantrymq_storage_memory") is None, reason="needs gantrymq-storage-memory")
@@ -41,7 +41,7 @@ def queues(server):
     """How many read and write queues T has."""
 
     async def ask():
-        async with Admin(server.namesrv) as admin:
+        async with Client(server.namesrv) as client, client.admin as admin:
             config = await admin.topic_config(server.broker_address, "T")
             return config.read_queues, config.write_queues
 
@@ -99,7 +99,7 @@ def test_a_new_topic_and_more_queues_are_nobody_s_loss(server, command, queues):
 
 def test_the_broker_does_what_mqadmin_asks_and_logs_what_it_hides(server, command, send, queues, caplog):
     async def shrink():
-        async with Admin(server.namesrv) as admin:
+        async with Client(server.namesrv) as client, client.admin as admin:
             await admin.create_topic(server.broker_address, TopicConfig("T", 2, 2))
 
     server.create_topic("T", 4)

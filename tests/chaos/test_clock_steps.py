@@ -20,7 +20,7 @@ from durability_rig.pages import FREE_PORT, Pages
 from harness import gantrymq, route_of
 from harness.probe import request
 
-from gantrymq.client import Admin, Producer, PullStatus, Reader
+from gantrymq.client import Client, PullStatus
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.model.topic import TopicConfig
 
@@ -54,19 +54,19 @@ class Server:
         self.namesrv, self.address = str(ready["namesrv"]), str(ready["broker"])
 
     async def make_topic(self) -> None:
-        async with Admin(self.namesrv) as admin:
+        async with Client(self.namesrv) as client, client.admin as admin:
             await admin.create_topic(self.address, TopicConfig(TOPIC, read_queues=1, write_queues=1))
 
     async def send(self, count: int, body: bytes = b"x") -> None:
         """Send *count* messages, one after the other, with their numbers as keys."""
-        async with Producer("stepped", self.namesrv, compress_over_bytes=1 << 30) as producer:
+        async with Client(self.namesrv) as client, client.producer("stepped", compress_over_bytes=1 << 30) as producer:
             for number in range(count):
                 await producer.send(Message(TOPIC, body, keys=f"key{number}"))
 
     async def read(self) -> list[ReceivedMessage]:
         """All messages of the queue; a gap is an error."""
         found: list[ReceivedMessage] = []
-        async with Reader(namesrv=self.namesrv, group="stepped-reader") as consumer:
+        async with Client(self.namesrv) as client, client.reader(group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             begin, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while begin + len(found) < end:
@@ -134,12 +134,12 @@ def test_messages_are_found_by_time_and_by_key_on_both_sides_of_a_step(
 ) -> None:
     async def look(server: Server) -> None:
         times = [message.store_timestamp for message in await server.read()]
-        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer:
+        async with Client(server.namesrv) as client, client.reader(group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             for asked in (times[0], times[SENDS - 1] + 1, times[SENDS], times[-1]):
                 first = next((n for n, stored in enumerate(times) if stored >= asked), len(times))
                 assert await consumer.offset_for_timestamp(queue, asked) == first, (asked, times)
-        async with Admin(server.namesrv) as admin:
+        async with Client(server.namesrv) as client, client.admin as admin:
             found = await admin.query_message(TOPIC, "key7", begin_ms=times[0], end_ms=times[-1] + 1)
             assert [message.queue_offset for message in found] == [7, SENDS + 7]
 
@@ -181,7 +181,11 @@ def test_routes_stay(clock: SteppedClock, tmp_path: Path, days: int) -> None:
 @there_and_back
 def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_path: Path, days: int) -> None:
     async def work(server: Server) -> None:
-        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer, Admin(server.namesrv) as admin:
+        async with (
+            Client(server.namesrv) as client,
+            client.reader(group="stepped-reader") as consumer,
+            client.admin as admin,
+        ):
             (queue,) = await consumer.queues(TOPIC)
 
             async def until_held() -> None:
@@ -209,7 +213,7 @@ def test_held_pulls_wait_as_long_as_they_were_asked_to(clock: SteppedClock, tmp_
 def test_how_long_a_group_is_behind_is_off_by_the_step(clock: SteppedClock, tmp_path: Path) -> None:
     async def fall_behind(server: Server) -> None:
         await server.send(SENDS)
-        async with Reader(namesrv=server.namesrv, group="stepped-behind") as consumer:
+        async with Client(server.namesrv) as client, client.reader(group="stepped-behind") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             await consumer.pull(queue, 0)
             await consumer.commit(queue, 1)
@@ -234,7 +238,7 @@ def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: Stepped
         gantrymq(tmp_path, "broker", "clean", "log", "-n", server.namesrv, "-b", server.address)
 
     async def until_gone(server: Server) -> None:
-        async with Reader(namesrv=server.namesrv, group="stepped-reader") as consumer:
+        async with Client(server.namesrv) as client, client.reader(group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
             end = time.monotonic() + LATE_S
             while len(log_files()) > KEPT:

@@ -19,7 +19,7 @@ from load_rig import connect, create_topic_request, pull_request, raise_descript
 from load_rig.connection import Answer, Connection
 from load_rig.requests import send_request
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 
@@ -69,7 +69,7 @@ async def hold(namesrv: str, address: str) -> Counter[int]:
     (sender,) = await connect(address)
     assert (await sender.call(create_topic_request(TOPIC, QUEUES))).code == 0
     answers: Counter[int] = Counter()
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for number in range(rounds(ROUNDS)):
             answers += await one_round(connections, sender, admin, address, number)
     await sender.call(pull_request(TOPIC, 0, 0, "last"))  # duplicates have arrived by now

@@ -14,10 +14,7 @@ from gantrymq.client import (
     Batching,
     CallTimeout,
     Client,
-    Consumer,
     Message,
-    Producer,
-    Reader,
     ReconsumeLater,
 )
 from gantrymq_testing.simulation import simulate_cluster
@@ -131,8 +128,8 @@ def test_a_cancelled_send_leaves_room_for_the_next(kind, batching):
     async def work(cluster, at):
         await cluster.create_topic(TOPIC)
         before = asyncio.all_tasks()
-        producer = Producer("shop", cluster.namesrv, world=cluster.world, max_under_way=1, batching=batching)
-        async with producer:
+        async with Client(cluster.namesrv, world=cluster.world) as client:
+            producer = client.producer("shop", max_under_way=1, batching=batching)
             cancelled = False
             with contextlib.suppress(CallTimeout):  # the request gets no answer
                 cancelled = await cancelled_at(at, SENDS[kind](producer))
@@ -149,7 +146,10 @@ def test_of_several_sends_only_the_cancelled_one_is_lost(batching):
     async def work(cluster, at):
         await cluster.create_topic(TOPIC, 1)
         options = {"max_under_way": 2, "batching": batching}
-        async with Producer("shop", cluster.namesrv, world=cluster.world, **options) as producer:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.producer("shop", **options) as producer,
+        ):
             others = [asyncio.ensure_future(producer.send(Message(TOPIC, b"%d" % n))) for n in range(4)]
             cancelled = await cancelled_at(at, producer.send(Message(TOPIC, b"cancelled")))
             others += [producer.send_soon(Message(TOPIC, b"%d" % n)) for n in range(4, 8)]
@@ -160,10 +160,10 @@ def test_of_several_sends_only_the_cancelled_one_is_lost(batching):
 
 
 OPENED = {
-    "producer": lambda cluster: Producer("shop", cluster.namesrv, world=cluster.world),
-    "consumer": lambda cluster: Consumer("billing", TOPIC, cluster.namesrv, world=cluster.world),
-    "orderly consumer": lambda cluster: Consumer("billing", TOPIC, cluster.namesrv, world=cluster.world, orderly=True),
-    "reader": lambda cluster: Reader(TOPIC, cluster.namesrv, world=cluster.world),
+    "producer": lambda client: client.producer("shop"),
+    "consumer": lambda client: client.consumer("billing", TOPIC),
+    "orderly consumer": lambda client: client.consumer("billing", TOPIC, orderly=True),
+    "reader": lambda client: client.reader(TOPIC),
 }
 
 
@@ -175,7 +175,7 @@ def test_what_is_opened_is_closed_wherever_it_was_cancelled(kind):
         before = asyncio.all_tasks()
 
         async def use():
-            async with OPENED[kind](cluster) as part:
+            async with Client(cluster.namesrv, world=cluster.world) as client, OPENED[kind](client) as part:
                 await part.wait_ready(TOPIC)
                 await cluster.world.clock.sleep(30)
 
@@ -227,9 +227,10 @@ def test_consuming_that_is_cancelled_loses_no_message(how, orderly):
         for number in range(MESSAGES):
             await cluster.send(TOPIC, f"{number}".encode())
         missing = set(range(MESSAGES))
-        async with Consumer(
-            "billing", TOPIC, cluster.namesrv, world=cluster.world, orderly=orderly, consume_from="first"
-        ) as consumer:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer("billing", TOPIC, orderly=orderly, consume_from="first") as consumer,
+        ):
 
             async def loop():
                 messages = aiter(consumer)
@@ -266,9 +267,10 @@ def test_a_nack_that_is_cancelled_can_be_said_again():
     async def work(cluster, at):
         await cluster.create_topic(TOPIC, 1)
         await cluster.send(TOPIC, b"0")
-        async with Consumer(
-            "billing", TOPIC, cluster.namesrv, world=cluster.world, auto_ack=False, consume_from="first"
-        ) as consumer:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer("billing", TOPIC, auto_ack=False, consume_from="first") as consumer,
+        ):
             loop = aiter(consumer)
             message = await anext(loop)
             cancelled = await cancelled_at(at, consumer.nack(message, 1))
@@ -287,7 +289,10 @@ def test_reading_that_is_cancelled_goes_on():
         await cluster.create_topic(TOPIC, 1)
         await cluster.send(TOPIC, b"0")
         before = asyncio.all_tasks()
-        async with Reader(TOPIC, cluster.namesrv, world=cluster.world, group="lookers") as reader:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.reader(TOPIC, group="lookers") as reader,
+        ):
 
             async def use():
                 (queue,) = await reader.queues()

@@ -8,9 +8,10 @@ import pytest
 
 import gantrymq.client as library
 from gantrymq.client.calls.connection_config import ConnectOptions
-from gantrymq.client.group.settings import SettingOptions
-from gantrymq.client.sending.producer_settings import ProducerOptions
-from gantrymq.client.tracing.instrumentation import InstrumentationOptions
+from gantrymq.client.group.settings import LitePullOptions
+from gantrymq.client.pop.consumer import PopOptions
+from gantrymq.client.producing.producer import ProducerOptions
+from gantrymq.client.reading.reader import ReaderOptions
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/client"
 DATA = Path(__file__).parent / "data"
@@ -42,7 +43,7 @@ CALLS = [
 OPTIONS = {
     *(
         name
-        for each in (ConnectOptions, SettingOptions, ProducerOptions, InstrumentationOptions)
+        for each in (ConnectOptions, LitePullOptions, PopOptions, ProducerOptions, ReaderOptions)
         for name in each.__annotations__
     ),
     *(name for call in (*CALLS, *(each.__init__ for each in MADE)) for name in inspect.signature(call).parameters),

@@ -611,6 +611,6 @@ def test_a_closed_producer_says_so_from_an_async_callback():
             producer = client.producer("shop")
             await producer.send_async(Message(TOPIC, b"x"), callback)
             await cluster.world.clock.sleep(1)
-        assert len(found) == 1 and "not started" in found[0]
+        assert len(found) == 1 and "is closed" in found[0]
 
     simulate_cluster(work, limit_s=4000)

@@ -13,7 +13,6 @@ from gantrymq.client import (
     Consumer,
     InvalidParameter,
     Message,
-    Reader,
     ReconsumeLater,
     TransactionState,
 )
@@ -23,8 +22,10 @@ from gantrymq_testing.simulation import simulate_cluster
 TOPIC = "Orders"
 
 
-def consumer(cluster, group="billing", topics=TOPIC, **more):
-    return Consumer(group, topics, cluster.namesrv, world=cluster.world, **{"consume_from": "first", **more})
+@contextlib.asynccontextmanager
+async def consumer(cluster, group="billing", topics=TOPIC, instance_name="DEFAULT", **more):
+    async with Client(cluster.namesrv, world=cluster.world, instance_name=instance_name) as client:
+        yield client.consumer(group, topics, **{"consume_from": "first", **more})
 
 
 async def sent(cluster, count, topic=TOPIC, first=0, **more):
@@ -70,7 +71,7 @@ async def all_of(member, count):
 
 
 async def dead_letters(cluster, group="billing"):
-    async with Reader(namesrv=cluster.namesrv, group="letters", world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="letters") as reader:
         (queue,) = await reader.queues(f"%DLQ%{group}")
         return [int(message.body) for message in (await reader.pull(queue, 0)).messages]
 
@@ -158,19 +159,18 @@ def test_closing_waits_for_what_other_tasks_have_in_hand():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         await sent(cluster, 10)
-        member = consumer(cluster)
-        await member.start()
         seen = []
+        async with consumer(cluster) as member:
 
-        async def loop():
-            async for message in member:
-                await cluster.world.clock.sleep(5)
-                seen.append(int(message.body))
+            async def loop():
+                async for message in member:
+                    await cluster.world.clock.sleep(5)
+                    seen.append(int(message.body))
 
-        task = asyncio.create_task(loop())
-        await cluster.world.clock.sleep(7)
-        await member.close()
-        await task
+            task = asyncio.create_task(loop())
+            await cluster.world.clock.sleep(7)
+            await member.close()
+            await task
         assert seen == [0, 1]
         async with consumer(cluster) as after:
             assert await some(after, 1) == [2]
@@ -182,13 +182,11 @@ def test_closing_from_inside_the_loop_or_a_handler_does_not_wait_for_itself():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         await sent(cluster, 3)
-        member = consumer(cluster)
-        await member.start()
-        async for _ in member:
-            await member.close()
-        member = consumer(cluster)
-        await member.start()
-        await member.run(lambda_closing(member), concurrency=2)
+        async with consumer(cluster) as member:
+            async for _ in member:
+                await member.close()
+        async with consumer(cluster) as member:
+            await member.run(lambda_closing(member), concurrency=2)
         async with consumer(cluster) as after:  # neither was acknowledged by closing alone
             assert await some(after, 1) == [0]
 
@@ -274,7 +272,7 @@ def test_messages_are_acknowledged_one_by_one_in_any_order():
             assert not member.ack(first[0])
             assert await member.nack(first[3]) is False
             await member.commit()
-            async with Reader(namesrv=cluster.namesrv, group="billing", world=cluster.world) as reader:
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="billing") as reader:
                 (queue,) = await reader.queues(TOPIC)
                 assert await reader.committed(queue) == 2
         async with consumer(cluster) as member:
@@ -394,18 +392,15 @@ def test_two_orderly_members_never_hold_one_queue_together():
             assert message.queue_offset == last.get(message.queue_id, -1) + 1
             last[message.queue_id] = message.queue_offset
 
-        first = consumer(cluster, orderly=True, instance_name="one")
-        second = consumer(cluster, orderly=True, instance_name="two")
-        await first.start()
-        runs = [asyncio.create_task(first.run(handle))]
-        await cluster.world.clock.sleep(1.1)
-        await second.start()
-        runs.append(asyncio.create_task(second.run(handle)))
-        await cluster.world.clock.sleep(60)
-        assert abs(len(first.assignment) - len(second.assignment)) <= 1
-        assert last == {0: 24, 1: 24, 2: 24, 3: 24}
-        await first.close()
-        await second.close()
+        async with consumer(cluster, orderly=True, instance_name="one") as first:
+            runs = [asyncio.create_task(first.run(handle))]
+            await cluster.world.clock.sleep(1.1)
+            async with consumer(cluster, orderly=True, instance_name="two") as second:
+                runs.append(asyncio.create_task(second.run(handle)))
+                await cluster.world.clock.sleep(60)
+                assert abs(len(first.assignment) - len(second.assignment)) <= 1
+                assert last == {0: 24, 1: 24, 2: 24, 3: 24}
+                await first.close()
         await asyncio.gather(*runs)
 
     simulate_cluster(work)
@@ -415,9 +410,10 @@ def test_every_broadcasting_member_gets_every_message_and_remembers_in_a_file():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         await sent(cluster, 10)
-        one = consumer(cluster, broadcasting=True, instance_name="one", offsets_folder="/offsets")
-        two = consumer(cluster, broadcasting=True, instance_name="two", offsets_folder="/offsets")
-        async with one, two:
+        async with (
+            consumer(cluster, broadcasting=True, instance_name="one", offsets_folder="/offsets") as one,
+            consumer(cluster, broadcasting=True, instance_name="two", offsets_folder="/offsets") as two,
+        ):
             assert sorted(await all_of(one, 10)) == sorted(await all_of(two, 10)) == list(range(10))
         await sent(cluster, 3, first=10)
         async with consumer(cluster, broadcasting=True, instance_name="one", offsets_folder="/offsets") as again:
@@ -505,7 +501,7 @@ def test_messages_that_nobody_acknowledges_in_time_are_given_to_the_broker():
             assert await member.nack(first[2]) is False
             assert member.ack(again)
             await clock.sleep(120)
-            async with Reader(namesrv=cluster.namesrv, group="billing", world=cluster.world) as reader:
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="billing") as reader:
                 for topic in (TOPIC, "%RETRY%billing"):
                     (queue,) = await reader.queues(topic)
                     assert await reader.committed(queue) == await reader.max_offset(queue)
@@ -532,7 +528,7 @@ def test_no_more_is_held_than_the_settings_say():
         await sent(cluster, 500)
         async with consumer(cluster, max_queue_messages=50, pull_batch=10) as member:
             await cluster.world.clock.sleep(30)
-            (held,) = [held for queue, held in member._run.member.process_queues.items() if queue.topic == TOPIC]
+            (held,) = [held for queue, held in member._run.process_queues.items() if queue.topic == TOPIC]
             assert 50 < held.count <= 60
             assert await all_of(member, 500) == list(range(500))
 
@@ -599,7 +595,7 @@ def test_offsets_that_are_gone_or_beyond_the_end_are_left():
         await sent(cluster, 3)
         async with consumer(cluster) as member:
             assert await all_of(member, 3) == [0, 1, 2]
-            (held,) = [held for queue, held in member._run.member.process_queues.items() if queue.topic == TOPIC]
+            (held,) = [held for queue, held in member._run.process_queues.items() if queue.topic == TOPIC]
             held.next_offset = 1000
             await sent(cluster, 1, first=3)
             await cluster.world.clock.sleep(40)
@@ -637,13 +633,14 @@ def test_a_group_shares_the_queues_and_a_graceful_leave_repeats_nothing():
             seen[number] = seen.get(number, 0) + 1
 
         async def join(name):
-            member = consumer(cluster, instance_name=name)
-            await member.start()
-            going[name] = (member, asyncio.create_task(member.run(handle, concurrency=4)))
+            client = Client(cluster.namesrv, world=cluster.world, instance_name=name)
+            await client.start()
+            member = client.consumer("billing", TOPIC, consume_from="first")
+            going[name] = (client, asyncio.create_task(member.run(handle, concurrency=4)))
 
         async def leave(name):
-            member, run = going.pop(name)
-            await member.close()
+            client, run = going.pop(name)
+            await client.close()
             await run
 
         await join("m0")
@@ -680,7 +677,7 @@ def test_one_client_makes_all_over_one_set_of_connections():
             assert (await client.admin.route(TOPIC)).queues
             with pytest.raises(ClientError, match="already in use"):
                 client.consumer("billing", TOPIC)
-        with pytest.raises(ClientError, match="not started"):
+        with pytest.raises(ClientError, match="is closed"):
             await producer.send(Message(TOPIC, b"8"))
 
     simulate_cluster(work)

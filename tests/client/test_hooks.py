@@ -15,7 +15,6 @@ from gantrymq.client import (
     Message,
     MessageQueue,
     NoRoute,
-    Reader,
     ReconsumeLater,
     TransactionState,
 )
@@ -60,7 +59,7 @@ def client_of(cluster, hooks=(), **more):
 
 
 async def stored(cluster, topic=TOPIC):
-    async with Reader("lookers", cluster.namesrv, world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader("lookers") as reader:
         return {
             bytes(message.body): message
             for queue in await reader.queues(topic)

@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from gantrymq.client import Consumer, Message, Producer, SqliteRecords, idempotent
+from gantrymq.client import Client, Message, SqliteRecords, idempotent
 from gantrymq.client.sending.encoded_message import prepare_batch
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -54,9 +54,10 @@ def done(message, connection, member="one"):
     connection.execute("INSERT INTO done VALUES (?, ?)", (int(message.body), member))
 
 
-def consumer(cluster, name="one", **more):
-    given = {"consume_from": "first", "instance_name": name, **more}
-    return Consumer("billing", TOPIC, cluster.namesrv, world=cluster.world, **given)
+@contextlib.asynccontextmanager
+async def consumer(cluster, instance_name="one", **more):
+    async with Client(cluster.namesrv, world=cluster.world, instance_name=instance_name) as client:
+        yield client.consumer("billing", TOPIC, **{"consume_from": "first", **more})
 
 
 async def send(cluster, count):
@@ -192,8 +193,8 @@ def test_queues_that_move_with_messages_in_hand(shop, seed):
 
         async with contextlib.AsyncExitStack() as stack:
             for member in members:
-                await stack.enter_async_context(member)
-                await stack.enter_async_context(running(member, handle, concurrency=10))
+                joined = await stack.enter_async_context(member)
+                await stack.enter_async_context(running(joined, handle, concurrency=10))
                 await clock.sleep(2)
             await clock.sleep(120)
         assert (once.consumed, once.duplicates) == (60, len(given) - 60)
@@ -209,13 +210,11 @@ def test_a_member_that_is_gone_before_its_progress_was_stored(shop):
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         await send(cluster, 30)
-        first = consumer(cluster, commit_every_s=3600)
-        await first.start()
-        async with running(first, shop.once(cluster)(done)):
-            await cluster.world.clock.sleep(3)
-        for held in first._run.member.process_queues.values():  # as after kill -9: no offset is stored
-            held.drop()
-        await first.close()
+        async with consumer(cluster, commit_every_s=3600) as first:
+            async with running(first, shop.once(cluster)(done)):
+                await cluster.world.clock.sleep(3)
+            for held in first._run.process_queues.values():  # as after kill -9: no offset is stored
+                held.drop()
         again = shop.once(cluster)
         async with consumer(cluster) as member, running(member, again(done)):
             await cluster.world.clock.sleep(30)
@@ -230,7 +229,7 @@ def test_a_message_that_its_producer_sent_twice(shop):
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 4)
-        async with Producer("shop", cluster.namesrv, world=cluster.world) as producer:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("shop") as producer:
             queues = await producer.queues(TOPIC)
             for number in range(12):
                 first = await producer.send(Message(TOPIC, b"%d" % number), queues[number % 4])
@@ -251,7 +250,7 @@ def test_messages_of_a_batch_that_fail_and_come_back_are_not_taken_for_each_othe
 
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
-        async with Producer("shop", cluster.namesrv, world=cluster.world) as producer:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("shop") as producer:
             await producer.send_batch([Message(TOPIC, b"%d" % n) for n in range(20)])
         once, ids = shop.once(cluster), set()
 
@@ -275,7 +274,7 @@ def test_a_batch_that_its_producer_sent_twice(shop, as_java, fails):
     async def work(cluster):
         await cluster.create_topic(TOPIC, 2)
         batch = [Message(TOPIC, b"%d" % n, system_properties={"UNIQ_KEY": f"ID{n}"}) for n in range(20)]
-        async with Producer("shop", cluster.namesrv, world=cluster.world) as producer:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("shop") as producer:
             for queue in await producer.queues(TOPIC):
                 await producer.send_batch(batch, queue)
         once = shop.once(cluster)

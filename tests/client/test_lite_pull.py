@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from gantrymq.client import Client, ClientError, Consumer, InvalidParameter, LitePullConsumer, MessageQueue, Reader
+from gantrymq.client import Client, ClientError, InvalidParameter, LitePullConsumer, MessageQueue
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -13,10 +13,10 @@ TOPIC = "Orders"
 GROUP = "billing"
 
 
-def lite(cluster, topics=None, **more):
-    return LitePullConsumer(
-        GROUP, topics, cluster.namesrv, world=cluster.world, **{"consume_from": "first", "allocation": "AVG", **more}
-    )
+@contextlib.asynccontextmanager
+async def lite(cluster, topics=None, instance_name="DEFAULT", **more):
+    async with Client(cluster.namesrv, world=cluster.world, instance_name=instance_name) as client:
+        yield client.lite_pull(GROUP, topics, **{"consume_from": "first", "allocation": "AVG", **more})
 
 
 async def sent(cluster, count, topic=TOPIC, first=0, **more):
@@ -35,7 +35,7 @@ async def polled(consumer, count):
 
 
 async def committed(cluster, topic=TOPIC):
-    async with Reader(topic, cluster.namesrv, group=GROUP, world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(topic, group=GROUP) as reader:
         return [await reader.committed(queue) for queue in await reader.queues()]
 
 
@@ -71,7 +71,7 @@ def test_a_poll_waits_for_the_first_message_and_no_longer_than_it_may():
             await cluster.send(TOPIC, b"1")
             assert [message.body for message in await waiting] == [b"1"]
             assert clock.monotonic() - begun < 8.5
-            assert not consumer._run.member.deliveries._waiters  # no waiter is left
+            assert not consumer._run.deliveries._waiters  # no waiter is left
 
     simulate_cluster(work)
 
@@ -174,7 +174,7 @@ def test_seeking_forgets_what_was_pulled():
             (queue,) = await consumer.wait_assigned()
             assert [int(m.body) for m in await consumer.poll(max_count=2)] == [0, 1]
             await cluster.world.clock.sleep(1)
-            assert consumer._run.member.process_queues[queue].count == 200
+            assert consumer._run.process_queues[queue].count == 200
             await consumer.seek(queue, 150)
             assert consumer.position(queue) == 150
             assert [int(m.body) for m in await consumer.poll(max_count=3)] == [150, 151, 152]
@@ -299,7 +299,8 @@ def test_who_assigns_takes_no_queue_from_members():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         async with (
-            Consumer(GROUP, TOPIC, cluster.namesrv, world=cluster.world, consume_from="first") as member,
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer(GROUP, TOPIC, consume_from="first") as member,
             lite(cluster, auto_commit=False) as consumer,
         ):
             await consumer.assign(await consumer.queues(TOPIC))
@@ -319,7 +320,7 @@ def test_members_share_the_queues_and_take_over_what_is_left():
         async with lite(cluster, TOPIC, on_rebalance=lambda *what: changes.append(what)) as one:
             await one.wait_assigned()
             first = await polled(one, 40)
-            async with Consumer(GROUP, TOPIC, cluster.namesrv, world=cluster.world) as pushed:
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.consumer(GROUP, TOPIC) as pushed:
                 await cluster.world.clock.sleep(30)
                 assert len(one.assignment) == 2
                 assert len([queue for queue in pushed.assignment if queue.topic == TOPIC]) == 2
@@ -444,15 +445,14 @@ def test_a_loop_polls_one_by_one_until_the_consumer_is_closed():
 def test_who_polls_when_it_is_closed_gets_nothing():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
-        consumer = lite(cluster, TOPIC)
-        await consumer.start()
-        await consumer.wait_assigned()
-        waiting = asyncio.create_task(consumer.poll(600))
-        await cluster.world.clock.sleep(1)
-        await consumer.close()
-        assert await waiting == ()
-        with pytest.raises(ClientError, match="is not started"):
-            await consumer.poll()
+        async with lite(cluster, TOPIC) as consumer:
+            await consumer.wait_assigned()
+            waiting = asyncio.create_task(consumer.poll(600))
+            await cluster.world.clock.sleep(1)
+            await consumer.close()
+            assert await waiting == ()
+            with pytest.raises(ClientError, match="is closed"):
+                await consumer.poll()
 
     simulate_cluster(work)
 
@@ -469,7 +469,7 @@ def test_a_cancelled_poll_takes_nothing():
                 waiting.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await waiting
-            assert not consumer._run.member.deliveries._waiters
+            assert not consumer._run.deliveries._waiters
             await sent(cluster, 3)
             assert await polled(consumer, 3) == [0, 1, 2]
 
@@ -485,9 +485,9 @@ def test_a_full_queue_that_nobody_polls_keeps_what_it_has():
         async with lite(cluster, TOPIC, max_queue_messages=10, pull_batch=32) as consumer:
             (queue,) = await consumer.wait_assigned()
             seen = [int(message.body) for message in await consumer.poll(max_count=5)]
-            held = consumer._run.member.process_queues[queue]
+            held = consumer._run.process_queues[queue]
             await cluster.world.clock.sleep(600)
-            assert consumer._run.member.process_queues[queue] is held
+            assert consumer._run.process_queues[queue] is held
             assert held.count <= 10 + 32
             assert seen + await polled(consumer, 95) == list(range(100))
 

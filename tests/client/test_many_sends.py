@@ -6,7 +6,7 @@ import time
 import pytest
 from client_rig import Beside
 
-from gantrymq.client import Admin, Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 
 BODY = b"x" * 1024
@@ -31,7 +31,11 @@ async def until_stored(admin, address, count):
 def test_all_of_many_sends_begun_together_are_stored(servers, kind, count):
     async def work():
         batching = kind == "gathered"
-        async with Producer("P", servers.namesrv, batching=batching) as producer, Admin(servers.namesrv) as admin:
+        async with (
+            Client(servers.namesrv) as client,
+            client.producer("P", batching=batching) as producer,
+            client.admin as admin,
+        ):
             await producer.send(Message("T", b"first"))
             begin = producer.send if batching else getattr(producer, kind)
             results = await asyncio.gather(*(begin(Message("T", BODY)) for _ in range(count)))
@@ -44,7 +48,7 @@ def test_all_of_many_sends_begun_together_are_stored(servers, kind, count):
 @pytest.mark.parametrize("count", [50_000, pytest.param(500_000, marks=pytest.mark.long)])
 def test_all_of_many_oneway_messages_are_stored_and_others_have_their_turn(servers, count):
     async def work():
-        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+        async with Client(servers.namesrv) as client, client.producer("P") as producer, client.admin as admin:
             await producer.send(Message("T", b"first"))
             message = Message("T", BODY)
             async with Beside() as beside:
@@ -59,7 +63,7 @@ def test_all_of_many_oneway_messages_are_stored_and_others_have_their_turn(serve
 
 def test_oneway_messages_begun_together_wait_as_well(servers):
     async def work():
-        async with Producer("P", servers.namesrv) as producer, Admin(servers.namesrv) as admin:
+        async with Client(servers.namesrv) as client, client.producer("P") as producer, client.admin as admin:
             await producer.send(Message("T", b"first"))
             body = b"x" * 4000  # 80 MB in all, more than the limit of unwritten data of a connection
             await asyncio.gather(*(producer.send_oneway(Message("T", body)) for _ in range(20_000)))

@@ -11,8 +11,6 @@ from gantrymq.client import (
     InvalidParameter,
     Message,
     MessageTrace,
-    Producer,
-    Reader,
     TransactionState,
     decode_trace,
 )
@@ -29,7 +27,7 @@ def client_of(cluster, **more):
 
 async def traces(cluster, topic=TRACE_TOPIC):
     """The messages of the trace topic, each with its records."""
-    async with Reader("lookers", cluster.namesrv, world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader("lookers") as reader:
         return [
             (message, decode_trace(message.body))
             for queue in await reader.queues(topic)
@@ -42,7 +40,10 @@ async def records(cluster, topic=TRACE_TOPIC):
 
 
 async def records_of_all(cluster):
-    async with Reader(TRACE_TOPIC, cluster.namesrv, world=cluster.world, start="first") as reader:
+    async with (
+        Client(cluster.namesrv, world=cluster.world) as client,
+        client.reader(TRACE_TOPIC, start="first") as reader,
+    ):
         return [record async for message in reader for record in decode_trace(message.body)]
 
 
@@ -307,13 +308,13 @@ def test_closing_without_a_limit_gives_up_as_well():
     simulate_cluster(work)
 
 
-def test_a_producer_that_is_started_again_traces_again():
+def test_two_producers_one_after_the_other_use_one_trace():
     async def work(cluster):
         await cluster.create_topic(TOPIC, 1)
         trace = MessageTrace()
-        producer = Producer("shop", cluster.namesrv, world=cluster.world, trace=trace)
         for number in range(2):
-            async with producer:
+            async with Client(cluster.namesrv, world=cluster.world) as client:
+                producer = client.producer("shop", trace=trace)
                 await producer.send(Message(TOPIC, b"%d" % number))
             assert trace.written == number + 1
 

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from gantrymq.client import Consumer, LitePullConsumer, PopConsumer
+from gantrymq.client import Client
 from gantrymq_testing.simulation import simulate_cluster
 
 TOPIC = "Orders"
@@ -37,12 +37,12 @@ def test_members_that_poll_beside_one_that_is_given_its_messages(seed):
     async def work(cluster):
         rng, clock, seen = random.Random(seed), cluster.world.clock, []
         await cluster.create_topic(TOPIC, 8)
-        options = {"namesrv": cluster.namesrv, "world": cluster.world, "consume_from": "first"}
 
         async def polling():
             end = clock.monotonic() + rng.uniform(20, 60)
             by_hand = rng.random() < 0.5
-            async with LitePullConsumer("billing", TOPIC, auto_commit=not by_hand, **options) as consumer:
+            async with Client(cluster.namesrv, world=cluster.world) as client:
+                consumer = client.lite_pull("billing", TOPIC, auto_commit=not by_hand, consume_from="first")
                 while clock.monotonic() < end:
                     messages = await consumer.poll(rng.uniform(0, 5), rng.randrange(1, 40))
                     await clock.sleep(rng.random())
@@ -51,7 +51,8 @@ def test_members_that_poll_beside_one_that_is_given_its_messages(seed):
                         await consumer.commit()
 
         async def given():
-            async with Consumer("billing", TOPIC, **options) as consumer:
+            async with Client(cluster.namesrv, world=cluster.world) as client:
+                consumer = client.consumer("billing", TOPIC, consume_from="first")
 
                 async def handle(message):
                     seen.append(int(message.body))
@@ -82,17 +83,13 @@ def test_members_that_pop(seed):
 
         async def popping():
             end = clock.monotonic() + rng.uniform(20, 60)
-            consumer = PopConsumer(
-                "packing",
-                TOPIC,
-                cluster.namesrv,
-                world=cluster.world,
-                consume_from="first",
-                batch=rng.randrange(1, 33),
-                invisible_s=rng.uniform(5, 30),
-                renew_for_s=rng.choice((None, 120)),
-            )
-            async with consumer:
+            options = {
+                "batch": rng.randrange(1, 33),
+                "invisible_s": rng.uniform(5, 30),
+                "renew_for_s": rng.choice((None, 120)),
+            }
+            async with Client(cluster.namesrv, world=cluster.world) as client:
+                consumer = client.pop_consumer("packing", TOPIC, consume_from="first", **options)
                 while clock.monotonic() < end:
                     messages = await consumer.pop(poll_s=rng.uniform(0, 5))
                     await clock.sleep(rng.random())
@@ -108,9 +105,10 @@ def test_members_that_pop(seed):
 
         async def looping():
             end = clock.monotonic() + rng.uniform(20, 60)
-            async with PopConsumer(
-                "packing", TOPIC, cluster.namesrv, world=cluster.world, consume_from="first", invisible_s=10
-            ) as consumer:
+            async with (
+                Client(cluster.namesrv, world=cluster.world) as client,
+                client.pop_consumer("packing", TOPIC, consume_from="first", invisible_s=10) as consumer,
+            ):
                 closing = asyncio.create_task(close_at(consumer, end))
                 async for message in consumer:
                     await clock.sleep(rng.random() / 8)

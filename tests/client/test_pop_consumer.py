@@ -12,11 +12,9 @@ from gantrymq.client import (
     BrokerRefused,
     Client,
     ClientError,
-    Consumer,
     InvalidParameter,
     Message,
     PopConsumer,
-    Reader,
 )
 from gantrymq.client.tracing.hooks import ConsumeOutcome
 from gantrymq.model.properties import POP_CK
@@ -30,8 +28,10 @@ TOPIC = "Orders"
 GROUP = "billing"
 
 
-def pops(cluster, **more):
-    return PopConsumer(GROUP, TOPIC, cluster.namesrv, world=cluster.world, **{"consume_from": "first", **more})
+@contextlib.asynccontextmanager
+async def pops(cluster, **more):
+    async with Client(cluster.namesrv, world=cluster.world) as client:
+        yield client.pop_consumer(GROUP, TOPIC, **{"consume_from": "first", **more})
 
 
 async def sent(cluster, count, first=0, **more):
@@ -521,8 +521,9 @@ def test_who_pops_takes_no_queue_from_members():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         async with (
-            Consumer("pushed", TOPIC, cluster.namesrv, world=cluster.world) as member,
-            PopConsumer("pushed", TOPIC, cluster.namesrv, world=cluster.world) as consumer,
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer("pushed", TOPIC) as member,
+            client.pop_consumer("pushed", TOPIC) as consumer,
         ):
             await member.wait_assigned()
             assert await consumer.pop(poll_s=1) == ()
@@ -550,7 +551,7 @@ def test_what_was_not_popped_is_not_acknowledged():
         await cluster.create_topic(TOPIC, 1)
         await sent(cluster, 1)
         async with pops(cluster) as consumer:
-            async with Reader(TOPIC, cluster.namesrv, world=cluster.world) as reader:
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(TOPIC) as reader:
                 (message,) = [each async for each in reader]
             with pytest.raises(ClientError, match=r"was not popped: it has no receipt \(POP_CK\)"):
                 await consumer.ack(message)

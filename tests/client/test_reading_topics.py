@@ -1,19 +1,21 @@
 """Iteration over topics by `Reader`, with an in-memory broker on a virtual clock."""
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from gantrymq.client import Client, ClientError, Consumer, InvalidParameter, Reader
+from gantrymq.client import Client, ClientError, InvalidParameter, Reader
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
 TOPIC = "Orders"
 
 
-def reader(cluster, topic=TOPIC, **more):
-    return Reader(topic, cluster.namesrv, world=cluster.world, **more)
+@asynccontextmanager
+async def reader(cluster, topic=TOPIC, **more):
+    async with Client(cluster.namesrv, world=cluster.world) as client:
+        yield client.reader(topic, **more)
 
 
 async def sent(cluster, count, first=0, **more):
@@ -156,14 +158,12 @@ def test_a_reader_disturbs_no_group():
     async def work(cluster):
         await cluster.create_topic(TOPIC)
         changes = []
-        async with Consumer(
-            "billing",
-            TOPIC,
-            cluster.namesrv,
-            world=cluster.world,
-            consume_from="first",
-            on_rebalance=lambda *what: changes.append(what),
-        ) as member:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer(
+                "billing", TOPIC, consume_from="first", on_rebalance=lambda *what: changes.append(what)
+            ) as member,
+        ):
             await member.wait_assigned()
             await cluster.world.clock.sleep(30)  # its retry topic as well
             before, made = member.assignment, len(changes)

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gantrymq.client import Batching, Producer, Reader
+from gantrymq.client import Batching, Client
 from gantrymq.client.message import Message
 
 LONG_S = 60.0  # longer than a start takes on a busy machine
@@ -15,7 +15,7 @@ CROWD = 20_000
 async def bodies(namesrv):
     """The number of copies of each body in the topic."""
     found = Counter()
-    async with Reader(namesrv=namesrv, group="readers") as consumer:
+    async with Client(namesrv) as client, client.reader(group="readers") as consumer:
         for queue in await consumer.queues("T"):
             offset, end = 0, await consumer.max_offset(queue)
             while offset < end:
@@ -29,7 +29,7 @@ async def bodies(namesrv):
 @pytest.mark.parametrize("end", ["kill_broker", "stop_broker"])
 def test_sends_of_every_kind_outlast_a_restart(servers, end):
     async def work():
-        async with Producer("P", servers.namesrv) as producer:
+        async with Client(servers.namesrv) as client, client.producer("P") as producer:
             await producer.send(Message("T", b"before"))
             queue = (await producer.queues("T"))[0]
             await asyncio.to_thread(getattr(servers, end))
@@ -55,7 +55,7 @@ def test_sends_of_every_kind_outlast_a_restart(servers, end):
 @pytest.mark.parametrize("batching", [False, Batching(max_wait_ms=2, max_messages=50)], ids=["singly", "gathered"])
 def test_no_message_of_a_crowd_is_lost_when_the_broker_is_killed_among_them(servers, batching):
     async def work():
-        async with Producer("P", servers.namesrv, retries=5, batching=batching) as producer:
+        async with Client(servers.namesrv) as client, client.producer("P", retries=5, batching=batching) as producer:
             await producer.send(Message("T", b"before"))
             sends = [
                 asyncio.ensure_future(producer.send(Message("T", b"%d" % n), timeout_s=LONG_S)) for n in range(CROWD)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.client import Client, Message, Reader, TransactionState, reply_to
+from gantrymq.client import Client, Message, TransactionState, reply_to
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -24,7 +24,7 @@ def of(message):
 
 
 async def stored(cluster, topic=TOPIC):
-    async with Reader("lookers", cluster.namesrv, world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader("lookers") as reader:
         return [message for queue in await reader.queues(topic) for message in (await reader.pull(queue, 0)).messages]
 
 

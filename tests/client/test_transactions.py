@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from gantrymq.client import Client, ClientError, Message, Reader, TransactionState
+from gantrymq.client import Client, ClientError, Message, TransactionState
 from gantrymq_testing.simulation import simulate_cluster
 
 TOPIC = "Orders"
@@ -17,7 +17,7 @@ def client_of(cluster):
 
 
 async def visible(cluster):
-    async with Reader(namesrv=cluster.namesrv, group="lookers", world=cluster.world) as reader:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="lookers") as reader:
         found = []
         for queue in await reader.queues(TOPIC):
             found += [message.body for message in (await reader.pull(queue, 0)).messages]
@@ -118,7 +118,7 @@ def test_a_decision_after_closing_is_logged_and_hides_no_error(ends, closed, hoo
     assert transaction.state is TransactionState[state]
     told = [record.getMessage() for record in caplog.records if transaction.id in record.getMessage()]
     assert len(told) == 1
-    assert told[0].startswith(f"{state} of transaction {transaction.id}: this TransactionProducer is not started")
+    assert told[0].startswith(f"{state} of transaction {transaction.id}: this TransactionProducer is closed")
     assert told[0].endswith("; the broker will check")
 
 

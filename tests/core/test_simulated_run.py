@@ -12,7 +12,7 @@ import pytest
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.client import Producer, PullStatus, Reader
+from gantrymq.client import Client, PullStatus, Reader
 from gantrymq.client.message import Message
 from gantrymq.config import Settings
 from gantrymq.plugins import Plugins
@@ -81,8 +81,9 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
                 received.extend((queue.queue_id, each.queue_offset, bytes(each.body)) for each in found.messages)
 
     async with (
-        Producer("PG", namesrv=NAME_SERVER, world=world) as producer,
-        Reader(namesrv=NAME_SERVER, group="CG", world=world) as consumer,
+        Client(NAME_SERVER, world=world) as client,
+        client.producer("PG") as producer,
+        client.reader(group="CG") as consumer,
     ):
         await producer.send(Message("T", b"0"))
         readers = [asyncio.ensure_future(read(consumer, queue)) for queue in await consumer.queues("T")]

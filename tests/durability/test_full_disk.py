@@ -19,7 +19,7 @@ from durability_rig.load import make_load_topics, read_everything
 from durability_rig.pages import FREE_PORT, Pages
 from durability_rig.small_disks import SmallDisk, small_disk
 
-from gantrymq.client import Admin, Producer, Reader, SendFailed
+from gantrymq.client import Client, Producer, Reader, SendFailed
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.topic import TopicConfig
@@ -105,9 +105,10 @@ def test_a_full_disk_refuses_sends_and_nothing_else_and_says_why(small: SmallDis
         namesrv, address, pages = ready["namesrv"], ready["broker"], Pages(broker.errors)
         await make_load_topics(namesrv, run.ledger)
         async with (
-            Producer("full", namesrv, retries=0) as producer,
-            Reader(namesrv=namesrv, group=GROUP) as consumer,
-            Admin(namesrv) as admin,
+            Client(namesrv) as client,
+            client.producer("full", retries=0) as producer,
+            client.reader(group=GROUP) as consumer,
+            client.admin as admin,
         ):
             for _ in range(SENDS):
                 assert await run.send(producer)
@@ -152,13 +153,17 @@ def test_a_broker_starts_on_a_disk_without_a_free_byte_and_serves_readers(
 
     async def before(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, Reader(namesrv=namesrv, group=GROUP) as consumer:
+        async with (
+            Client(namesrv) as client,
+            client.producer("full", retries=0) as producer,
+            client.reader(group=GROUP) as consumer,
+        ):
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
 
     async def full(namesrv: str) -> None:
-        async with Producer("full", namesrv, retries=0) as producer:
+        async with Client(namesrv) as client, client.producer("full", retries=0) as producer:
             await run.assert_all_there(namesrv)
             assert await committed(namesrv) == 3
             await run.until_refused(producer)
@@ -187,7 +192,11 @@ def test_commits_made_on_a_full_disk_survive_a_stop_on_it(small: SmallDisk, tmp_
 
     async def work(namesrv: str) -> None:
         await make_load_topics(namesrv, run.ledger)
-        async with Producer("full", namesrv, retries=0) as producer, Reader(namesrv=namesrv, group=GROUP) as consumer:
+        async with (
+            Client(namesrv) as client,
+            client.producer("full", retries=0) as producer,
+            client.reader(group=GROUP) as consumer,
+        ):
             for _ in range(SENDS):
                 assert await run.send(producer)
             await until_saved(small, await commit(consumer, 3), 3)
@@ -221,9 +230,10 @@ def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
 
         await make_load_topics(namesrv, run.ledger)
         async with (
-            Producer("full", namesrv, retries=0) as producer,
-            Reader(namesrv=namesrv, group=GROUP) as consumer,
-            Admin(namesrv) as admin,
+            Client(namesrv) as client,
+            client.producer("full", retries=0) as producer,
+            client.reader(group=GROUP) as consumer,
+            client.admin as admin,
         ):
             for _ in range(SENDS):
                 assert await run.send(producer)
@@ -258,7 +268,7 @@ def test_tables_that_not_even_the_reserve_has_room_for_are_told_and_saved_later(
 
 async def topics(namesrv: str) -> list[str]:
     """The topics of the broker."""
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         return await admin.topics()
 
 
@@ -273,7 +283,7 @@ async def commit(consumer: Reader, offset: int) -> MessageQueue:
 
 async def committed(namesrv: str) -> int | None:
     """Return the group's committed offset in the first queue."""
-    async with Reader(namesrv=namesrv, group=GROUP) as consumer:
+    async with Client(namesrv) as client, client.reader(group=GROUP) as consumer:
         return await consumer.committed((await consumer.queues(TOPIC))[0])
 
 

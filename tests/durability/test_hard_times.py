@@ -18,7 +18,7 @@ from durability_rig.ledger import Ledger
 from durability_rig.load import Load, make_load_topics, read_everything
 from durability_rig.small_disks import SmallDisk, small_disk
 
-from gantrymq.client import Producer
+from gantrymq.client import Client, Producer
 from gantrymq.errors import GantryError
 
 REQUESTS = 150
@@ -106,7 +106,7 @@ def test_a_disk_that_fills_refuses_with_a_sentence_and_takes_messages_again_once
     async def work(broker: BrokerProcess) -> int:
         namesrv = broker.namesrv()
         await make_load_topics(namesrv, ledger)
-        async with Producer("small", namesrv, retries=0) as producer:
+        async with Client(namesrv) as client, client.producer("small", retries=0) as producer:
             while await send(producer):
                 assert len(ledger.messages) < 20_000, "the disk did not fill"
             for _ in range(5):
@@ -139,7 +139,7 @@ def test_a_store_on_a_read_only_file_system_is_refused_and_stays_as_it_is(small:
 
     async def work(namesrv: str) -> None:
         await make_load_topics(namesrv, ledger)
-        async with Producer("small", namesrv, retries=0) as producer:
+        async with Client(namesrv) as client, client.producer("small", retries=0) as producer:
             number, message = ledger.write("LoadA", random.Random(1))
             ledger.acknowledge("one", [number], await producer.send(message))
 

@@ -15,7 +15,7 @@ from durability_rig.broker_process import BrokerProcess
 from durability_rig.ledger import Findings, Ledger
 from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
 
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.formats.record import RecordView, iter_records
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES
 
@@ -64,7 +64,7 @@ class Setup:
         """One more message, behind all others."""
 
         async def work() -> None:
-            async with Producer("last", broker.namesrv(), retries=0) as producer:
+            async with Client(broker.namesrv()) as client, client.producer("last", retries=0) as producer:
                 number, message = self.ledger.write(TOPICS[0], random.Random(size), size=size)
                 self.ledger.acknowledge("last", [number], await producer.send(message))
 

@@ -17,7 +17,7 @@ import pytest
 from durability_rig.sync_faults import Held, Unsynced
 from durability_rig.watched_broker import LOG_FILE_BYTES, Case, Watched, load_case, run_watched
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.model.queue import MessageQueue
 from gantrymq_testing.recording import RecordingFiles
@@ -67,8 +67,9 @@ def test_a_sync_that_does_not_end_holds_back_replies_and_messages(tmp_path: Path
         topic, world = "AutoHeld", watched.world
         queue = MessageQueue(topic, "b", 0)
         async with (
-            Producer("producers", watched.namesrv, world=world, retries=0) as producer,
-            Reader(namesrv=watched.namesrv, group="readers", world=world) as consumer,
+            Client(watched.namesrv, world=world) as client,
+            client.producer("producers", retries=0) as producer,
+            client.reader(group="readers") as consumer,
         ):
             await producer.send(Message(topic, b"first"))
             assert queue in await consumer.queues(topic)
@@ -96,7 +97,10 @@ def test_the_reply_to_a_send_that_makes_its_topic_waits_for_the_topics_file(tmp_
     held = Held(lambda path: path.name == "topics.json")
 
     async def case(watched: Watched) -> None:
-        async with Producer("producers", watched.namesrv, world=watched.world, retries=0) as producer:
+        async with (
+            Client(watched.namesrv, world=watched.world) as client,
+            client.producer("producers", retries=0) as producer,
+        ):
             await producer.send(Message("AutoOld", b"first"))
             with held.holding():
                 sends = [producer.send_async(Message("AutoNew", b"new"), timeout_s=60) for _ in range(3)]

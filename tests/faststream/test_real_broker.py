@@ -17,7 +17,7 @@ from faststream.exceptions import NackMessage, SetupError, StopConsume
 from faststream.middlewares import AckPolicy
 from faststream.security import BaseSecurity
 
-from gantrymq.client import CallTimeout, ClientError, Reader, SqliteRecords, idempotent
+from gantrymq.client import CallTimeout, Client, ClientError, SqliteRecords, idempotent
 from gantrymq_faststream import GantryBroker, TestGantryBroker
 from gantrymq_faststream.annotations import GantryBatchMessage, GantryMessage
 
@@ -134,7 +134,7 @@ def test_acknowledging_by_hand_rejecting_batches_order_and_requests(servers):
 
 
 async def dead_letters(namesrv, group):
-    async with Reader("letters", namesrv) as reader:
+    async with Client(namesrv) as client, client.reader("letters") as reader:
         await reader.wait_ready(f"%DLQ%{group}", END_S)
         (queue,) = await reader.queues(f"%DLQ%{group}")
         return [message.body for message in (await reader.pull(queue, 0)).messages]

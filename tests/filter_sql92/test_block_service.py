@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.errors import StoreError
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import PullRequest, StoreMessage
@@ -166,7 +166,7 @@ def test_filters_of_a_deleted_topic_say_nothing_of_a_new_one(gantrymq_simulation
         await put(cluster, "x" * 200)
         await pulled(cluster, "a = 'y'")
         await settled(cluster)
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
             await admin.delete_topic("T")
         await cluster.create_topic("T", 1)
         await put(cluster, "y" * 200)
@@ -188,7 +188,7 @@ def test_files_of_topics_that_are_gone_are_removed(gantrymq_simulation):
             await put(cluster, "x" * 70, topic)
             await pulled(cluster, "a = 'y'", Queue(topic, 0))
         await settled(cluster)
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
             await admin.delete_topic("T")
         await cluster.world.clock.sleep(1300)
         folder = cluster.broker.state_folder("filter_sql92") / "blocks"

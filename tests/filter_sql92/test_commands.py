@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused
 
@@ -120,7 +120,7 @@ def server(gantrymq_broker_factory):
     server.create_topic("T", 2)
 
     async def send():
-        async with Producer("PG", server.namesrv) as producer:
+        async with Client(server.namesrv) as client, client.producer("PG") as producer:
             queues = await producer.queues("T")
             for n in range(10):
                 await producer.send(Message("T", b"x", properties={"n": str(n)}), queue=queues[n % 2])
@@ -152,7 +152,7 @@ def test_the_newest_messages_of_a_topic_are_tried(server):
 @needs_a_store
 def test_a_pull_gets_what_the_expression_takes(server):
     async def work():
-        async with Reader(namesrv=server.namesrv, group="CG") as consumer:
+        async with Client(server.namesrv) as client, client.reader(group="CG") as consumer:
             got = []
             for queue in await consumer.queues("T"):
                 result = await consumer.pull(queue, 0, expression="n BETWEEN 3 AND 6", expression_type="SQL92")

@@ -12,7 +12,7 @@ pytest.importorskip("gantrymq_schedule")
 from mmap_stores import TAKEN_OVER
 
 from gantrymq.broker.sending.sending_back import copy_of, own_properties
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.property_order import ordered_text
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.codes import RequestCode
@@ -61,7 +61,7 @@ def test_the_retries_of_a_java_broker_go_on_in_ours(golden_copy, tmp_path):
         cluster = Cluster(world, tmp_path / "cluster", {**settings, "store": "mmap"})
         await cluster.start()
         try:
-            async with Admin(cluster.namesrv) as admin:
+            async with Client(cluster.namesrv) as client, client.admin as admin:
                 waiting = await cluster.pull("%RETRY%CG_retry")
                 always = [each for each in waiting if each.tags == "fail-always" and each.reconsume_times == 1]
                 dead = await cluster.pull("%DLQ%CG_retry")

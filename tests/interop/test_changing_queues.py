@@ -9,7 +9,7 @@ from checks import assert_same_messages, queues_of, wait_for_bodies
 from harness import Driver, GantryServer, Process, gantrymq
 from harness.peers import used
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 
 pytestmark = pytest.mark.interop
@@ -54,8 +54,9 @@ def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: P
     async def shrink() -> tuple[set[bytes], list[bytes]]:
         async with (
             asyncio.timeout(WAIT_S),
-            Producer("ours", namesrv=ours.namesrv) as producer,
-            Reader(namesrv=ours.namesrv, group="our-puller") as consumer,
+            Client(ours.namesrv) as client,
+            client.producer("ours") as producer,
+            client.reader(group="our-puller") as consumer,
         ):
             await asyncio.to_thread(_set_queues, ours, tmp_path, topic, write=BEFORE, read=BEFORE)
             bodies = [f"message {n}".encode() for n in range(48)]
@@ -69,7 +70,7 @@ def test_our_clients_follow_a_topic_that_shrinks(ours: GantryServer, tmp_path: P
                 received += [m.body for m in (await consumer.pull(queue, 0)).messages]
             await asyncio.to_thread(_set_queues, ours, tmp_path, topic, write=AFTER, read=AFTER)
             assert [queue.queue_id for queue in await consumer.queues(topic)] == list(range(AFTER))
-        async with Producer("ours", namesrv=ours.namesrv) as producer:
+        async with Client(ours.namesrv) as client, client.producer("ours") as producer:
             assert [queue.queue_id for queue in await producer.queues(topic)] == list(range(AFTER))
         return set(bodies), received
 

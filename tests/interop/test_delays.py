@@ -13,7 +13,7 @@ from harness.java_servers import SMALL_STORE
 from harness.peers import used
 from harness.polling import wait_until
 
-from gantrymq.client import Reader
+from gantrymq.client import Client
 
 pytestmark = pytest.mark.interop
 
@@ -34,7 +34,7 @@ def stored(namesrv: str, topic: str) -> int:
     """Return the number of messages of *topic*, read by our client, which starts faster."""
 
     async def ask() -> int:
-        async with Reader(namesrv=namesrv, group="TOOLS_CONSUMER") as consumer:
+        async with Client(namesrv) as client, client.reader(group="TOOLS_CONSUMER") as consumer:
             return sum([await consumer.max_offset(queue) for queue in await consumer.queues(topic)])
 
     used("gantrymq.client")

@@ -19,7 +19,7 @@ from harness.peers import used
 from harness.polling import wait_until
 from harness.process import Event
 
-from gantrymq.client import Producer
+from gantrymq.client import Client, Producer
 from gantrymq.client.message import Message
 from gantrymq.errors import GantryError
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
@@ -114,7 +114,8 @@ async def _load_and_kill(server: GantryServer, topics: tuple[str, ...]) -> Sent:
 
     async with (
         asyncio.timeout(DEADLINE_S),
-        Producer("killed", namesrv=server.namesrv, retries=0) as producer,
+        Client(server.namesrv) as client,
+        client.producer("killed", retries=0) as producer,
         asyncio.TaskGroup() as tasks,
     ):
         for task in range(TASKS):

@@ -12,7 +12,6 @@ from gantrymq.client import (
     Client,
     Message,
     NoRoute,
-    Reader,
     ReceivedMessage,
     ReconsumeLater,
     TransactionState,
@@ -30,7 +29,7 @@ Rows = set[tuple[str, str, str]]  # type, group, status
 async def in_trace_topic(namesrv: str) -> list[ReceivedMessage]:
     """Return all messages of the trace topic, which the first trace creates."""
     found: list[ReceivedMessage] = []
-    async with Reader(namesrv=namesrv) as reader:
+    async with Client(namesrv) as client, client.reader() as reader:
         try:
             queues = await reader.queues(TRACE_TOPIC)
         except NoRoute:

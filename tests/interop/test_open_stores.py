@@ -16,7 +16,7 @@ from harness.java_servers import SMALL_STORE
 from harness.peers import used
 from harness.polling import wait_until
 
-from gantrymq.client import Producer
+from gantrymq.client import Client, Producer
 from gantrymq.client.message import Message
 from gantrymq.errors import GantryError
 from gantrymq_store_files.checkpoint import Checkpoint, decode_checkpoint
@@ -96,7 +96,8 @@ async def _check_under_load(server: Server, topic: str) -> list[tuple[int, dict[
 
     async with (
         asyncio.timeout(DEADLINE_S),
-        Producer("load", namesrv=server.namesrv, retries=0) as producer,
+        Client(server.namesrv) as client,
+        client.producer("load", retries=0) as producer,
         asyncio.TaskGroup() as tasks,
     ):
         for task in range(TASKS):

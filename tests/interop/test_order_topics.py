@@ -11,7 +11,7 @@ from harness import Driver, GantryCluster, Process, create_topic, route_of
 from harness.peers import used
 from harness.probe import request
 
-from gantrymq.client import Admin, Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused
 from gantrymq.model.queue import MessageQueue
@@ -67,7 +67,7 @@ def test_our_producer_uses_the_queues_named(cluster: GantryCluster, ordered: str
     used("gantrymq.client")
 
     async def queues() -> tuple[MessageQueue, ...]:
-        async with Producer("ours", namesrv=cluster.namesrv) as producer:
+        async with Client(cluster.namesrv) as client, client.producer("ours") as producer:
             return await producer.queues(ordered)
 
     assert {(queue.broker_name, queue.queue_id) for queue in asyncio.run(queues())} == QUEUES
@@ -105,7 +105,7 @@ def test_a_closed_broker_is_left_out_of_routes_and_refuses_order_topics_alone(
     """The write bit is for routes: RocketMQ checks it in a send only if the topic is ordered."""
 
     async def create() -> None:
-        async with Admin(cluster.namesrv) as admin:
+        async with Client(cluster.namesrv) as client, client.admin as admin:
             for address in await admin.masters("DefaultCluster"):
                 await admin.create_topic(address, TopicConfig(topic, 4, 4, order=order))
 
@@ -121,7 +121,7 @@ def _refusal(cluster: GantryCluster, topic: str) -> int | None:
     """Return the code with which broker-b refuses a message for its first queue, None if it accepts it."""
 
     async def send() -> None:
-        async with Producer("ours", namesrv=cluster.namesrv) as producer:
+        async with Client(cluster.namesrv) as client, client.producer("ours") as producer:
             await producer.send(Message(topic, b"body"), MessageQueue(topic, "broker-b", 0))
 
     try:

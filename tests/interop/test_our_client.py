@@ -10,7 +10,7 @@ from checks import assert_same_messages
 from harness import Driver, create_topic
 from harness.peers import used
 
-from gantrymq.client import Client, Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message, ReceivedMessage
 
 pytestmark = pytest.mark.interop
@@ -72,7 +72,7 @@ async def _send(namesrv: str, topic: str) -> list[Message]:
     bodies = [f"{kind} {n}".encode() for kind in kinds for n in range(20)]
     messages = [Message(topic, body, tags="TagA", keys=f"k{n}") for n, body in enumerate(bodies)]
     waited, later, oneway, batch, chosen = (messages[n : n + 20] for n in range(0, 100, 20))
-    async with Producer("our-producer", namesrv=namesrv) as producer:
+    async with Client(namesrv) as client, client.producer("our-producer") as producer:
         queue = (await producer.queues(topic))[-1]
         for message in waited:
             await producer.send(message)
@@ -89,7 +89,7 @@ async def _read(namesrv: str, topic: str, wanted: int) -> list[ReceivedMessage]:
     """Read every queue from 0 until *wanted* messages have arrived; oneway sends may take a moment."""
     used("gantrymq.client")
     received: list[ReceivedMessage] = []
-    async with Reader(namesrv=namesrv, group="our-puller") as consumer:
+    async with Client(namesrv) as client, client.reader(group="our-puller") as consumer:
         positions = dict.fromkeys(await consumer.queues(topic), 0)
         while len(received) < wanted:
             for queue, queue_offset in positions.items():

@@ -67,12 +67,15 @@ def test_what_java_sent_is_consumed_once_and_the_next_member_goes_on(namesrv: st
 
     async def work() -> None:
         seen, after = Seen(), Seen()
-        async with running(Consumer(f"{topic}-group", topic, namesrv, consume_from="first"), seen.take):
+        async with (
+            Client(namesrv) as client,
+            running(client.consumer(f"{topic}-group", topic, consume_from="first"), seen.take),
+        ):
             await seen.until(lambda: len(seen.messages) >= 60)
         assert sorted(seen.bodies) == sorted(str(event["body"]) for event in first)
         assert {message.message_id for message in seen.messages} == {event["msgId"] for event in first}
         await asyncio.to_thread(driver.produce, topic, 10, body_prefix="second")
-        async with running(Consumer(f"{topic}-group", topic, namesrv), after.take):
+        async with Client(namesrv) as client, running(client.consumer(f"{topic}-group", topic), after.take):
             await after.until(lambda: len(after.messages) >= 10)
         assert all(body.startswith("second") for body in after.bodies)
 
@@ -165,19 +168,18 @@ def test_every_broadcasting_member_gets_everything(namesrv: str, topic: str, tmp
     async def work() -> None:
         one, two = Seen(), Seen()
 
-        def member(name: str) -> Consumer:
-            return Consumer(
-                f"{topic}-group",
-                topic,
-                namesrv,
-                broadcasting=True,
-                consume_from="first",
-                instance_name=name,
-                offsets_folder=str(tmp_path),
+        def member(client: Client) -> Consumer:
+            return client.consumer(
+                f"{topic}-group", topic, broadcasting=True, consume_from="first", offsets_folder=str(tmp_path)
             )
 
-        async with Client(namesrv) as client, running(member("one"), one.take), running(member("two"), two.take):
-            producer = client.producer(f"{topic}-producers")
+        async with (
+            Client(namesrv, instance_name="one") as first,
+            Client(namesrv, instance_name="two") as second,
+            running(member(first), one.take),
+            running(member(second), two.take),
+        ):
+            producer = first.producer(f"{topic}-producers")
             for number in range(20):
                 await producer.send(Message(topic, f"{number}".encode()))
             await one.until(lambda: len(one.messages) == len(two.messages) == 20)
@@ -201,8 +203,7 @@ def test_java_and_ours_share_the_queues_of_one_group(
 
     async def work() -> None:
         seen = Seen()
-        consumer = Consumer(group, topic, namesrv)
-        async with running(consumer, seen.take):
+        async with Client(namesrv) as client, running(client.consumer(group, topic), seen.take) as consumer:
             await seen.until(lambda: len(consumer.assignment) in (3, 4) and len(queues_of(java)) == 3)
             sent = await asyncio.to_thread(driver.produce, topic, 60, body_prefix="shared")
             wanted = {str(event["body"]) for event in sent}
@@ -259,8 +260,12 @@ def test_a_broker_is_restarted_between_java_and_ours(
 
     async def work() -> None:
         seen, over = Seen(), asyncio.Event()
-        consumer = Consumer(group, topic, names.namesrv)
-        async with Producer(f"{topic}-producers", names.namesrv) as producer, running(consumer, seen.take):
+        async with (
+            Client(names.namesrv) as client,
+            Client(names.namesrv) as member,
+            client.producer(f"{topic}-producers") as producer,
+            running(member.consumer(group, topic), seen.take) as consumer,
+        ):
 
             def held() -> int:
                 return sum(queue.topic == topic for queue in consumer.assignment)

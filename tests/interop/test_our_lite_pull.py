@@ -94,7 +94,7 @@ def test_in_one_group_with_javas_push_consumer(
         await asyncio.to_thread(wait_until, true, "what is shared", DEADLINE_S)
 
     async def work() -> None:
-        async with LitePullConsumer(group, topic, namesrv) as consumer:
+        async with Client(namesrv) as client, client.lite_pull(group, topic) as consumer:
             await until(lambda: len(consumer.assignment) == 3 and len(queues_of(java)) == 3)
             sent = await asyncio.to_thread(driver.produce, topic, 60, body_prefix="shared")
             ours = await polled(consumer, 30)

@@ -31,7 +31,7 @@ def test_a_broker_4_9_is_said_to_serve_no_pop(topic: str, tmp_path: Path) -> Non
         create_topic(namesrv.address, topic)
 
         async def work() -> None:
-            async with PopConsumer("popping", topic, namesrv.address) as consumer:
+            async with Client(namesrv.address) as client, client.pop_consumer("popping", topic) as consumer:
                 with pytest.raises(ClientError, match="does not support pop: RocketMQ does from 5.0 on"):
                     await consumer.pop(poll_s=1)
 

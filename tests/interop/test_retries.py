@@ -15,7 +15,7 @@ from harness.java_servers import SMALL_STORE
 from harness.peers import used
 from harness.polling import wait_until
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.names import SCHEDULE_TOPIC
 
 pytestmark = pytest.mark.interop
@@ -171,7 +171,7 @@ def sent_back(namesrv: str) -> int:
     """Return how many messages were delayed so far."""
 
     async def ask() -> int:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             (address,) = await admin.masters()
             return sum(queue.max_offset for queue in (await admin.topic_stats(address, SCHEDULE_TOPIC)).values())
 

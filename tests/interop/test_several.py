@@ -11,7 +11,7 @@ from harness.cluster import BROKERS
 from harness.peers import used
 from harness.process import Event
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 
 pytestmark = pytest.mark.interop
@@ -88,7 +88,7 @@ def test_a_broker_killed_under_load_fails_no_send_and_loses_nothing(
 
 def test_our_producer_goes_on_when_a_broker_is_killed(cluster: GantryCluster, tmp_path: Path, on_both: str) -> None:
     async def send_and_read() -> tuple[list[bytes], list[bytes], str]:
-        async with asyncio.timeout(DEADLINE_S), Producer("ours", namesrv=cluster.namesrv) as producer:
+        async with asyncio.timeout(DEADLINE_S), Client(cluster.namesrv) as client, client.producer("ours") as producer:
             bodies = [f"message {n}".encode() for n in range(200)]
             for n, body in enumerate(bodies):
                 if n == 100:
@@ -183,7 +183,7 @@ async def _read_all(namesrv: str, topic: str) -> list[bytes]:
     """Return the bodies of all messages of *topic*, read with our own client."""
     used("gantrymq.client")
     found: list[bytes] = []
-    async with asyncio.timeout(DEADLINE_S), Reader(namesrv=namesrv, group="our-puller") as consumer:
+    async with asyncio.timeout(DEADLINE_S), Client(namesrv) as client, client.reader(group="our-puller") as consumer:
         for queue in await consumer.queues(topic):
             position, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             while position < end:

@@ -11,7 +11,7 @@ from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process
 from harness.peers import used
 from harness.tools import require
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 
 pytestmark = pytest.mark.interop
@@ -84,10 +84,10 @@ def test_our_client_speaks_tls_with_java_servers(tmp_path: Path, topic: str) -> 
     async def send_and_read(namesrv: str) -> list[bytes]:
         bodies = [b"x" * size for size in (1, 1_000, 100_000)]
         async with asyncio.timeout(DEADLINE_S):
-            async with Producer("p", namesrv, tls=True) as producer:
+            async with Client(namesrv, tls=True) as client, client.producer("p") as producer:
                 for body in bodies:
                     await producer.send(Message(topic, body))
-            async with Reader(namesrv=namesrv, group="c", tls=True) as consumer:
+            async with Client(namesrv, tls=True) as client, client.reader(group="c") as consumer:
                 found: list[bytes] = []
                 for queue in await consumer.queues(topic):
                     first = await consumer.min_offset(queue)

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from rocketmq_names import EXPORTER, ROCKETMQ_5, ROCKETMQ_5_OF_PLUGINS
 
-from gantrymq.client import Consumer, Reader
+from gantrymq.client import Client
 from gantrymq.hooks import hookimpl
 from gantrymq.interfaces import MetricFamily, StoreMessage, StoreState
 from gantrymq.model.queue import Queue
@@ -303,7 +303,10 @@ def test_today_is_told_from_yesterday(beside, scrape):
 def test_members_of_consumer_groups_are_counted(beside, scrape):
     async def join(cluster, service):
         await cluster.create_topic("Orders", 1)
-        async with Consumer("members", "Orders", cluster.namesrv, world=cluster.world) as consumer:
+        async with (
+            Client(cluster.namesrv, world=cluster.world) as client,
+            client.consumer("members", "Orders") as consumer,
+        ):
             await consumer.wait_assigned()
             return await scrape(cluster, service)
 
@@ -324,7 +327,7 @@ def test_errors_of_plugins_are_counted_by_kind_and_name(beside, scrape):
 def test_pulls_that_wait_are_shown_while_they_do(beside, scrape):
     async def wait(cluster, service):
         await cluster.create_topic("Orders", 1)
-        async with Reader(namesrv=cluster.namesrv, group="readers", world=cluster.world) as consumer:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.reader(group="readers") as consumer:
             (queue,) = await consumer.queues("Orders")
             pull = asyncio.ensure_future(consumer.pull(queue, 0, suspend_ms=10_000))
             await cluster.world.clock.sleep(1)

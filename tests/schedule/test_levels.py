@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gantrymq.broker.sending.pipeline import Pipeline
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.errors import GantryError, StoreError
 from gantrymq.formats.batch_body import BatchEntry, encode_batch
 from gantrymq.formats.record import iter_records
@@ -156,7 +156,7 @@ async def later(cluster, body, timed):
 
 
 async def delete_topic(cluster):
-    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
         await admin.delete_topic("T")
 
 

@@ -12,7 +12,7 @@ import pytest
 from simulation_rig.machines import Machine, broker, name_server
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import Consumer, LitePullConsumer, Message, Producer
+from gantrymq.client import Client, Message
 from gantrymq.errors import ClientError
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulated import SimulatedProcess, simulate
@@ -39,6 +39,7 @@ class Group:
         self.bodies = set()
         self.members_of = defaultdict(list)  # queue: members in the order in which they consumed it
         self.members = []
+        self.joined = {}  # consumers by number
 
     def took(self, number, message):
         self.counts[message.queue_id, message.queue_offset] += 1
@@ -50,22 +51,24 @@ class Group:
     def start(self, number):
         loop = asyncio.get_running_loop()
         process = SimulatedProcess(self.world, loop, f"10.0.3.{number}", 100 + number)
-        given = {"world": process.world, "consume_from": "first"}
-        if self.kind.startswith("lite pull"):
-            member = LitePullConsumer("billing", TOPIC, NAMESRV, auto_commit=self.kind == "lite pull", **given)
-        else:
-            member = Consumer("billing", TOPIC, NAMESRV, orderly=self.kind == "orderly", **given)
-        self.members.append((process, member, process.run(self._consume(number, process.world, member))))
+        client = Client(NAMESRV, world=process.world)
+        self.members.append((process, client, process.run(self._consume(number, process.world, client))))
 
-    async def _consume(self, number, world, member):
+    async def _consume(self, number, world, client):
         async def take(message):
             await world.clock.sleep(world.random.choice((0.0, 0.01, 0.05)))
             self.took(number, message)
 
-        async with member:
+        async with client:
             if not self.kind.startswith("lite pull"):
+                orderly = self.kind == "orderly"
+                member = client.consumer("billing", TOPIC, orderly=orderly, consume_from="first")
+                self.joined[number] = member
                 await member.run(take, concurrency=4)
                 return
+            auto_commit = self.kind == "lite pull"
+            member = client.lite_pull("billing", TOPIC, auto_commit=auto_commit, consume_from="first")
+            self.joined[number] = member
             async for message in member:
                 await take(message)
                 if self.kind == "lite pull that commits":
@@ -80,15 +83,15 @@ class Group:
     async def shared_out(self):
         """Wait until each queue has one member; return the member of each queue."""
         while True:
-            held = [(queue, number) for number, (_, each, _) in enumerate(self.members) for queue in each.assignment]
+            held = [(queue, number) for number, each in self.joined.items() for queue in each.assignment]
             found = {queue: number for queue, number in held if queue.topic == TOPIC}
             if len(found) == QUEUES == sum(queue.topic == TOPIC for queue, _ in held):
                 return found
             await self.world.clock.sleep(0.1)
 
     async def close(self):
-        for process, member, task in self.members:
-            await process.run(member.close())
+        for process, client, task in self.members:
+            await process.run(client.close())
             await task
             assert process.tasks() == []
 
@@ -120,7 +123,7 @@ def run(seed, kind):
 
         async def produce():
             nonlocal sent
-            async with Producer("P", NAMESRV, world=producing.world) as producer:
+            async with Client(NAMESRV, world=producing.world) as client, client.producer("P") as producer:
                 while not over:
                     await producer.send(Message(TOPIC, f"{sent}".encode()), timeout_s=100.0)
                     sent += 1

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from gantrymq.client import Consumer
+from gantrymq.client import Client
 from gantrymq_testing.simulated import SimulatedProcess
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -53,23 +53,18 @@ class Group:
         process = SimulatedProcess(
             self.cluster.world, asyncio.get_running_loop(), f"10.0.3.{self.joined}", 100 + self.joined
         )
-        consumer = Consumer(
-            "billing",
-            dict.fromkeys(TOPICS, "*"),
-            self.cluster.namesrv,
-            world=process.world,
-            orderly=self.orderly,
-            consume_from="first",
-        )
+        joined = asyncio.get_running_loop().create_future()
 
         async def work():
-            async with consumer:
+            async with Client(self.cluster.namesrv, world=process.world) as client:
+                consumer = client.consumer(
+                    "billing", dict.fromkeys(TOPICS, "*"), orderly=self.orderly, consume_from="first"
+                )
+                joined.set_result(consumer)
                 await consumer.run(self.take, concurrency=4)
 
         task = process.run(work())
-        while not consumer.is_started:
-            await self.cluster.world.clock.sleep(0.1)
-        self.members.append((process, consumer, task))
+        self.members.append((process, await joined, task))
 
     async def leave(self, place):
         process, consumer, task = self.members.pop(place)

@@ -10,7 +10,7 @@ from gantrymq_spark.live.offsets import Offsets
 from gantrymq_spark.live.options import read_options
 from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.range_reader import read_range
-from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
+from gantrymq_spark.live.session import LiveSession, query_reader, range_read_options
 
 SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "mmap", "enablePropertyFilter": True}
 
@@ -24,7 +24,7 @@ def options_of(cluster, streaming=False, **given):
 async def rows_of(cluster, options, tasks, columns=None):
     """Rows of what tasks read, in order."""
     found = []
-    async with new_consumer(options, cluster.world) as consumer:
+    async with query_reader(options, cluster.world) as consumer:
         for task in tasks:
             how = range_read_options(options, columns or options.columns)
             async for batch in read_range(consumer, cluster.world.clock, task, how):

@@ -10,7 +10,7 @@ pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_admin")
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.model.topic import TopicConfig
 from gantrymq_spark import register
 from gantrymq_testing.running_broker import RunningBroker
@@ -63,7 +63,7 @@ def fill(broker, topic, begin, end, queues=1):
 
 def admin_does(broker, work):
     async def body():
-        async with Admin(broker.namesrv) as admin:
+        async with Client(broker.namesrv) as client, client.admin as admin:
             await work(admin)
 
     broker.run(body())

@@ -15,7 +15,7 @@ from pyspark.sql.datasource import EqualTo
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
-from gantrymq.client import Reader
+from gantrymq.client import Client
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq_spark.columns import schema, spark_schema
 from gantrymq_spark.live.source import LiveSource
@@ -124,7 +124,7 @@ def test_a_stream_that_is_stopped_goes_on_from_its_checkpoint(broker):
     assert numbers(row for rows in first + second for row in rows) == list(range(50))
 
     async def committed():
-        async with Reader(namesrv=broker.namesrv, group="READERS") as consumer:
+        async with Client(broker.namesrv) as client, client.reader(group="READERS") as consumer:
             return [await consumer.committed(queue) for queue in await consumer.queues("Stream")]
 
     assert sum(asyncio.run(committed())) == 50

@@ -14,7 +14,7 @@ pytest.importorskip("gantrymq_admin")
 from live_rig import SETTINGS, Stream, batch_rows, options_of, rows_of
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import Admin, Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.config import Settings
 from gantrymq.errors import BrokerRefused, ConfigError, ConnectFailed, ConnectionLost
@@ -28,7 +28,7 @@ from gantrymq_spark.live.options import QueueSelection, read_options
 from gantrymq_spark.live.pushdown import PushedFilters
 from gantrymq_spark.live.queue_view import QueueView
 from gantrymq_spark.live.range_reader import read_range
-from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
+from gantrymq_spark.live.session import LiveSession, query_reader, range_read_options
 from gantrymq_spark.live.snapshot import QueueState
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -49,7 +49,7 @@ async def fill(cluster, count, queues=4, body=b"", topic="T"):
 
 
 async def expire(cluster):
-    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
         await admin.clean(cluster.broker_address, "log")
     await cluster.world.clock.sleep(2)
 
@@ -81,7 +81,7 @@ def test_messages_of_inner_batches_are_rows_of_their_own(given):
     async def case(cluster):
         cluster.broker.create_topic(TopicConfig("T", 1, 1, attributes={"queue.type": "BatchCQ"}))
         await cluster.world.clock.sleep(2)
-        async with Producer("GID_B", cluster.namesrv, world=cluster.world) as producer:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("GID_B") as producer:
             for first in (0, 5, 10):
                 tag = f"t{first // 5 % 2}"  # one for each: a batch with several tags is no inner batch
                 messages = [Message("T", b"%d" % number, tags=tag) for number in range(first, first + 5)]
@@ -263,7 +263,7 @@ def test_a_stream_takes_queues_that_a_topic_grows_by():
         stream = Stream(cluster, startingOffsets="latest")
         async with stream.session() as session:
             assert await stream.step(session) is None
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
             await admin.create_topic(cluster.broker_address, TopicConfig("T", read_queues=3, write_queues=3))
             await cluster.world.clock.sleep(60)
         for number in range(4, 10):
@@ -276,7 +276,7 @@ def test_a_stream_takes_queues_that_a_topic_grows_by():
 
 
 async def make_anew(cluster, count, topic="T"):
-    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
         await admin.delete_topic(topic)
     await cluster.world.clock.sleep(60)
     await fill(cluster, count, queues=1, topic=topic)
@@ -348,7 +348,7 @@ def test_a_topic_that_is_deleted(fail):
         stream = Stream(cluster, startingOffsets="earliest", failOnDataLoss=fail)
         async with stream.session() as session:
             assert len(await stream.step(session)) == 6
-            async with Admin(cluster.namesrv, world=cluster.world) as admin:
+            async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
                 await admin.delete_topic("T")
             if fail == "true":
                 with pytest.raises(DataLost, match="the queue no longer exists"):
@@ -422,7 +422,7 @@ def test_a_name_server_that_restarts_between_two_questions_of_a_look(fail, patte
             await cluster.send("T", b"6")
             await cluster._name_server.stop()
             await start_name_server(cluster)
-            admin = session._admin
+            admin = session._client.admin
             clusters = admin.clusters
 
             async def registered():  # routes are asked before the broker has registered, clusters after
@@ -457,7 +457,7 @@ def test_streams_that_are_killed_and_restarted_have_every_message_once(seed):
                 stream.checkpoint = kept
             if rng.random() < 0.15:
                 queues += 1
-                async with Admin(cluster.namesrv, world=cluster.world) as admin:
+                async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
                     config = TopicConfig("T", read_queues=queues, write_queues=queues)
                     await admin.create_topic(cluster.broker_address, config)
         async with stream.session() as session:
@@ -539,7 +539,7 @@ def test_a_task_waits_for_a_broker_as_long_as_it_may(wait):
         options = options_of(cluster, brokerWait=wait)
         async with LiveSession(options, cluster.world) as session:
             (task,) = await session.batch_tasks(PushedFilters())
-        async with new_consumer(options, cluster.world) as consumer:
+        async with query_reader(options, cluster.world) as consumer:
             await consumer.pull_records(task.queue, 0)
             again = await stopped(cluster)
             reading = asyncio.ensure_future(collected(consumer, cluster.world.clock, task, options))

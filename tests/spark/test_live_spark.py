@@ -11,7 +11,7 @@ pytest.importorskip("gantrymq_filter_tag")
 
 from pyspark.sql import functions as sql
 
-from gantrymq.client import Reader
+from gantrymq.client import Client
 from gantrymq_spark import register
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -148,7 +148,7 @@ def test_a_stream_of_what_is_available_now_goes_on_where_it_ended(session, broke
     assert numbers(session.read.parquet(str(tmp_path / "out"))) == list(range(65))
 
     async def committed():
-        async with Reader(namesrv=broker.namesrv, group="SPARK_G") as consumer:
+        async with Client(broker.namesrv) as client, client.reader(group="SPARK_G") as consumer:
             return [await consumer.committed(queue) for queue in await consumer.queues("Stream")]
 
     assert sum(asyncio.run(committed())) == 65

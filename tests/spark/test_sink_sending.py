@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("gantrymq_storage_mmap")
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.errors import ClientError
 from gantrymq_spark.sink.columns import SINK_ID
@@ -34,7 +34,7 @@ def options_of(cluster, **given):
 
 async def sending(cluster, work, **given):
     await cluster.create_topic("T", 4)
-    async with Producer("sink", cluster.namesrv, world=cluster.world) as producer:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.producer("sink") as producer:
         return await work(Sender(producer, cluster.world.clock, options_of(cluster, **given)))
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client import Admin, PullStatus, SendFailed
+from gantrymq.client import Client, PullStatus, SendFailed
 from gantrymq.model.topic import TopicConfig
 from gantrymq_testing.simulation import simulate_cluster
 
@@ -17,7 +17,7 @@ async def filled(cluster, count=7):
 
 
 async def cleaned(cluster, what="log"):
-    async with Admin(cluster.namesrv, world=cluster.world) as admin:
+    async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
         said = await admin.clean(cluster.broker_address, what)
     await cluster.world.clock.sleep(2)
     return said

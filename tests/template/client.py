@@ -8,12 +8,12 @@ import asyncio
 import json
 import sys
 
-from gantrymq.client import Producer, PullStatus, Reader
+from gantrymq.client import Client, PullStatus
 from gantrymq.client.message import Message
 
 
 async def send(namesrv, topic, *colours):
-    async with Producer("kit_producer", namesrv) as producer:
+    async with Client(namesrv) as client, client.producer("kit_producer") as producer:
         for colour in colours:
             await producer.send(Message(topic, colour.encode(), properties={"colour": colour}))
     return len(colours)
@@ -21,7 +21,7 @@ async def send(namesrv, topic, *colours):
 
 async def pull(namesrv, topic, expression, kind):
     found = []
-    async with Reader(namesrv=namesrv, group="kit_consumer") as consumer:
+    async with Client(namesrv) as client, client.reader(group="kit_consumer") as consumer:
         for queue in await consumer.queues(topic):
             offset, end = 0, await consumer.max_offset(queue)
             while offset < end:

@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from store_cuts import cut
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.formats.record import iter_records
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -133,7 +133,7 @@ def test_the_command_shows_where_it_waits_and_where_it_came():
         producer = await bench.producer()
         half = await bench.half(producer, b"one", {"TIMER_DELAY_SEC": "10"})
         await producer.end(half, COMMIT)
-        async with Admin(bench.cluster.namesrv, world=bench.cluster.world) as admin:
+        async with Client(bench.cluster.namesrv, world=bench.cluster.world) as client, client.admin as admin:
             for topic in (TIMER_TOPIC, TOPIC):
                 shown = await show_transaction(admin, bench.cluster.broker_address, half.unique_id)
                 assert [each["topic"] for each in shown["committed"]] == [topic]

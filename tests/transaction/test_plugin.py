@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_storage_memory")
 
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.cli.extensible_group import TO_INSTALL
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.errors import BrokerRefused, PluginError
 from gantrymq.plugins import load_plugins
 from gantrymq.remoting.codes import RequestCode
@@ -97,7 +97,7 @@ def test_operators_see_what_is_undecided_given_up_and_committed():
         halves = [await bench.half(producer, b"%d" % number, {"KEYS": f"k{number}"}) for number in range(5)]
         await producer.end(halves[0], COMMIT)
         address = cluster.broker_address
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
             page = await list_transactions(admin, address, count=3)
             assert [each["keys"] for each in page["transactions"]] == ["k1", "k2", "k3"]
             assert (page["undecided"], page["next"]) == (4, 4)
@@ -170,7 +170,7 @@ def test_what_would_be_given_up_again_at_once_is_not_resumed():
         producer = await bench.producer()
         half = await bench.half(producer, b"one")
         await bench.clock.sleep(2 * 3600 + 60)
-        async with Admin(cluster.namesrv, world=cluster.world) as admin:
+        async with Client(cluster.namesrv, world=cluster.world) as client, client.admin as admin:
             (given_up,) = (await show_transaction(admin, cluster.broker_address, half.unique_id))["given_up"]
             with pytest.raises(BrokerRefused, match=r"was born 2 hours ago; half messages older than 1 hours"):
                 await resume_check(admin, given_up["offset_id"])

@@ -9,7 +9,7 @@ pytest.importorskip("gantrymq_storage_mmap")
 
 from store_cuts import cut
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.interfaces import GetLimit
 from gantrymq.model.names import HALF_TOPIC, OP_TOPIC
 from gantrymq.model.queue import Queue
@@ -48,7 +48,7 @@ def run(root, work, **settings):
 
 
 async def listed(bench, **wanted):
-    async with Admin(bench.cluster.namesrv) as admin:
+    async with Client(bench.cluster.namesrv) as client, client.admin as admin:
         return await list_transactions(admin, bench.cluster.broker_address, **wanted)
 
 

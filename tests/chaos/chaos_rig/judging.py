@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness.process import Event
 
-from gantrymq.client import PullStatus, Reader
+from gantrymq.client import Client, PullStatus
 
 READER = "chaos-reader"
 
@@ -32,7 +32,7 @@ def place_of(event: Event) -> Place:
 async def read_topic(namesrv: str, topic: str) -> Bodies:
     """All messages of *topic*; an offset without a message is an error."""
     found: Bodies = {}
-    async with Reader(namesrv=namesrv, group=READER) as consumer:
+    async with Client(namesrv) as client, client.reader(group=READER) as consumer:
         for queue in await consumer.queues(topic):
             offset, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
             assert offset == 0

@@ -117,10 +117,10 @@ def test_a_ready_broker_is_registered(run, tmp_path):
     ready = start(run, tmp_path / "store").ready()
     code = (
         "import asyncio, sys\n"
-        "from gantrymq.client import Admin\n"
+        "from gantrymq.client import Client\n"
         "async def ask():\n"
-        "    async with Admin(sys.argv[1]) as admin:\n"
-        "        print(*await admin.masters())\n"
+        "    async with Client(sys.argv[1]) as client:\n"
+        "        print(*await client.admin.masters())\n"
         "asyncio.run(ask())\n"
     )
     done = subprocess.run(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.client import CallTimeout, Client, ClientError, ConnectFailed, Message, Producer
+from gantrymq.client import CallTimeout, Client, ClientError, ConnectFailed, Message
 from gantrymq.client.errors import AnswerUnreadable, OptionUnusable
 from gantrymq.client.routing.address_server import address_server
 
@@ -97,7 +97,7 @@ def test_a_page_that_does_not_say_it(page, kind, said, simulate):
     async def work(world):
         listener, _ = await web(world, [page])
         with pytest.raises(kind, match=said) as raised:
-            await Producer("P", PAGE, world=world).start()
+            await Client(PAGE, world=world).start()
         assert isinstance(raised.value, ClientError)
         await listener.close()
 
@@ -107,7 +107,7 @@ def test_a_page_that_does_not_say_it(page, kind, said, simulate):
 def test_no_address_server(simulate):
     async def work(world):
         with pytest.raises(ConnectFailed, match="the address server http://web:8080/rocketmq/nsaddr cannot be reached"):
-            await Producer("P", PAGE, world=world).start()
+            await Client(PAGE, world=world).start()
 
     simulate(work)
 
@@ -115,7 +115,7 @@ def test_no_address_server(simulate):
 def test_a_start_that_is_given_up(simulate):
     async def work(world):
         listener, _ = await web(world, [None])
-        starting = asyncio.ensure_future(Producer("P", PAGE, world=world).start())
+        starting = asyncio.ensure_future(Client(PAGE, world=world).start())
         await world.clock.sleep(1)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):

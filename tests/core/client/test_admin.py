@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client import Admin, Client, Message, QueueStats
+from gantrymq.client import Client, Message, QueueStats
 from gantrymq.client.admin import NotABroker, NotANameServer, RequestNotServed
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, FormatError, InvalidParameter, NoRoute
 from gantrymq.model.queue import MessageQueue
@@ -17,7 +17,7 @@ def ask(simulate, cluster):
 
     def run(work):
         async def outer(world):
-            async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+            async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.admin as admin:
                 c.ns.answers[CLUSTERS] = Command(
                     0,
                     body=b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"b:10911"},"brokerName":"b","cluster":"C"},'
@@ -154,9 +154,16 @@ def test_refusals_and_garbled_replies_are_raised(ask):
     ask(work)
 
 
-def test_admin_that_is_not_started_says_so():
-    with pytest.raises(ClientError, match="async with"):
-        Admin().name_servers  # noqa: B018
+def test_admin_of_a_closed_client_says_so(simulate):
+    async def work(world):
+        async with Client("ns:1", world=world) as client:
+            admin = client.admin
+        with pytest.raises(ClientError, match="this Admin is closed"):
+            admin.name_servers  # noqa: B018
+        with pytest.raises(ClientError, match="async with"):
+            client.admin  # noqa: B018
+
+    simulate(work)
 
 
 REMARKS = ("request type {} not supported", " request type {} not supported", "")  # of Java's servers

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client import admin as facade
 from gantrymq.client.admin import (
     AnswerUnreadable,
@@ -36,7 +36,7 @@ def answered(simulate, cluster):
 
     def run(code, body, call, *, ext=None):
         async def outer(world):
-            async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+            async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.admin as admin:
                 answer = Command(0, body=body, ext=ext)
                 for peer in (c.ns, *c.brokers.values()):
                     peer.answers[code] = answer
@@ -115,7 +115,7 @@ def test_a_counter_and_entries_of_a_queue(answered):
 
 def test_a_value_is_put_at_every_name_server_and_write_permission_counted_at_each(simulate, cluster):
     async def outer(world):
-        async with cluster(world) as c, Admin(f"{c.namesrv};a:10911", world=world) as admin:
+        async with cluster(world) as c, Client(f"{c.namesrv};a:10911", world=world) as client, client.admin as admin:
             for peer in (c.ns, c.brokers["a"]):
                 peer.answers[RequestCode.PUT_KV_CONFIG] = Command(0)
                 peer.answers[RequestCode.WIPE_WRITE_PERM_OF_BROKER] = Command(0, ext={"wipeTopicCount": "7"})
@@ -137,7 +137,7 @@ def test_a_place_that_a_queue_does_not_have_is_not_committed(answered):
 
 def test_an_older_broker_is_asked_for_all_groups(simulate, cluster):
     async def outer(world):
-        async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.admin as admin:
             c.brokers["a"].answers[201] = Command(0, body=b'{"subscriptionGroupTable":{"G":{"retryMaxTimes":3}}}')
             assert (await admin.group_config(A, "G")).retry_max_times == 3
             with pytest.raises(GroupNotExist, match="broker a:10911 knows no group H"):
@@ -156,7 +156,7 @@ NOT_SERVED = [
 @pytest.mark.parametrize(("call", "says"), NOT_SERVED, ids=["older", "other", "without a name"])
 def test_a_request_that_a_server_does_not_know_is_a_sentence(simulate, cluster, call, says):
     async def outer(world):
-        async with cluster(world) as c, Admin(c.namesrv, world=world) as admin:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.admin as admin:
             with pytest.raises(RequestNotServed, match=f"^{re.escape(f'{A} does not serve {says}')}$") as raised:
                 await call(admin)
             assert isinstance(raised.value, BrokerRefused)

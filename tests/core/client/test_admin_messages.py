@@ -2,7 +2,7 @@
 
 import pytest
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.calls.identity import parse_unique_id
 from gantrymq.errors import BrokerRefused, ClientError, ConnectFailed, NoMessageFound, NoRoute
 from gantrymq.model import properties
@@ -21,7 +21,7 @@ def ask(simulate, cluster):
 
     def run(work, brokers="ab"):
         async def outer(world):
-            async with cluster(world, brokers) as c, Admin(c.namesrv, world=world) as admin:
+            async with cluster(world, brokers) as c, Client(c.namesrv, world=world) as client, client.admin as admin:
                 return await work(admin, c)
 
         return simulate(outer)
@@ -156,7 +156,7 @@ def test_a_message_is_viewed_at_the_broker_that_its_id_names(simulate, peer, rec
     async def work(world):
         broker = await peer(world, "10.0.0.9", 10911).start()
         broker.answers[VIEW] = Command(0, body=record(body=b"here", log_offset=200))
-        async with Admin("ns:9876", world=world) as admin:
+        async with Client("ns:9876", world=world) as client, client.admin as admin:
             found = await admin.view_message(offset_id(pack_host("10.0.0.9", 10911), 200))
             assert (found.body, found.log_offset) == (b"here", 200)
             assert broker.of(VIEW)[0].ext["offset"] == "200"

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripted_cluster import Cluster
 
-from gantrymq.client import Batching, Producer, SendFailed, by_key
+from gantrymq.client import Batching, Client, SendFailed, by_key
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, ClientError, InvalidParameter, NoRoute
 from gantrymq.formats.batch_body import decode_batch
@@ -39,8 +40,10 @@ def batches(c):
     return found
 
 
-def producer_of(c, world, **options):
-    return Producer("P", c.namesrv, world=world, **{"batching": True, **options})
+@asynccontextmanager
+async def producer_of(c, world, **options):
+    async with Client(c.namesrv, world=world) as client:
+        yield client.producer("P", **{"batching": True, **options})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -287,9 +290,8 @@ def test_what_is_illegal_fails_by_itself(simulate, cluster):
 def test_closing_sends_what_is_gathered(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:
-            producer = producer_of(c, world, batching=Batching(max_wait_ms=30_000))
-            for _ in range(2):  # a producer may be started again
-                async with producer:
+            for _ in range(2):
+                async with producer_of(c, world, batching=Batching(max_wait_ms=30_000)) as producer:
                     sends = [producer.send_soon(body(n)) for n in range(5)]
                     waiting = asyncio.ensure_future(producer.send(body(5)))
                     await world.clock.sleep(0)
@@ -332,9 +334,7 @@ def test_flush_waits_for_what_was_begun_and_for_no_more(simulate, cluster, batch
 
 def test_closing_beside_a_broker_that_hangs_gives_up_in_time(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c:
-            producer = producer_of(c, world)
-            await producer.start()
+        async with cluster(world, "a") as c, producer_of(c, world) as producer:
             await producer.send(body(0))
             c.brokers["a"].answers[BATCH] = None
             sends = [producer.send_soon(body(n), timeout_s=60.0) for n in range(5)]

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from gantrymq.client import Admin, Client, Producer, Reader
+from gantrymq.client import Client, Producer
 from gantrymq.client.message import Message
 from gantrymq.errors import CallTimeout, ClientError
 from gantrymq.remoting.codes import RequestCode
@@ -16,29 +16,49 @@ ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 MESSAGE = Message("T", b"hello")
 
 
-@pytest.mark.parametrize("use", [Producer.start, Producer.close, lambda producer: producer.send(MESSAGE)])
+async def started(client):
+    await client.start()
+    client.producer("P")
+
+
+@pytest.mark.parametrize("use", [Client.start, Client.close, lambda client: running(client.reader)])
 def test_a_client_of_another_event_loop_says_so(use):
-    producer = Producer("P", NOBODY)
-    asyncio.run(running(producer.start))
+    client = Client(NOBODY)
+    asyncio.run(started(client))
+    with pytest.raises(ClientError, match="this Client was started in another event loop; each asyncio.run"):
+        asyncio.run(running(use, client))
+    left = [client]
+    del client
+    with pytest.warns(ResourceWarning, match="a Client was not closed"):
+        dropped(left)
+
+
+@pytest.mark.parametrize("use", [Producer.close, lambda producer: producer.send(MESSAGE)])
+def test_a_producer_of_another_event_loop_says_so(use):
+    client = Client(NOBODY)
+    asyncio.run(started(client))
+    producer = client._producers["P"][0]
     with pytest.raises(ClientError, match="this Producer was started in another event loop; each asyncio.run"):
         asyncio.run(running(use, producer))
-    left = [producer]
-    del producer
-    with pytest.warns(ResourceWarning, match="a Producer was not closed"):
+    left = [client]
+    del client, producer
+    with pytest.warns(ResourceWarning, match="a Client was not closed"):
         dropped(left)
 
 
 def test_an_instance_of_a_loop_that_is_over_is_not_shared():
-    left = [Producer("P", NOBODY, instance_name="shared", client_ip="127.0.0.1") for _ in range(3)]
-    for producer in left:  # each would find its group in use
-        asyncio.run(running(producer.start))
-    del producer
+    left = [Client(NOBODY, instance_name="shared", client_ip="127.0.0.1") for _ in range(3)]
+    for client in left:  # each would find its group in use
+        asyncio.run(started(client))
+    del client
     with pytest.warns(ResourceWarning):
         dropped(left)
 
 
 async def running(use, *given):
-    await use(*given)
+    made = use(*given)
+    if asyncio.iscoroutine(made):
+        await made
 
 
 def dropped(left):
@@ -48,7 +68,7 @@ def dropped(left):
 
 def test_a_client_that_was_closed_is_silent(recwarn):
     async def work():
-        async with Producer("P", NOBODY), Reader(namesrv=NOBODY, group="G"), Admin(NOBODY):
+        async with Client(NOBODY) as client, client.producer("P"), client.reader(group="G"), client.admin:
             pass
 
     asyncio.run(work())
@@ -76,9 +96,8 @@ def test_closing_waits_for_a_hung_broker_as_long_as_it_may(simulate, cluster, ti
 @pytest.mark.parametrize(("timeout_s", "takes_s", "arrives"), [(None, 6.0, True), (1.0, 1.0, False)])
 def test_sends_under_way_are_given_up_when_the_time_is_over(simulate, cluster, timeout_s, takes_s, arrives):
     async def work(world):
-        async with cluster(world, "a") as c:
-            producer = Producer("P", c.namesrv, world=world)
-            await producer.start()
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client:
+            producer = client.producer("P")
             await producer.queues("T")
             broker = c.brokers["a"]
             stored, broker.answers[SEND], broker.answers[LEAVE] = broker.answers[SEND], None, None
@@ -99,9 +118,8 @@ def test_sends_under_way_are_given_up_when_the_time_is_over(simulate, cluster, t
 
 def test_two_calls_of_close_are_one(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c:
-            producer = Producer("P", c.namesrv, world=world)
-            await producer.start()
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client:
+            producer = client.producer("P")
             await producer.send(MESSAGE)
             await asyncio.gather(producer.close(), producer.close())
             assert len(c.brokers["a"].of(LEAVE)) == 1
@@ -112,7 +130,7 @@ def test_two_calls_of_close_are_one(simulate, cluster):
 @pytest.mark.parametrize("topic", [None, "T"])
 def test_waiting_until_a_name_server_answers(simulate, cluster, topic):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await c.ns.stop()
             waiting = asyncio.ensure_future(producer.wait_ready(topic))
             await world.clock.sleep(5)
@@ -126,7 +144,11 @@ def test_waiting_until_a_name_server_answers(simulate, cluster, topic):
 
 def test_waiting_for_a_topic_ends_with_what_is_missing(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             await consumer.wait_ready()
             begun = world.clock.monotonic()
             with pytest.raises(CallTimeout, match="not ready after 2 s: no name server knows topic Later"):
@@ -141,6 +163,6 @@ def test_waiting_for_a_topic_ends_with_what_is_missing(simulate, cluster):
 def test_a_client_that_is_not_started_is_not_ready():
     async def work():
         with pytest.raises(ClientError, match="is not started"):
-            await Producer("P", NOBODY).wait_ready()
+            await Client(NOBODY).wait_ready()
 
     asyncio.run(work())

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from gantrymq.client import Message, Producer
+from gantrymq.client import Client, Message
 from gantrymq.model import properties
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
@@ -39,7 +39,7 @@ def envelopes(c):
 )
 def test_a_batch_has_an_id_where_the_topic_has_batch_queues(simulate, cluster, answer, inner):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             for peer in c.brokers.values():
                 peer.answers[CONFIG] = answer
             await producer.send_batch(MESSAGES)
@@ -51,7 +51,7 @@ def test_a_batch_has_an_id_where_the_topic_has_batch_queues(simulate, cluster, a
 
 def test_many_batches_ask_once_and_a_guess_is_asked_again(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             peer = c.brokers["a"]
             await asyncio.gather(*(producer.send_batch(MESSAGES) for _ in range(20)))
             assert len(peer.of(CONFIG)) == 1

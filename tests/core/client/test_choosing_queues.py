@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gantrymq.client import Balancing, Producer, SendFailed, at_random, by_key
+from gantrymq.client import Balancing, Client, Producer, SendFailed, at_random, by_key
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, CallTimeout, InvalidParameter
 from gantrymq.model.queue import MessageQueue
@@ -43,7 +43,11 @@ def brokers(results):
 def test_the_producers_selector_chooses_where_the_send_does_not(simulate, cluster, kind):
     async def work(world):
         selector = by_key(lambda message: message.keys or "")
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, selector=selector) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", selector=selector) as producer,
+        ):
             send = getattr(producer, kind)
             queues = await producer.queues("T")
             for key in ("ann", "bob", "eve"):
@@ -62,7 +66,11 @@ def test_a_selector_of_ones_own_sees_message_and_queues(simulate, cluster):
         return queues[-1 if message.tags == "vip" else 0]
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, selector=last_for_vip) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", selector=last_for_vip) as producer,
+        ):
             assert (await producer.send(Message("T", b"x", tags="vip"))).queue == MessageQueue("T", "b", 3)
             assert (await producer.send(MESSAGE)).queue == MessageQueue("T", "a", 0)
             await producer.send_oneway(Message("T", b"x", tags="vip"))
@@ -81,7 +89,7 @@ def test_a_selector_of_ones_own_sees_message_and_queues(simulate, cluster):
 
 def test_what_a_selector_chose_is_tried_nowhere_else(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[SEND] = Command(2, remark="busy")
             with pytest.raises(BrokerRefused):
                 await producer.send(MESSAGE, lambda queues, _: queues[0])
@@ -94,7 +102,8 @@ def test_with_least_latency_the_quicker_broker_gets_nearly_all_until_it_is_the_s
     async def work(world):
         async with (
             cluster(world) as c,
-            Producer("P", c.namesrv, world=world, selector=Balancing.LEAST_LATENCY) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", selector=Balancing.LEAST_LATENCY) as producer,
         ):
             of_a, of_b = (slow(world, c.brokers[name], seconds) for name, seconds in (("a", 0.2), ("b", 0.01)))
             first = brokers([await producer.send(MESSAGE) for _ in range(200)])
@@ -110,7 +119,7 @@ def test_with_least_latency_the_quicker_broker_gets_nearly_all_until_it_is_the_s
 
 def test_with_least_latency_a_failed_send_goes_elsewhere(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[SEND] = Command(2, remark="busy")
             results = [await producer.send(MESSAGE, Balancing.LEAST_LATENCY) for _ in range(20)]
             assert brokers(results) == {"b": 20}
@@ -124,7 +133,8 @@ def test_a_slow_broker_is_left_alone_for_its_time(simulate, cluster, tolerant):
     async def work(world):
         async with (
             cluster(world) as c,
-            Producer("P", c.namesrv, world=world, latency_fault_tolerance=tolerant) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", latency_fault_tolerance=tolerant) as producer,
         ):
             slow(world, c.brokers["a"], 0.6)  # for 2 s
             queues = await producer.queues("T")
@@ -142,7 +152,11 @@ def test_a_slow_broker_is_left_alone_for_its_time(simulate, cluster, tolerant):
 def test_a_broker_that_fails_is_not_asked_for_ten_seconds(simulate, cluster, kind, failure):
     async def work(world):
         options = {"latency_fault_tolerance": True, "attempt_timeout_s": 0.5}
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             a = c.brokers["a"]
             stored = a.answers[SEND]
             await producer.queues("T")
@@ -166,7 +180,11 @@ def test_a_broker_that_fails_is_not_asked_for_ten_seconds(simulate, cluster, kin
 
 def test_what_the_message_is_refused_for_says_nothing_of_the_broker(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, latency_fault_tolerance=True) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", latency_fault_tolerance=True) as producer,
+        ):
             a = c.brokers["a"]
             stored, a.answers[SEND] = a.answers[SEND], Command(13, remark="too long")
             await asyncio.gather(*(producer.send(MESSAGE) for _ in range(8)), return_exceptions=True)
@@ -178,7 +196,11 @@ def test_what_the_message_is_refused_for_says_nothing_of_the_broker(simulate, cl
 
 def test_where_all_have_failed_all_are_tried(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, latency_fault_tolerance=True) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", latency_fault_tolerance=True) as producer,
+        ):
             answers = {name: peer.answers[SEND] for name, peer in c.brokers.items()}
             for peer in c.brokers.values():
                 peer.answers[SEND] = Command(2, remark="busy")
@@ -196,7 +218,11 @@ def test_the_detector_finds_a_broker_that_is_back(simulate, cluster):
 
     async def work(world):
         options = {"latency_fault_tolerance": True, "detect_faults": True, "attempt_timeout_s": 0.2, "retries": 1}
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             a, b = c.brokers["a"], c.brokers["b"]
             stored = a.answers[SEND]
             for peer in (a, b):
@@ -218,7 +244,11 @@ def test_the_detector_finds_a_broker_that_is_back(simulate, cluster):
 def test_a_broker_that_no_route_names_is_looked_for_no_more(simulate, cluster):
     async def work(world):
         options = {"latency_fault_tolerance": True, "detect_faults": True}
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             gone = c.brokers["a"]
             gone.answers |= {SEND: None, MAX_OFFSET: None}
             with pytest.raises(CallTimeout):
@@ -247,7 +277,11 @@ def test_options_have_bounds(option):
 
 def test_time_of_sends_that_name_none(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, default_timeout_s=7.0) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", default_timeout_s=7.0) as producer,
+        ):
             c.brokers["a"].answers[SEND] = None
             for timeout_s, takes_s in ((None, 7.0), (1.0, 1.0)):
                 begun = world.clock.monotonic()

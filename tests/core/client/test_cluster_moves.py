@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.client import Client, ClientError, ConnectFailed, Message, Producer
+from gantrymq.client import Client, ClientError, ConnectFailed, Message
 from gantrymq.client.errors import OptionUnusable
 from gantrymq.errors import ConfigError
 from gantrymq.remoting.codes import RequestCode
@@ -22,7 +22,7 @@ def test_a_dead_name_server_is_passed_by(simulate, cluster):
     async def work(world):
         async with cluster(world, "a") as c:
             for _ in range(5):
-                async with Producer("P", f"dead:9876;{c.namesrv}", world=world) as producer:
+                async with Client(f"dead:9876;{c.namesrv}", world=world) as client, client.producer("P") as producer:
                     assert (await producer.send(Message("T", b"x"))).ok
 
     simulate(work)
@@ -55,7 +55,7 @@ def test_a_look_up_under_way_goes_on_at_the_others(simulate, cluster, peer):
             new = await another(peer, world, c, "new")
             slow = await peer(world, "slow", 9876).start()
             slow.answers[ROUTE] = None
-            async with Producer("P", "slow:9876;slow:9876", world=world) as producer:
+            async with Client("slow:9876;slow:9876", world=world) as client, client.producer("P") as producer:
                 looking = asyncio.ensure_future(producer.wait_ready("T"))
                 await world.clock.sleep(1)
                 producer.set_name_servers("new:9876")
@@ -70,11 +70,11 @@ def test_a_look_up_under_way_goes_on_at_the_others(simulate, cluster, peer):
 def test_a_client_made_anew_asks_the_name_servers_set_last(simulate, cluster, peer):
     async def work(world):
         async with cluster(world, "a") as c:
-            producer = Producer("P", "dead:9876", world=world)
-            async with producer:
-                producer.set_name_servers(c.namesrv)
-            async with producer:
-                assert (await producer.send(Message("T", b"x"))).ok
+            client = Client("dead:9876", world=world)
+            async with client:
+                client.set_name_servers(c.namesrv)
+            async with client:
+                assert (await client.producer("P").send(Message("T", b"x"))).ok
 
     simulate(work)
 
@@ -99,10 +99,10 @@ def test_a_host_name_is_an_address(cluster):
 
         async with cluster(real_world(), "a", real=True) as c:
             port = c.namesrv.rpartition(":")[2]
-            async with Producer("P", f"localhost:{port}") as producer:
+            async with Client(f"localhost:{port}") as client, client.producer("P") as producer:
                 assert (await producer.send(Message("T", b"x"))).ok
             with pytest.raises(ConnectFailed, match=r"no name server answers at no-such-host\.invalid:1 "):
-                async with Producer("P", "no-such-host.invalid:1") as producer:
+                async with Client("no-such-host.invalid:1") as client, client.producer("P") as producer:
                     await producer.send(Message("T", b"x"))
 
     asyncio.run(work())

@@ -1,11 +1,10 @@
-"""Connection options: declared once, accepted by every kind of client."""
+"""Connection options: declared once, accepted by `Client` only."""
 
 import asyncio
 
 import pytest
 
 from gantrymq.client import (
-    Admin,
     Client,
     Consumer,
     ConsumerSettings,
@@ -16,21 +15,23 @@ from gantrymq.client import (
     TransactionProducer,
 )
 from gantrymq.client.calls.connection_config import CONNECT_OPTIONS, ConnectionConfig
-from gantrymq.client.group.settings import SettingOptions
-from gantrymq.client.sending.producer_settings import ProducerOptions, ProducerSettings
+from gantrymq.client.group.settings import ConsumerOptions, LitePullOptions, LitePullSettings
+from gantrymq.client.pop.consumer import PopOptions, PopSettings
+from gantrymq.client.producing.producer import ProducerOptions
+from gantrymq.client.reading.reader import ReaderOptions, ReaderSettings
+from gantrymq.client.sending.producer_settings import ProducerSettings
 from gantrymq.errors import ClientError, InvalidParameter
 
 pytestmark = pytest.mark.usefixtures("strategy")
 
 MADE = {
-    Client: (),
-    Producer: ("P",),
-    TransactionProducer: ("P", print),
-    Consumer: ("G", "T"),
-    Reader: ("T",),
-    LitePullConsumer: ("G",),
-    PopConsumer: ("G", "T"),
-    Admin: (),
+    Client: lambda client, **options: Client(**options),
+    Producer: lambda client, **options: client.producer("P", **options),
+    TransactionProducer: lambda client, **options: client.transaction_producer("P", print, **options),
+    Consumer: lambda client, **options: client.consumer("G", "T", **options),
+    Reader: lambda client, **options: client.reader("T", **options),
+    LitePullConsumer: lambda client, **options: client.lite_pull("G", **options),
+    PopConsumer: lambda client, **options: client.pop_consumer("G", "T", **options),
 }
 
 
@@ -39,35 +40,53 @@ def test_every_option_has_a_default():
 
 
 @pytest.mark.parametrize(
-    ("settings", "options"), [(ConsumerSettings, SettingOptions), (ProducerSettings, ProducerOptions)]
+    ("settings", "options"),
+    [
+        (ConsumerSettings, ConsumerOptions),
+        (LitePullSettings, LitePullOptions),
+        (ProducerSettings, ProducerOptions),
+        (PopSettings, PopOptions),
+        (ReaderSettings, ReaderOptions),
+    ],
 )
 def test_settings_and_their_keywords_are_the_same(settings, options):
     fields = {field.name: field.type for field in settings.__attrs_attrs__}
-    assert fields == {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}
+    keywords = {name: kind.__forward_arg__ for name, kind in options.__annotations__.items()}
+    assert fields == {name: kind for name, kind in keywords.items() if name not in ("hooks", "trace")}
 
 
-@pytest.mark.parametrize("kind", MADE)
-def test_every_client_takes_them(kind, simulate, cluster):
+def test_the_client_takes_them(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c:
-            client = kind(*MADE[kind], namesrv=c.namesrv, world=world, instance_name="one", client_ip="10.0.0.9")
-            async with client:
-                assert client._started().client_id == "10.0.0.9@one"
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world, instance_name="one", client_ip="10.0.0.9") as client,
+        ):
+            assert client._started().client_id == "10.0.0.9@one"
 
     simulate(work)
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_a_name_that_is_none_of_them_is_said(kind):
-    with pytest.raises(InvalidParameter, match=rf"a {kind.__name__} has no option time_out; it has .*client_ip, tls"):
-        kind(*MADE[kind], time_out=1)
+def test_a_name_that_is_none_of_them_is_said(kind, simulate):
+    async def work(world):
+        async with Client("ns:1", world=world) as client:
+            with pytest.raises(InvalidParameter, match=rf"a {kind.__name__} has no option time_out; it has .*, "):
+                MADE[kind](client, time_out=1)
+
+    simulate(work)
 
 
-def test_the_sentence_names_what_the_class_has():
-    with pytest.raises(InvalidParameter, match=r"it has default_timeout_s, retries, .*world"):
-        Producer("P", retrys=1)
-    with pytest.raises(InvalidParameter, match=r"it has expression, .*orderly, .*world"):
-        Consumer("G", "T", ordered=True)
+def test_the_sentence_names_what_the_class_has(simulate):
+    async def work(world):
+        async with Client("ns:1", world=world) as client:
+            with pytest.raises(InvalidParameter, match=r"it has hooks, trace, default_timeout_s, retries, .*"):
+                client.producer("P", retrys=1)
+            with pytest.raises(InvalidParameter, match=r"it has .*expression, .*orderly, .*"):
+                client.consumer("G", "T", ordered=True)
+        with pytest.raises(InvalidParameter, match=r"it has hooks, trace, namespace, .*client_ip, tls"):
+            Client(time_out=1)
+
+    simulate(work)
 
 
 def test_what_a_client_makes_connects_as_the_client(simulate, cluster):
@@ -78,9 +97,7 @@ def test_what_a_client_makes_connects_as_the_client(simulate, cluster):
                 client.producer("Q", instance_name="two")
             with pytest.raises(InvalidParameter, match=r"a Consumer has no option ordered"):
                 client.consumer("G", "T", ordered=True)
-            await producer.close()
-            async with producer:  # restarted without the Client, with the same configuration
-                assert producer._started() is client._started()
+            assert producer._started() is client._started()
 
     simulate(work)
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from gantrymq.client import Client, Consumer, Credentials, LitePullConsumer, Message, Producer
+from gantrymq.client import Client, Credentials, Message
 from gantrymq.client.calls.connection_config import ConnectionConfig
 from gantrymq.client.calls.credentials import Signer, resolve_credentials
 from gantrymq.client.calls.rpc import refused
@@ -125,7 +125,7 @@ def test_nothing_is_added_without_an_account(simulate, cluster):
     assert RpcHooks.needed(None, "", None, False) is None
 
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.send(Message("T", b"hello"))
             for request in (*c.brokers["a"].asked, *c.ns.asked):
                 assert not {"Signature", "AccessKey", "nsd", "ns"} & set(request.ext or {})
@@ -136,7 +136,7 @@ def test_nothing_is_added_without_an_account(simulate, cluster):
 def test_a_namespace_v2_is_signed_as_well(simulate, cluster):
     async def work(world):
         options = {"world": world, "credentials": ACCOUNT, "namespace_v2": "N"}
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, **options) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, **options) as client, client.producer("P") as producer:
             await producer.send(Message("T", b"hello"))
             for request in (*c.brokers["a"].asked, *c.ns.asked):
                 assert (request.ext["nsd"], request.ext["ns"]) == ("true", "N")
@@ -163,7 +163,7 @@ def test_sends_and_pulls_take_different_ports(simulate, cluster, peer):
         async with cluster(world, "a") as c:
             vip = await peer(world, "a", 10909).start()
             vip.answers[SEND] = c.brokers["a"].answers[SEND]
-            async with Producer("P", c.namesrv, world=world, vip_channel=True) as producer:
+            async with Client(c.namesrv, world=world, vip_channel=True) as client, client.producer("P") as producer:
                 await producer.send(Message("T", b"hello"))
                 await producer.send_oneway(Message("T", b"hello"))
                 await world.clock.sleep(1)
@@ -207,7 +207,11 @@ def test_another_refusal_is_none_of_the_account(remark):
 
 def test_a_send_that_is_turned_away_is_not_tried_again(simulate, cluster):
     async def work(world):
-        async with cluster(world, "ab") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with (
+            cluster(world, "ab") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P") as producer,
+        ):
             for broker in c.brokers.values():
                 broker.answers[SEND] = command.Command(1, remark=WRONG_KEY)
             for send in (producer.send, producer.send_async):
@@ -224,15 +228,15 @@ def test_a_consumer_that_was_never_let_in_ends(simulate, cluster, where, wanted)
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
             broker = c.brokers["a"]
-            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one", "consume_from": "first"}
+            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
             broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
                 0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
             )
             broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(0, ext={"offset": "0"})
             broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
             broker.answers[where] = command.Command(1, remark=WRONG_KEY)
-            kind = LitePullConsumer if "poll" in wanted else Consumer
-            async with kind("G", "T", c.namesrv, **options) as consumer:
+            async with Client(c.namesrv, **options) as client:
+                consumer = (client.lite_pull if "poll" in wanted else client.consumer)("G", "T", consume_from="first")
                 with pytest.raises(NoPermission, match="check its credentials"):
                     if wanted == "polled":
                         await consumer.poll(60)
@@ -254,14 +258,15 @@ def test_a_consumer_that_was_let_in_asks_again(simulate, cluster):
     async def work(world):
         async with cluster(world, "a", topics=("T", "%RETRY%G")) as c:
             broker = c.brokers["a"]
-            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one", "consume_from": "first"}
+            options = {"world": world, "client_ip": "10.0.0.1", "instance_name": "one"}
             members = broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(
                 0, body=b'{"consumerIdList":["10.0.0.1@one"]}'
             )
             broker.answers[RequestCode.QUERY_CONSUMER_OFFSET] = command.Command(0, ext={"offset": "0"})
             broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = command.Command(0)
             broker.answers[PULL] = None
-            async with Consumer("G", "T", c.namesrv, **options) as consumer:
+            async with Client(c.namesrv, **options) as client:
+                consumer = client.consumer("G", "T", consume_from="first")
                 assert len(await consumer.wait_assigned(30)) == 8
                 broker.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = command.Command(1, remark=WRONG_KEY)
                 await world.clock.sleep(60)

@@ -6,7 +6,7 @@ Methods are found by introspection; their arguments are built from the names of 
 import asyncio
 import inspect
 import re
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 
@@ -37,7 +37,7 @@ QUEUE = MessageQueue("T", "a", 0)
 LIMIT_S = 120.0
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 WAY = re.compile("before the answer|no answer|nobody listens|no connection")  # words of the way to a server
-OWN = {"start", "start_in", "close", "closed_by"}  # tested where they are used, or not for applications
+OWN = {"start", "join", "close", "closed_by"}  # tested where they are used, or not for applications
 CLIENTS = [
     kind
     for name in gantrymq.client.__all__
@@ -111,11 +111,27 @@ def arguments(function):
     )
 
 
-def made(kind, namesrv, world):
-    positional, named = arguments(kind.__init__)
-    client = kind(*positional, namesrv=namesrv, world=world, **named)
-    assert isinstance(client, BaseClient)
-    return client
+MAKERS = {
+    "Client": lambda client: client,
+    "Producer": lambda client: client.producer("G"),
+    "TransactionProducer": lambda client: client.transaction_producer("G", print),
+    "Consumer": lambda client: client.consumer("G", "T"),
+    "LitePullConsumer": lambda client: client.lite_pull("G"),
+    "PopConsumer": lambda client: client.pop_consumer("G", "T"),
+    "Reader": lambda client: client.reader(),
+    "Admin": lambda client: client.admin,
+}
+
+
+@asynccontextmanager
+async def made(kind, namesrv, world):
+    """A started object of class *kind*."""
+    client = Client(namesrv, world=world)
+    await client.start()
+    try:
+        yield MAKERS[kind.__name__](client)
+    finally:
+        await client.close(1.0)
 
 
 async def used(client, name):
@@ -161,11 +177,13 @@ def wrong(name, error):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_before_the_start(kind, simulate):
+def test_after_the_close(kind, simulate):
     async def work(world):
         bad = []
         for name in methods(kind):
-            bad.append(wrong(name, await outcome(made(kind, "ns:9876", world), name, world)))
+            async with made(kind, "ns:9876", world) as closed:
+                await closed.close()
+            bad.append(wrong(name, await outcome(closed, name, world)))
         assert not [each for each in bad if each]
 
     simulate(work)
@@ -207,10 +225,8 @@ def test_servers_that_fail(kind, answers, who, simulate, cluster):
             async with cluster(world, "a", topics=("T", "TBW102")) as c:
                 peer = c.brokers["a"] if who == "brokers" else c.ns
                 everything(peer, ANSWERS[answers](peer))
-                client = made(kind, c.namesrv, world)
-                await client.start()
-                error = await outcome(client, name, world)
-                await client.close(1.0)
+                async with made(kind, c.namesrv, world) as client:
+                    error = await outcome(client, name, world)
                 bad.append(wrong(name, error))
                 if WAY.search(str(error)) and not isinstance(error, TimeoutError | ConnectionError):
                     bad.append(f"{name}: {type(error).__name__} is of no other family: {error}")
@@ -224,10 +240,8 @@ def test_nobody_there(kind, simulate):
     async def work(world):
         bad = []
         for name in methods(kind):
-            client = made(kind, "ns:9876", world)
-            await client.start()
-            error = await outcome(client, name, world)
-            await client.close(1.0)
+            async with made(kind, "ns:9876", world) as client:
+                error = await outcome(client, name, world)
             bad.append(wrong(name, error))
         assert not [each for each in bad if each]
 
@@ -268,13 +282,11 @@ def test_arguments_of_a_wrong_type(kind, simulate, cluster):
         async with cluster(world, "a", topics=("T", "TBW102")) as c:
             for name, parameter in arguments_of(kind):
                 for value in WRONG:
-                    client = made(kind, c.namesrv, world)
-                    await client.start()
-                    task = asyncio.ensure_future(given_wrong(client, name, parameter, value))
-                    timer = world.clock.call_later(LIMIT_S, task.cancel)
-                    await asyncio.wait([task])
-                    timer.cancel()
-                    await client.close(1.0)
+                    async with made(kind, c.namesrv, world) as client:
+                        task = asyncio.ensure_future(given_wrong(client, name, parameter, value))
+                        timer = world.clock.call_later(LIMIT_S, task.cancel)
+                        await asyncio.wait([task])
+                        timer.cancel()
                     bad.append(wrong(f"{name}({parameter}={value!r})", None if task.cancelled() else task.exception()))
         assert not [each for each in bad if each]
 
@@ -291,7 +303,7 @@ def test_every_kind_of_client_is_walked():
 @pytest.mark.parametrize("send", ["send", "send_async", "send_batch"])
 def test_a_send_belongs_to_the_family_of_its_last_attempt(answers, family, send, simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             everything(c.brokers["a"], ANSWERS[answers](c.brokers["a"]))
             message = Message("T", b"x")
             with pytest.raises(family) as raised:

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.client.calls.decoding import decode_messages
 from gantrymq.client.message import RESERVED, Message
 from gantrymq.errors import ClientError
@@ -35,7 +35,7 @@ def test_properties_of_the_application_and_of_rocketmq_are_told_apart(received):
 
 def test_a_message_sent_on_is_a_new_one(simulate, cluster, received):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             result = await producer.send(Message.from_received(received))
             (sent,) = c.brokers["a"].of(RequestCode.SEND_MESSAGE_V2)
             found = names.decode_text(sent.ext["i"])

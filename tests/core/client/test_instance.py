@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from gantrymq.client import Admin, Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.calls.connection_config import ConnectionConfig
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.heartbeat import ConsumerInfo
 from gantrymq.client.connection.instance import acquire_instance
 from gantrymq.errors import ClientError, ConfigError
@@ -20,7 +20,7 @@ def beats(peer) -> list[dict]:
     return [json.loads(request.payload) for request in peer.of(BEAT)]
 
 
-class Member(BaseClient):
+class Member(Part):
     """A consumer of group G, as far as its instance knows."""
 
     def _register(self, instance):
@@ -31,9 +31,15 @@ class Member(BaseClient):
         await instance.registration.remove_consumer("G")
 
 
+def member_of(client):
+    member = Member()
+    member.join(client._started())
+    return member
+
+
 def test_heartbeats_begin_with_the_first_route_and_come_every_30_seconds(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await world.clock.sleep(10)
             assert not beats(c.brokers["a"])  # no broker is known
             await producer.queues("T")
@@ -48,7 +54,7 @@ def test_heartbeats_begin_with_the_first_route_and_come_every_30_seconds(simulat
 
 def test_routes_are_refreshed_every_30_seconds(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await world.clock.sleep(95)
             assert len(c.ns.of(ROUTE)) == 4
@@ -58,7 +64,7 @@ def test_routes_are_refreshed_every_30_seconds(simulate, cluster):
 
 def test_refresh_outlives_a_name_server_that_is_away(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await c.ns.stop()
             await world.clock.sleep(65)
@@ -74,8 +80,10 @@ def test_closing_tells_every_broker(simulate, cluster):
     async def work(world):
         async with cluster(world) as c:
             async with (
-                Producer("P", c.namesrv, world=world) as producer,
-                Member(c.namesrv, world=world) as member,
+                Client(c.namesrv, world=world) as client,
+                client.producer("P") as producer,
+                Client(c.namesrv, world=world) as other,
+                member_of(other) as member,
             ):
                 await producer.queues("T")
                 await member._started().routes.refresh("T")
@@ -88,7 +96,7 @@ def test_closing_tells_every_broker(simulate, cluster):
 
 def test_broker_that_does_not_answer_does_not_hold_the_others_up(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[BEAT] = None
             await producer.queues("T")
             await world.clock.sleep(1)
@@ -99,7 +107,7 @@ def test_broker_that_does_not_answer_does_not_hold_the_others_up(simulate, clust
 
 def test_consumer_is_seen_with_what_it_reads(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Member(c.namesrv, world=world) as member:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, member_of(client) as member:
             await member.wait_ready("T")
             await member._started().routes.refresh("T")
             await world.clock.sleep(1)
@@ -120,8 +128,9 @@ def test_admin_and_readers_register_nowhere(simulate, cluster):
     async def work(world):
         async with cluster(world) as c:
             async with (
-                Admin(c.namesrv, world=world) as admin,
-                Reader("T", c.namesrv, group="G", world=world) as reader,
+                Client(c.namesrv, world=world) as client,
+                client.admin as admin,
+                client.reader("T", group="G") as reader,
             ):
                 await admin.route("T")
                 await reader.queues()
@@ -136,18 +145,20 @@ def test_clients_of_one_instance_name_share_connections(simulate, cluster):
         async with cluster(world, "a") as c:
             options = {"world": world, "instance_name": "one"}
             async with (
-                Producer("P", c.namesrv, **options) as producer,
-                Member(c.namesrv, **options),
+                Client(c.namesrv, **options) as client,
+                client.producer("P") as producer,
+                Client(c.namesrv, **options) as second,
+                member_of(second),
             ):
                 await producer.queues("T")
                 await world.clock.sleep(1)
                 assert len(c.brokers["a"].connections) == 1
                 assert beats(c.brokers["a"])[-1]["clientID"] == "127.0.0.1@one"
                 with pytest.raises(ClientError, match="P is already in use"):
-                    await Producer("P", c.namesrv, **options).start()
+                    second.producer("P")
                 with pytest.raises(ClientError, match="G is already in use"):
-                    await Member(c.namesrv, **options).start()
-                async with Producer("Q", c.namesrv, **options):
+                    member_of(client)
+                async with Client(c.namesrv, **options) as third, third.producer("Q"):
                     pass
                 await producer.queues("T")  # still open
             first = await acquire_instance(ConnectionConfig(c.namesrv, world=world, instance_name="one"))
@@ -161,8 +172,10 @@ def test_clients_are_strangers_by_default(simulate, cluster):
     async def work(world):
         async with (
             cluster(world, "a") as c,
-            Producer("P", c.namesrv, world=world) as one,
-            Producer("P", c.namesrv, world=world) as two,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P") as one,
+            Client(c.namesrv, world=world) as other,
+            other.producer("P") as two,
         ):
             await asyncio.gather(one.queues("T"), two.queues("T"))
             await world.clock.sleep(1)
@@ -188,7 +201,7 @@ def test_unit_and_address_are_part_of_the_id(simulate, cluster):
 
 def test_client_starts_without_any_name_server(simulate):
     async def work(world):
-        async with Producer("P", "ns:1;ns:2", world=world) as producer:
+        async with Client("ns:1;ns:2", world=world) as client, client.producer("P") as producer:
             assert producer.group == "P"
 
     simulate(work)
@@ -197,14 +210,14 @@ def test_client_starts_without_any_name_server(simulate):
 def test_odd_name_server_address_is_refused_at_start(simulate):
     async def work(world):
         with pytest.raises(ConfigError, match="not host:port"):
-            await Producer("P", "nonsense", world=world).start()
+            await Client("nonsense", world=world).start()
 
     simulate(work)
 
 
 def test_a_brokers_request_that_concerns_nobody_here_is_answered(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await world.clock.sleep(1)
             (connection,) = c.brokers["a"].connections

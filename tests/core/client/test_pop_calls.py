@@ -1,10 +1,11 @@
 """Pop requests and their responses, with scripted brokers."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
-from gantrymq.client import BrokerRefused, ClientError, PopConsumer
+from gantrymq.client import BrokerRefused, Client, ClientError
 from gantrymq.client.errors import AnswerUnreadable
 from gantrymq.client.pop.receipts import ReceiptHandles, read_receipt, receipt_of
 from gantrymq.loose_json import loads
@@ -28,8 +29,10 @@ def answer(*records, **more):
 NOTHING = Command(210, ext={"popTime": "0", "invisibleTime": "0", "reviveQid": "0", "restNum": "0"})
 
 
-def consumer(c, world, **more):
-    return PopConsumer("G", "T", c.namesrv, world=world, client_ip="10.0.0.1", instance_name="one", **more)
+@asynccontextmanager
+async def consumer(c, world, **more):
+    async with Client(c.namesrv, world=world, client_ip="10.0.0.1", instance_name="one") as client:
+        yield client.pop_consumer("G", "T", **more)
 
 
 def test_a_pop_asks_what_java_asks(simulate, cluster):
@@ -295,11 +298,9 @@ def test_what_came_and_nobody_asked_for_comes_again_after_a_close(simulate, clus
 
 def test_a_task_that_goes_on_popping_does_not_disturb_a_close(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c:
+        async with cluster(world, "a") as c, consumer(c, world) as pops:
             broker = c.brokers["a"]
             broker.answers[POP] = None
-            pops = consumer(c, world)
-            await pops.start()
 
             async def pop_on():
                 while True:
@@ -317,12 +318,10 @@ def test_a_task_that_goes_on_popping_does_not_disturb_a_close(simulate, cluster)
 
 def test_a_loop_that_asks_for_the_route_while_its_consumer_closes_ends(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c:
+        async with cluster(world, "a") as c, consumer(c, world) as pops:
             broker, route = c.brokers["a"], RequestCode.GET_ROUTEINFO_BY_TOPIC
             found = answer(record(queue_offset=1), startOffsetInfo="0 0 1", msgOffsetInfo="0 0 1")
             broker.answers.update({POP: found, ACK: None})
-            pops = consumer(c, world)
-            await pops.start()
             known = c.ns.answers[route]
 
             async def loop():

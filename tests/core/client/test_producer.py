@@ -5,7 +5,7 @@ import random
 import attrs
 import pytest
 
-from gantrymq.client import Producer, SendFailed, SendStatus
+from gantrymq.client import Client, SendFailed, SendStatus
 from gantrymq.client.message import Message
 from gantrymq.client.sending.validation import MAX_MESSAGE_BYTES
 from gantrymq.errors import (
@@ -32,7 +32,7 @@ def refuse(code: int) -> Command:
 
 def test_messages_take_turns_over_all_queues(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             results = [await producer.send(MESSAGE) for _ in range(16)]
         assert {r.status for r in results} == {SendStatus.SEND_OK}
         assert len({r.queue for r in results[:8]}) == 8
@@ -44,7 +44,7 @@ def test_messages_take_turns_over_all_queues(simulate, cluster):
 
 def test_route_is_asked_once(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await asyncio.gather(*(producer.send(MESSAGE) for _ in range(20)))
             assert len(c.ns.of(RequestCode.GET_ROUTEINFO_BY_TOPIC)) == 1
 
@@ -54,7 +54,7 @@ def test_route_is_asked_once(simulate, cluster):
 @pytest.mark.parametrize("code", [1, 2, 14, 16, 17, 204, 205])
 def test_send_goes_to_another_broker_after_a_code_that_passes(simulate, cluster, code):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[SEND] = refuse(code)
             for _ in range(4):
                 assert (await producer.send(MESSAGE)).queue.broker_name == "b"
@@ -65,7 +65,7 @@ def test_send_goes_to_another_broker_after_a_code_that_passes(simulate, cluster,
 @pytest.mark.parametrize("code", [13, 29, 215])
 def test_other_codes_are_raised_at_once(simulate, cluster, code):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             for peer in c.brokers.values():
                 peer.answers[SEND] = refuse(code)
             with pytest.raises(BrokerRefused) as refused:
@@ -78,7 +78,7 @@ def test_other_codes_are_raised_at_once(simulate, cluster, code):
 
 def test_three_attempts_then_the_last_code(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             for peer in c.brokers.values():
                 peer.answers[SEND] = refuse(2)
             with pytest.raises(SendFailed, match="3 attempts") as failed:
@@ -92,7 +92,7 @@ def test_three_attempts_then_the_last_code(simulate, cluster):
 
 def test_broker_that_is_gone_is_passed_over(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await c.brokers["a"].stop()
             for _ in range(4):
@@ -103,7 +103,7 @@ def test_broker_that_is_gone_is_passed_over(simulate, cluster):
 
 def test_silent_broker_takes_the_time_of_the_send(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[SEND] = None
             begun = world.clock.monotonic()
             with pytest.raises(SendFailed) as failed:
@@ -118,7 +118,8 @@ def test_time_of_one_attempt_can_be_limited(simulate, cluster):
     async def work(world):
         async with (
             cluster(world) as c,
-            Producer("P", c.namesrv, world=world, attempt_timeout_s=0.5) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", attempt_timeout_s=0.5) as producer,
         ):
             c.brokers["a"].answers[SEND] = None
             begun = world.clock.monotonic()
@@ -131,7 +132,7 @@ def test_time_of_one_attempt_can_be_limited(simulate, cluster):
 
 def test_chosen_queue_has_one_attempt(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             queue = (await producer.queues("T"))[3]
             assert (await producer.send(MESSAGE, queue)).queue == queue
             c.brokers["a"].answers[SEND] = refuse(2)
@@ -151,7 +152,8 @@ def test_message_stored_less_safely_is_returned_or_sent_again(simulate, cluster,
     async def work(world):
         async with (
             cluster(world) as c,
-            Producer("P", c.namesrv, world=world, retry_not_stored=again) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", retry_not_stored=again) as producer,
         ):
             late = {"msgId": "X", "queueId": "0", "queueOffset": "0"}
             for peer in c.brokers.values():
@@ -164,7 +166,11 @@ def test_message_stored_less_safely_is_returned_or_sent_again(simulate, cluster,
 
 def test_result_of_a_less_safe_attempt_outlives_a_refusal(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, retry_not_stored=True) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", retry_not_stored=True) as producer,
+        ):
             for name, peer in c.brokers.items():
                 late = Command(12, ext={"msgId": "X", "queueId": "0", "queueOffset": "0"})
                 peer.answers[SEND] = lambda _, name=name, late=late: refuse(13) if len(c.sends()) > 1 else late
@@ -177,7 +183,8 @@ def test_missing_topic_borrows_queues_of_the_default_topic(simulate, cluster):
     async def work(world):
         async with (
             cluster(world, "a", queues=8, topics=("TBW102",)) as c,
-            Producer("P", c.namesrv, world=world) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P") as producer,
         ):
             assert len(await producer.queues("New")) == 4
             result = await producer.send(Message("New", b"x"))
@@ -192,7 +199,7 @@ def test_missing_topic_borrows_queues_of_the_default_topic(simulate, cluster):
 
 def test_unknown_topic_says_how_to_create_it(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             with pytest.raises(NoRoute, match="no name server knows topic Nope; create it, or check"):
                 await producer.send(Message("Nope", b"x"))
 
@@ -201,7 +208,7 @@ def test_unknown_topic_says_how_to_create_it(simulate, cluster):
 
 def test_no_name_server_is_a_sentence(simulate):
     async def work(world):
-        async with Producer("P", "ns:1;ns:2", world=world) as producer:
+        async with Client("ns:1;ns:2", world=world) as client, client.producer("P") as producer:
             with pytest.raises(ConnectFailed, match="no name server answers at ns:1, ns:2 .*in \\$NAMESRV_ADDR"):
                 await producer.send(MESSAGE)
 
@@ -210,7 +217,11 @@ def test_no_name_server_is_a_sentence(simulate):
 
 def test_illegal_message_reaches_nobody(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, max_message_bytes=10) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_message_bytes=10) as producer,
+        ):
             with pytest.raises(MessageIllegal):
                 await producer.send(Message("T", b"x" * 11))
             with pytest.raises(MessageIllegal):
@@ -227,7 +238,7 @@ def test_illegal_message_reaches_nobody(simulate, cluster):
 def test_async_send_calls_back_and_returns_a_task(simulate, cluster):
     async def work(world):
         seen = []
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             task = producer.send_async(MESSAGE, lambda result, error: seen.append((result, error)))
             assert not seen
             result = await task
@@ -240,7 +251,7 @@ def test_async_send_calls_back_and_returns_a_task(simulate, cluster):
 def test_async_send_repeats_lost_attempts_but_no_refusals(simulate, cluster):
     async def work(world):
         seen = []
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await c.brokers["a"].stop()
             results = await asyncio.gather(*(producer.send_async(MESSAGE) for _ in range(4)))
@@ -257,7 +268,7 @@ def test_async_send_repeats_lost_attempts_but_no_refusals(simulate, cluster):
 def test_close_waits_for_async_sends(simulate, cluster):
     async def work(world):
         async with cluster(world) as c:
-            async with Producer("P", c.namesrv, world=world) as producer:
+            async with Client(c.namesrv, world=world) as client, client.producer("P") as producer:
                 tasks = [producer.send_async(MESSAGE) for _ in range(3)]
             assert all(task.done() and task.result().ok for task in tasks)
 
@@ -266,7 +277,7 @@ def test_close_waits_for_async_sends(simulate, cluster):
 
 def test_oneway_is_marked_and_takes_turns(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             for _ in range(4):
                 await producer.send_oneway(MESSAGE)
             await producer.send_oneway(MESSAGE, MessageQueue("T", "a", 2))
@@ -281,7 +292,7 @@ def test_oneway_is_marked_and_takes_turns(simulate, cluster):
 
 def test_batch_is_one_request_and_is_tried_again(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[BATCH] = refuse(14)
             for _ in range(2):
                 result = await producer.send_batch([Message("T", b"x"), Message("T", b"y")])
@@ -294,7 +305,7 @@ def test_batch_is_one_request_and_is_tried_again(simulate, cluster):
 
 def test_go_away_is_met_by_a_new_connection(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             peer = c.brokers["a"]
             stored = peer.answers[SEND]
             peer.answers[SEND] = lambda request: stored(request) if len(peer.of(SEND)) > 1 else Command(1500)
@@ -303,32 +314,44 @@ def test_go_away_is_met_by_a_new_connection(simulate, cluster):
     simulate(work)
 
 
-def test_producer_that_is_not_started_says_so():
-    producer = Producer("P")
-    with pytest.raises(ClientError, match="async with"):
-        producer.send_async(MESSAGE)
+def test_producer_that_is_closed_says_so(simulate):
+    async def work(world):
+        async with Client("ns:1", world=world) as client:
+            producer = client.producer("P")
+            await producer.close()
+            with pytest.raises(ClientError, match="this Producer is closed; a Client creates a new one"):
+                producer.send_async(MESSAGE)
+            with pytest.raises(ClientError, match="is closed"):
+                async with producer:
+                    pytest.fail("entered")
+
+    simulate(work)
 
 
 def test_start_and_close_may_be_repeated(simulate, cluster):
     async def work(world):
         async with cluster(world) as c:
-            producer = Producer("P", c.namesrv, world=world)
-            await producer.close()
+            client = Client(c.namesrv, world=world)
+            await client.close()
             for _ in range(2):
-                await producer.start()
+                await client.start()
+            producer = client.producer("P")
             assert (await producer.send(MESSAGE)).ok
             for _ in range(2):
                 await producer.close()
-            await producer.start()
-            assert (await producer.send(MESSAGE)).ok
-            await producer.close()
+            assert (await client.producer("P").send(MESSAGE)).ok
+            for _ in range(2):
+                await client.close()
+            await client.start()
+            assert (await client.producer("P").send(MESSAGE)).ok
+            await client.close()
 
     simulate(work)
 
 
 def test_time_that_is_over_before_the_first_attempt_is_a_failure(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             with pytest.raises((SendFailed, CallTimeout)):
                 await producer.send(MESSAGE, timeout_s=0.0)
@@ -342,7 +365,7 @@ def test_compression_begins_at_4096_bytes_and_leaves_what_would_grow(simulate, c
     bodies = {b"x" * 4095: "0", b"x" * 4096: "769", b"x" * 100_000: "769", noise: "0"}
 
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             for body, flags in bodies.items():
                 await getattr(producer, kind)(Message("T", body))
                 await world.clock.sleep(1)
@@ -356,7 +379,11 @@ def test_long_bodies_are_compressed_beside_the_loop(simulate, cluster):
     async def work(world):
         shares = []
         watched = attrs.evolve(world, workers=Counted(world.workers, shares))
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=watched) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=watched) as client,
+            client.producer("P") as producer,
+        ):
             for size in (10_000, 65_535, 65_536, 1_000_000):
                 await producer.send(Message("T", b"x" * size))
         assert shares == [65_536, 1_000_000]
@@ -377,7 +404,7 @@ class Counted:
 
 def test_what_cannot_be_sent_is_a_client_error_as_a_refusal_is(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             c.brokers["a"].answers[SEND] = refuse(16)
             for message in (Message("T", b""), Message("no good", b"x"), Message("Missing", b"x"), MESSAGE):
                 with pytest.raises(ClientError):
@@ -398,7 +425,7 @@ def test_a_recall_from_an_unknown_topic_says_so(simulate, cluster):
     handle = base64.urlsafe_b64encode(b"v1 Nowhere vm 1 id").decode()
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             with pytest.raises(NoRoute, match="^no name server knows topic Nowhere"):
                 await producer.recall("Nowhere", handle)
             with pytest.raises(NoRoute, match="^broker vm has no master in the route of T; is it running"):
@@ -409,7 +436,7 @@ def test_a_recall_from_an_unknown_topic_says_so(simulate, cluster):
 
 def test_what_is_no_recall_handle_is_refused_without_names_of_python(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             with pytest.raises(InvalidParameter, match="^'x' is not a recall handle; a timed send returns one$"):
                 await producer.recall("T", "x")
 

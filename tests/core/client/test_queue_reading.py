@@ -3,7 +3,7 @@ from contextlib import aclosing
 
 import pytest
 
-from gantrymq.client import Reader
+from gantrymq.client import Client
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.reading.queue_reading import follow, read
 from gantrymq.errors import BrokerRefused
@@ -48,7 +48,11 @@ def followed(consumer, start, told, outages=None):
 )
 def test_queue_is_read_to_its_end(simulate, cluster, record, first, last, start, expected):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = Log(record, first, last)
             return [message.queue_offset async for message in read(consumer, QUEUE, start)]
 
@@ -62,7 +66,11 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
             spoilt = {"body": b"damaged", "sys_flag": 0x301} if queue_offset in (3, 4) else {}
             return record(queue_offset=queue_offset, **spoilt)
 
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = Log(stored, 0, 7)
             told = []
             if stream == "read":
@@ -82,7 +90,11 @@ def test_a_body_that_cannot_be_decompressed_stops_nobody(simulate, cluster, reco
 
 def test_stretches_without_a_match_are_passed(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             log = Log(record, 0, 8)
             c.brokers["a"].answers[PULL] = lambda request: (
                 log(request) if int(request.ext["queueOffset"]) >= 6 else log.answer(20, 6)
@@ -95,7 +107,11 @@ def test_stretches_without_a_match_are_passed(simulate, cluster, record):
 def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record):
     async def work(world):
         problems: list[str] = []
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             log = c.brokers["a"].answers[PULL] = Log(record, 0, 3)
 
             async def away() -> None:
@@ -120,7 +136,11 @@ def test_follower_goes_on_over_a_broker_that_was_away(simulate, cluster, record)
 def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
     async def work(world):
         problems: list[str] = []
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = Log(record, 10, 12)
             stream = followed(consumer, 2, problems)
             async with aclosing(stream) as messages:
@@ -133,7 +153,11 @@ def test_follower_says_that_offsets_are_gone(simulate, cluster, record):
 @pytest.mark.parametrize("code", [16, 23, 24])
 def test_refusal_that_does_not_pass_ends_the_follower(simulate, cluster, code):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = Command(code, remark="no")
             with pytest.raises(BrokerRefused):
                 await anext(follow(consumer, QUEUE, 0, clock=world.clock, outages=Outages(world.clock), problem=print))

@@ -1,6 +1,6 @@
 import pytest
 
-from gantrymq.client import PullStatus, Reader
+from gantrymq.client import Client, PullStatus
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, InvalidParameter, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.model.queue import MessageQueue
@@ -18,7 +18,11 @@ def found(*records: bytes, suggest: int = 0) -> Command:
 
 def test_queues_are_sorted_and_asked_afresh(simulate, cluster):
     async def work(world):
-        async with cluster(world, "ba", queues=2) as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "ba", queues=2) as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             assert [f"{q.broker_name}{q.queue_id}" for q in await consumer.queues("T")] == ["a0", "a1", "b0", "b1"]
             c.queues = 1
             assert len(await consumer.queues("T")) == 2
@@ -28,7 +32,11 @@ def test_queues_are_sorted_and_asked_afresh(simulate, cluster):
 
 def test_pull_asks_what_java_asks(simulate, cluster, golden, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="CG_pull", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="CG_pull") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = found(record())
             await consumer.pull(QUEUE, 0, expression="t0")
             (asked,) = c.brokers["a"].of(PULL)
@@ -42,7 +50,11 @@ def test_pull_asks_what_java_asks(simulate, cluster, golden, record):
 
 def test_messages_come_with_where_to_go_on(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = found(record(queue_offset=7), record(queue_offset=8))
             result = await consumer.pull(QUEUE, 7, max_count=2)
             assert [message.queue_offset for message in result.messages] == [7, 8]
@@ -54,7 +66,11 @@ def test_messages_come_with_where_to_go_on(simulate, cluster, record):
 
 def test_tags_are_filtered_a_second_time(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = found(
                 record(properties=b"TAGS\x01Aa\x02"), record(properties=b"TAGS\x01BB\x02")
             )
@@ -70,7 +86,11 @@ def test_tags_are_filtered_a_second_time(simulate, cluster, record):
 
 def test_records_are_pulled_as_they_are_sent(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             records = [record(properties=b"TAGS\x01" + tag) for tag in (b"Aa", b"BB")]
             c.brokers["a"].answers[PULL] = found(*records, suggest=0)
             pulled = await consumer.pull_records(QUEUE, 3, expression="Aa", max_count=7)
@@ -83,7 +103,11 @@ def test_records_are_pulled_as_they_are_sent(simulate, cluster, record):
 
 def test_an_expression_is_checked_once_before_the_first_pull_with_it(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             broker = c.brokers["a"]
             broker.answers.update({PULL: found(), RequestCode.CHECK_CLIENT_CONFIG: Command(0)})
             for _ in range(2):
@@ -101,7 +125,11 @@ def test_an_expression_is_checked_once_before_the_first_pull_with_it(simulate, c
 
 def test_an_expression_that_the_broker_cannot_read_is_refused_and_nothing_pulled(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             broker = c.brokers["a"]
             broker.answers[RequestCode.CHECK_CLIENT_CONFIG] = Command(23, remark="character 4: a number is expected")
             for _ in range(2):
@@ -115,7 +143,11 @@ def test_an_expression_that_the_broker_cannot_read_is_refused_and_nothing_pulled
 
 def test_held_pull_waits_longer_than_the_broker_holds_it(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = None
             begun = world.clock.monotonic()
             with pytest.raises(CallTimeout):
@@ -131,7 +163,11 @@ def test_suggested_replica_is_asked_next(simulate, cluster, peer, record):
     async def work(world):
         slave = await peer(world, "slave", 10911).start()
         slave.answers[PULL] = found(record())
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.ns.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = Command(
                 0,
                 body=b'{"brokerDatas":[{"brokerAddrs":{0:"a:10911",1:"slave:10911"},"brokerName":"a","cluster":"C"}],'
@@ -148,7 +184,11 @@ def test_suggested_replica_is_asked_next(simulate, cluster, peer, record):
 
 def test_refused_pull_is_raised(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[PULL] = Command(16, remark="not readable")
             with pytest.raises(BrokerRefused, match="a:10911 answered code 16: not readable"):
                 await consumer.pull(QUEUE, 0)
@@ -160,7 +200,7 @@ def test_refused_pull_is_raised(simulate, cluster):
 
 def test_offsets_are_asked_of_the_queues_broker(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.reader(group="G") as consumer:
             answers = c.brokers["a"].answers
             answers[RequestCode.GET_MIN_OFFSET] = Command(0, ext={"offset": "3"})
             answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "20"})
@@ -185,7 +225,11 @@ def test_offset_is_committed_and_read_back(simulate, cluster):
             at = kept.get(request.ext["queueId"])
             return Command(22, remark="none") if at is None else Command(0, ext={"offset": at})
 
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             c.brokers["a"].answers[RequestCode.UPDATE_CONSUMER_OFFSET] = commit
             c.brokers["a"].answers[RequestCode.QUERY_CONSUMER_OFFSET] = query
             c.brokers["a"].answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "12"})
@@ -201,7 +245,11 @@ def test_offset_is_committed_and_read_back(simulate, cluster):
 
 def test_places_outside_the_queue_are_not_committed(simulate, cluster, record):
     async def work(world):
-        async with cluster(world, "a") as c, Reader(namesrv=c.namesrv, group="G", world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.reader(group="G") as consumer,
+        ):
             broker = c.brokers["a"]
             broker.answers[RequestCode.UPDATE_CONSUMER_OFFSET] = Command(0)
             broker.answers[RequestCode.GET_MAX_OFFSET] = Command(0, ext={"offset": "30"})
@@ -220,9 +268,12 @@ def test_places_outside_the_queue_are_not_committed(simulate, cluster, record):
 
 
 @pytest.mark.parametrize("use", ["queues", "min_offset"])
-def test_consumer_that_is_not_started_says_so(simulate, use):
+def test_a_reader_that_is_closed_says_so(simulate, use):
     async def work(world):
-        with pytest.raises(ClientError, match="async with"):
-            await getattr(Reader(group="G", world=world), use)("T" if use == "queues" else QUEUE)
+        async with Client("ns:1", world=world) as client:
+            reader = client.reader(group="G")
+            await reader.close()
+            with pytest.raises(ClientError, match="this Reader is closed; a Client creates a new one"):
+                await getattr(reader, use)("T" if use == "queues" else QUEUE)
 
     simulate(work)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gantrymq.client import Consumer, LitePullConsumer, Message, Producer, Reader
+from gantrymq.client import Client, Message
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.connection.registration import Registration
 from gantrymq.model.queue import MessageQueue
@@ -53,7 +53,8 @@ async def lite_pull(cluster, world):
     """A broker, and a lite pull of its queues from offset 7 on with explicit commits only."""
     async with (
         cluster(world, "a") as c,
-        LitePullConsumer("G", "T", c.namesrv, world=world, auto_commit=False) as consumer,
+        Client(c.namesrv, world=world) as client,
+        client.lite_pull("G", "T", auto_commit=False) as consumer,
     ):
         broker = c.brokers["a"]
         serves_a_consumer(broker, consumer, offset=7)
@@ -73,7 +74,7 @@ async def restarted(peer, world, away_s):
 @pytest.mark.parametrize("away_s", [0.0, 5.0, 100.0])
 def test_an_idle_producer_is_known_again_a_second_after_its_broker_is_back(simulate, cluster, away_s):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await world.clock.sleep(1)
             broker = c.brokers["a"]
@@ -91,8 +92,10 @@ def test_the_first_request_on_a_new_connection_is_a_heartbeat(simulate, cluster,
     async def work(world):
         async with (
             cluster(world, "a") as c,
-            Producer("P", c.namesrv, world=world) as producer,
-            Consumer("G", "T", c.namesrv, world=world) as consumer,
+            Client(c.namesrv, world=world) as client,
+            Client(c.namesrv, world=world) as other,
+            client.producer("P") as producer,
+            other.consumer("G", "T") as consumer,
         ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer)
@@ -112,12 +115,16 @@ def test_the_first_request_on_a_new_connection_is_a_heartbeat(simulate, cluster,
     simulate(work)
 
 
-@pytest.mark.parametrize("kind", [Consumer, LitePullConsumer])
+@pytest.mark.parametrize("kind", [Client.consumer, Client.lite_pull])
 @pytest.mark.parametrize("options", [{}, {"broadcasting": True}])
 def test_nothing_is_pulled_before_the_heartbeat_is_answered(simulate, cluster, tmp_path, kind, options):
     async def work(world):
         more = {"offsets_folder": str(tmp_path)} if options else {}
-        async with cluster(world, "a") as c, kind("G", "T", c.namesrv, world=world, **options, **more) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            kind(client, "G", "T", **options, **more) as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer)
             await world.clock.sleep(3)
@@ -136,7 +143,11 @@ def test_nothing_is_pulled_before_the_heartbeat_is_answered(simulate, cluster, t
 
 def test_a_broker_that_refuses_heartbeats_is_pulled_from(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.consumer("G", "T") as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer)
             broker.answers[BEAT] = Command(1, remark="the group has another subscription")
@@ -151,8 +162,9 @@ def test_readers_and_assigned_queues_need_no_heartbeat(simulate, cluster):
     async def work(world):
         async with (
             cluster(world, "a") as c,
-            Reader("T", c.namesrv, world=world) as reader,
-            LitePullConsumer("G", namesrv=c.namesrv, world=world) as assigned,
+            Client(c.namesrv, world=world) as client,
+            client.reader("T") as reader,
+            client.lite_pull("G") as assigned,
         ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, assigned)
@@ -171,7 +183,11 @@ def test_a_restarted_broker_is_told_the_progress_again(simulate, cluster, record
     """It may have lost the last commit, although the offset did not change since."""
 
     async def work(world):
-        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.consumer("G", "T") as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer, offset=7)
             await world.clock.sleep(12)
@@ -191,7 +207,11 @@ def test_a_restarted_broker_is_told_the_progress_again(simulate, cluster, record
 
 def test_what_another_member_stored_meanwhile_is_where_the_queue_goes_on(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.consumer("G", "T") as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer, offset=7)
             await world.clock.sleep(3)
@@ -237,7 +257,11 @@ def test_a_commit_of_a_queue_that_another_member_may_have_does_not_set_it_back(s
 
 def test_an_orderly_queue_waits_for_its_lock_by_the_new_life_of_the_broker(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world, orderly=True) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.consumer("G", "T", orderly=True) as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer, offset=7)
             await world.clock.sleep(12)
@@ -316,7 +340,11 @@ def test_a_paused_member_that_awaits_others_rests_between_its_rounds(simulate, c
     """Members that never return are not awaited any longer, although no rebalance happens meanwhile."""
 
     async def work(world):
-        async with cluster(world, "a") as c, Consumer("G", "T", c.namesrv, world=world) as consumer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.consumer("G", "T") as consumer,
+        ):
             broker = c.brokers["a"]
             serves_a_consumer(broker, consumer)
             alone = broker.answers[MEMBERS]

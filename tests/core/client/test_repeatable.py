@@ -1,4 +1,4 @@
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client
 from gantrymq.client.message import Message
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_testing import simulated
@@ -11,8 +11,10 @@ def test_one_seed_gives_one_run_byte_for_byte(cluster):
         async def work(world):
             async with (
                 cluster(world) as c,
-                Producer("P", f"gone:1;{c.namesrv}", world=world) as producer,
-                Reader(namesrv=c.namesrv, group="G", world=world) as consumer,
+                Client(f"gone:1;{c.namesrv}", world=world) as client,
+                client.producer("P") as producer,
+                Client(c.namesrv, world=world) as consumer_client,
+                consumer_client.reader(group="G") as consumer,
             ):
                 tasks = [producer.send_async(Message("T", b"%d" % i)) for i in range(20)]
                 await consumer.queues("T")

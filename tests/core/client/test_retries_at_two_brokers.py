@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from gantrymq.client import Batching, Producer, SendFailed
+from gantrymq.client import Batching, Client, SendFailed
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, CallTimeout, ClientError, ConnectionLost
 from gantrymq.model.queue import MessageQueue
@@ -71,7 +71,11 @@ def test_a_failed_attempt(simulate, cluster, kind, outcome):
     is_again = outcome in (*NOT_READY, "lost", "silent") or (is_waited_for and outcome in PASSING)
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             await producer.queues("T")
             first = FirstFails(c, outcome)
             if is_again:
@@ -98,7 +102,11 @@ def test_a_failed_attempt_at_a_queue_that_the_application_chose(simulate, cluste
     options = {**OPTIONS, **({"batching": Batching(max_wait_ms=1)} if begin is gathered else {})}
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             await producer.queues("T")
             first = FirstFails(c, outcome)
             queue = MessageQueue("T", "a", 2)
@@ -122,7 +130,11 @@ def test_so_many_attempts_and_then_the_last_error(simulate, cluster, kind, retri
         options["batching"] = Batching(max_wait_ms=1)
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             await producer.queues("T")
             for peer in c.brokers.values():
                 peer.answers |= {SEND: None, BATCH: None}
@@ -141,7 +153,11 @@ def test_a_broker_that_is_away_uses_up_no_attempt(simulate, cluster, kind):
     options = {"retries": 0, "async_retries": 0, **({"batching": True} if begin is gathered else {})}
 
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world, **options) as producer:
+        async with (
+            cluster(world) as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", **options) as producer,
+        ):
             await producer.queues("T")
             await c.brokers["a"].stop()
             for _ in range(4):
@@ -157,7 +173,7 @@ def test_a_broker_that_is_away_uses_up_no_attempt(simulate, cluster, kind):
 
 def test_oneway_has_one_attempt_at_whichever_broker(simulate, cluster):
     async def work(world):
-        async with cluster(world) as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world) as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             first = FirstFails(c, 2)
             await producer.send_oneway(MESSAGES[0])
             await world.clock.sleep(5)

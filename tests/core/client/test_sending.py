@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from gantrymq.client import Producer, SendFailed
+from gantrymq.client import Client, SendFailed
 from gantrymq.client.message import Message
 from gantrymq.errors import CallTimeout, ClientError, ConnectFailed, ConnectionLost
 from gantrymq.remoting.codes import RequestCode
@@ -51,7 +51,11 @@ async def outage(world, peer, seconds):
 @pytest.mark.parametrize("kind", ["send", "send_async", "one queue"])
 def test_sends_wait_for_their_turn_and_not_for_their_deadline(simulate, cluster, kind):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=100) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=100) as producer,
+        ):
             slow = Slow(world, c.brokers["a"], 0.01)
             queue = (await producer.queues("T"))[0] if kind == "one queue" else None
             begin = producer.send_async if kind == "send_async" else producer.send
@@ -66,7 +70,11 @@ def test_sends_wait_for_their_turn_and_not_for_their_deadline(simulate, cluster,
 
 def test_messages_that_wait_reach_their_queue_in_the_order_of_the_calls(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=3) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=3) as producer,
+        ):
             queue = (await producer.queues("T"))[0]
             bodies = [b"%d" % n for n in range(50)]
             await asyncio.gather(*(producer.send(Message("T", body), queue) for body in bodies))
@@ -79,7 +87,8 @@ def test_bytes_under_way_are_bounded(simulate, cluster):
     async def work(world):
         async with (
             cluster(world, "a") as c,
-            Producer("P", c.namesrv, world=world, max_under_way_bytes=10_000) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way_bytes=10_000) as producer,
         ):
             slow = Slow(world, c.brokers["a"], 0.01)
             await asyncio.gather(*(producer.send(Message("T", b"x" * 4000)) for _ in range(20)))
@@ -91,7 +100,11 @@ def test_bytes_under_way_are_bounded(simulate, cluster):
 
 def test_a_broker_that_hangs_fails_those_under_way_and_those_in_line(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=10) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=10) as producer,
+        ):
             c.brokers["a"].answers[SEND] = None
             begun = world.clock.monotonic()
             found = await asyncio.gather(*(producer.send(MESSAGE) for _ in range(500)), return_exceptions=True)
@@ -106,7 +119,8 @@ def test_a_line_at_one_broker_does_not_hold_up_the_other(simulate, cluster):
     async def work(world):
         async with (
             cluster(world) as c,
-            Producer("P", c.namesrv, world=world, max_under_way=10, attempt_timeout_s=0.5) as producer,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=10, attempt_timeout_s=0.5) as producer,
         ):
             c.brokers["a"].answers[SEND] = None
             begun = world.clock.monotonic()
@@ -119,7 +133,11 @@ def test_a_line_at_one_broker_does_not_hold_up_the_other(simulate, cluster):
 
 def test_sends_that_are_cancelled_give_up_their_room(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=10) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=10) as producer,
+        ):
             stored, c.brokers["a"].answers[SEND] = c.brokers["a"].answers[SEND], None
             tasks = [asyncio.ensure_future(producer.send(MESSAGE)) for _ in range(50)]
             await world.clock.sleep(1)
@@ -136,7 +154,11 @@ def test_sends_that_are_cancelled_give_up_their_room(simulate, cluster):
 @pytest.mark.parametrize("kind", ["send", "send_async", "send_batch", "one queue"])
 def test_a_broker_that_is_away_is_asked_again_until_the_deadline(simulate, cluster, kind):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, retries=0) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", retries=0) as producer,
+        ):
             queue = (await producer.queues("T"))[0] if kind == "one queue" else None
             await producer.send(MESSAGE)
             away = asyncio.ensure_future(outage(world, c.brokers["a"], 1.5))
@@ -157,7 +179,7 @@ def test_a_broker_that_is_away_is_asked_again_until_the_deadline(simulate, clust
 
 def test_a_broker_that_comes_back_at_another_address_is_found(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.send(MESSAGE)
             peer = c.brokers["a"]
             await peer.stop()
@@ -171,7 +193,7 @@ def test_a_broker_that_comes_back_at_another_address_is_found(simulate, cluster)
 
 def test_an_answer_that_was_lost_is_tried_again_and_counted(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             peer = c.brokers["a"]
             stored, peer.answers[SEND] = peer.answers[SEND], None
             queue = (await producer.queues("T"))[0]
@@ -190,7 +212,7 @@ def test_an_answer_that_was_lost_is_tried_again_and_counted(simulate, cluster):
 @pytest.mark.parametrize("code", [14, 1500])
 def test_a_broker_that_is_not_ready_is_asked_again(simulate, cluster, code):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             peer = c.brokers["a"]
             stored, peer.answers[SEND] = peer.answers[SEND], Command(code, remark="not yet")
             world.clock.call_later(1.0, peer.answers.__setitem__, SEND, stored)
@@ -202,7 +224,7 @@ def test_a_broker_that_is_not_ready_is_asked_again(simulate, cluster, code):
 
 def test_a_broker_that_stays_away_fails_the_send_at_its_deadline(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             queue = (await producer.queues("T"))[0]
             asked = len(c.ns.of(ROUTE))
             await c.brokers["a"].stop()
@@ -222,7 +244,11 @@ def test_a_broker_that_stays_away_fails_the_send_at_its_deadline(simulate, clust
 
 def test_the_line_behind_a_broker_that_is_away_does_not_all_try(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world, max_under_way=5) as producer:
+        async with (
+            cluster(world, "a") as c,
+            Client(c.namesrv, world=world) as client,
+            client.producer("P", max_under_way=5) as producer,
+        ):
             await producer.send(MESSAGE)
             away = asyncio.ensure_future(outage(world, c.brokers["a"], 1.0))
             await world.clock.sleep(0.1)
@@ -236,9 +262,8 @@ def test_the_line_behind_a_broker_that_is_away_does_not_all_try(simulate, cluste
 
 def test_a_producer_that_is_closed_tries_no_more(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c:
-            producer = Producer("P", c.namesrv, world=world, max_under_way=1)
-            await producer.start()
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client:
+            producer = client.producer("P", max_under_way=1)
             await producer.queues("T")
             await c.brokers["a"].stop()
             tasks = [asyncio.ensure_future(producer.send(MESSAGE)) for _ in range(3)]
@@ -253,7 +278,7 @@ def test_a_producer_that_is_closed_tries_no_more(simulate, cluster):
 
 def test_oneway_has_one_attempt(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             await producer.queues("T")
             await c.brokers["a"].stop()
             begun = world.clock.monotonic()
@@ -266,7 +291,7 @@ def test_oneway_has_one_attempt(simulate, cluster):
 
 def test_oneway_gives_others_their_turn(simulate, cluster):
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             turns = 0
 
             async def other():
@@ -291,7 +316,7 @@ def test_oneway_waits_for_a_broker_that_reads_slowly_and_says_what_was_dropped(s
     caplog.set_level(logging.WARNING)
 
     async def work(world):
-        async with cluster(world, "a") as c, Producer("P", c.namesrv, world=world) as producer:
+        async with cluster(world, "a") as c, Client(c.namesrv, world=world) as client, client.producer("P") as producer:
             peer = c.brokers["a"]
             await producer.send(MESSAGE)
             large = Message("T", bytes(range(256)) * 2000)

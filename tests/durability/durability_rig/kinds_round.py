@@ -8,7 +8,7 @@ from typing import Any
 from crash_rig.kinds import QUEUES
 from crash_rig.kinds_ledger import CONSUMERS, DEAD, RETRY, TOPICS
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.formats.record import RecordView, iter_records, read_record
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -40,7 +40,7 @@ class RemoteLife:
 
     async def look(self, namesrv: str) -> None:
         """Make the topics, and ask for the committed offsets."""
-        async with Admin(namesrv, world=self.world) as admin:
+        async with Client(namesrv, world=self.world) as client, client.admin as admin:
             (broker,) = await admin.masters()
             for name in TOPICS.values():
                 await admin.create_topic(broker, TopicConfig(name, QUEUES, QUEUES))

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from durability_rig.ledger import Ledger, MessagePosition, QueueContent, number_of
-from gantrymq.client import Admin, Producer, PullStatus, Reader, SendStatus
+from gantrymq.client import Client, Producer, PullStatus, Reader, SendStatus
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import GantryError
 from gantrymq.model.queue import MessageQueue
@@ -65,10 +65,8 @@ class Load:
             tasks = []
             for number in range(PRODUCERS):
                 compress_over = 4096 if number == 0 else 1 << 30
-                producer = Producer(
-                    f"load-{number}", self._namesrv, world=self._world, retries=0, compress_over_bytes=compress_over
-                )
-                await stack.enter_async_context(producer)
+                client = await stack.enter_async_context(Client(self._namesrv, world=self._world))
+                producer = client.producer(f"load-{number}", retries=0, compress_over_bytes=compress_over)
                 tasks += [self._send(producer, f"{self._seed}/{number}/{task}") for task in range(TASKS)]
             await asyncio.gather(*tasks)
 
@@ -98,7 +96,7 @@ class Load:
     async def follow(self, topic: str) -> None:
         """Read *topic* as it grows, and record the messages."""
         try:
-            async with Reader(namesrv=self._namesrv, group=READER, world=self._world) as consumer:
+            async with Client(self._namesrv, world=self._world) as client, client.reader(group=READER) as consumer:
                 offsets = dict.fromkeys(await consumer.queues(topic), 0)
                 while not self.ending:
                     for queue in offsets:
@@ -113,7 +111,7 @@ class Load:
     async def make_topics(self, names: tuple[str, ...], turns: asyncio.Semaphore) -> None:
         """Create *names* one by one, each at its time; record those that were acknowledged."""
         try:
-            async with Admin(self._namesrv, world=self._world) as admin:
+            async with Client(self._namesrv, world=self._world) as client, client.admin as admin:
                 (broker,) = await admin.masters()
                 for number, name in enumerate(names, 1):
                     await turns.acquire()
@@ -131,7 +129,7 @@ class Load:
 
 async def make_load_topics(namesrv: str, ledger: Ledger, world: World | None = None) -> None:
     """Create the topics that the load is sent to."""
-    async with Admin(namesrv, world=world) as admin:
+    async with Client(namesrv, world=world) as client, client.admin as admin:
         (broker,) = await admin.masters()
         for topic in TOPICS:
             await admin.create_topic(broker, TopicConfig(topic, read_queues=QUEUES, write_queues=QUEUES))
@@ -147,10 +145,7 @@ async def read_everything(
     """
     content: dict[tuple[str, int], QueueContent] = {}
     topics: dict[str, int] = {}
-    async with (
-        Admin(namesrv, world=world) as admin,
-        Reader(namesrv=namesrv, group=READER, world=world) as consumer,
-    ):
+    async with Client(namesrv, world=world) as client, client.admin as admin, client.reader(group=READER) as consumer:
         for topic in await admin.topics():
             if topic.startswith(("Load", "Made", "Auto")):
                 queues = await consumer.queues(topic)

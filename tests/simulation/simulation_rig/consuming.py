@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import attrs
 
-from gantrymq.client import PullResult, PullStatus, Reader
+from gantrymq.client import Client, PullResult, PullStatus, Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.model.queue import MessageQueue
@@ -48,7 +48,7 @@ class Following:
 
     async def run(self, world: World, namesrv: str) -> None:
         """Follow until cancelled."""
-        async with Reader(namesrv=namesrv, group=self.group, world=world) as consumer:
+        async with Client(namesrv, world=world) as client, client.reader(group=self.group) as consumer:
             readers = [asyncio.ensure_future(self._topic(world, consumer, topic)) for topic in self._topics]
             try:
                 await asyncio.gather(*readers)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import attrs
 
 from gantrymq.broker import BrokerServer
-from gantrymq.client import PullStatus, Reader
+from gantrymq.client import Client, PullStatus, Reader
 from gantrymq.errors import ClientError, NoRoute
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
@@ -193,7 +193,10 @@ class Run:
         client = self._clients[-1]
 
         async def main() -> Log:
-            async with Reader(namesrv=self._namesrv, group="AUDIT", world=client.world) as consumer:
+            async with (
+                Client(self._namesrv, world=client.world) as consumer_client,
+                consumer_client.reader(group="AUDIT") as consumer,
+            ):
                 return await work(consumer)
 
         return await client.run(main())

@@ -8,8 +8,7 @@ from typing import Any
 
 import attrs
 
-from gantrymq.client import Producer, SendResult
-from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.client import Client, Producer, SendResult
 from gantrymq.client.message import Message
 from gantrymq.errors import BrokerRefused, ClientError
 from gantrymq.world import World
@@ -34,23 +33,6 @@ class Sent:
     place: tuple[int, int] | None = None  # queue and queue offset it was acknowledged with
 
 
-class CountingProducer(Producer):
-    """Counts attempts."""
-
-    tries = 0
-
-    def _register(self, instance: ClientInstance) -> None:
-        super()._register(instance)
-        sending = self._modes.sender
-        attempt = sending._attempt
-
-        async def counted(*args: Any) -> SendResult:
-            self.tries += 1
-            return await attempt(*args)
-
-        sending._attempt = counted
-
-
 class Sending:
     """One producer's work."""
 
@@ -58,6 +40,7 @@ class Sending:
         self.sent: list[Sent] = []
         self.bugs: list[str] = []
         self._number = number
+        self._tries = 0  # attempts of the present sends
         self._plan = plan
         self._topics = topics
         self._random = random.Random(f"{seed}/producer {number}")
@@ -65,31 +48,37 @@ class Sending:
     async def run(self, world: World, namesrv: str) -> None:
         """Send everything, then close."""
         plan = self._plan
-        producer = CountingProducer(
-            f"PG{self._number}",
-            namesrv,
-            world=world,
-            retries=plan.retries,
-            default_topic_queues=2,
-            batching=plan.gathers,
-        )
-        async with producer:
+        async with Client(namesrv, world=world) as client:
+            producer = client.producer(
+                f"PG{self._number}", retries=plan.retries, default_topic_queues=2, batching=plan.gathers
+            )
+            self._count_attempts(producer)
             for _ in range(plan.sends):
                 await self._send(producer)
                 await world.clock.sleep(self._random.uniform(0, plan.pause_s))
 
-    async def _send(self, producer: CountingProducer) -> None:
+    def _count_attempts(self, producer: Producer) -> None:
+        sender = producer._modes.sender
+        attempt = sender._attempt
+
+        async def counted(*args: Any) -> SendResult:
+            self._tries += 1
+            return await attempt(*args)
+
+        sender._attempt = counted
+
+    async def _send(self, producer: Producer) -> None:
         chance, topic = self._random.random(), self._random.choice(self._topics)
         oneway = chance < self._plan.oneways
         count = self._random.randint(2, 5) if not oneway and chance < self._plan.oneways + self._plan.batches else 1
         sent = [self._make(topic, oneway) for _ in range(count)]
         hasty = self._random.random() < self._plan.hasty
         messages = [Message(each.topic, each.body, tags=each.tag, wait_stored=not hasty) for each in sent]
-        producer.tries = 0
+        self._tries = 0
         timeout_s = self._plan.timeout_s
         results: list[SendResult | BaseException] = []
         if oneway:
-            producer.tries = 1
+            self._tries = 1
             (failed,) = await asyncio.gather(
                 producer.send_oneway(messages[0], timeout_s=timeout_s), return_exceptions=True
             )
@@ -104,7 +93,7 @@ class Sending:
             if isinstance(result, BaseException):
                 self._failed(result)
         for index, each in enumerate(sent):
-            each.tries = producer.tries
+            each.tries = self._tries
             result = results[index] if index < len(results) else None
             if isinstance(result, SendResult):
                 each.place = (result.queue.queue_id, result.queue_offset)

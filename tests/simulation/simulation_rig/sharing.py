@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from gantrymq.client import Consumer, ReceivedMessage, ReconsumeLater
+from gantrymq.client import Client, ReceivedMessage, ReconsumeLater
 from gantrymq.world import World
 from gantrymq_testing.simulated import ProcessKilled, SimulatedLoop, SimulatedProcess
 from simulation_rig.consuming import Place
@@ -26,7 +26,7 @@ class Member:
     """One of the group."""
 
     process: SimulatedProcess
-    consumer: Consumer
+    client: Client
     task: asyncio.Task[None]
 
 
@@ -98,16 +98,8 @@ class Sharing:
         number = len(self.processes)
         process = SimulatedProcess(self._world, loop, f"10.0.3.{number % 250 + 1}", FIRST_NUMBER + number)
         self.processes.append(process)
-        consumer = Consumer(
-            self.group,
-            dict.fromkeys(self._topics, "*"),
-            namesrv,
-            world=process.world,
-            orderly=self._plan.orderly,
-            consume_from="first",
-            pull_batch=self._plan.pull_batch,
-        )
-        self._members.append(Member(process, consumer, process.run(self._consume(process.world, consumer))))
+        client = Client(namesrv, world=process.world)
+        self._members.append(Member(process, client, process.run(self._consume(process.world, client))))
         self.joined += 1
 
     async def _move(self, namesrv: str) -> None:
@@ -125,9 +117,9 @@ class Sharing:
 
     async def _leave(self, member: Member) -> None:
         self._members.remove(member)
-        if not member.consumer.is_started:  # it gave up before it began
+        if not member.client.is_started:  # it gave up before it began
             member.task.cancel()
-        closing = member.process.run(member.consumer.close(CLOSE_S))
+        closing = member.process.run(member.client.close(CLOSE_S))
         await asyncio.wait([closing, member.task])
         for task in (closing, member.task):
             if (
@@ -137,8 +129,15 @@ class Sharing:
             ):
                 self.bugs.append(f"a member of {self.group} ended with {error!r}")
 
-    async def _consume(self, world: World, consumer: Consumer) -> None:
-        async with consumer:
+    async def _consume(self, world: World, client: Client) -> None:
+        async with client:
+            consumer = client.consumer(
+                self.group,
+                dict.fromkeys(self._topics, "*"),
+                orderly=self._plan.orderly,
+                consume_from="first",
+                pull_batch=self._plan.pull_batch,
+            )
             if self._plan.by_loop:
                 async for message in consumer:
                     await self._take(world, message)

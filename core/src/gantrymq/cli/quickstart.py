@@ -126,11 +126,11 @@ class Demonstration:
             await asyncio.Event().wait()
 
     async def _create_topic(self, servers: Servers) -> None:
-        from gantrymq.client import Admin
+        from gantrymq.client import Client
         from gantrymq.errors import NoRoute
         from gantrymq.model.topic import TopicConfig
 
-        async with Admin(servers.name_server_address, world=servers.world) as admin:
+        async with Client(servers.name_server_address, world=servers.world) as client, client.admin as admin:
             await admin.create_topic(servers.broker_address, TopicConfig(TOPIC, read_queues=4, write_queues=4))
             clock = servers.world.clock
             deadline = clock.monotonic() + ROUTE_S
@@ -145,11 +145,10 @@ class Demonstration:
         self._tell(f"2. created the topic {TOPIC} with 4 queues")
 
     async def _send(self, address: str, world: World) -> int:
-        from gantrymq.client import Producer
-        from gantrymq.client.message import Message
+        from gantrymq.client import Client, Message
 
         self._tell(f"3. sending {MESSAGES} messages, every other one with {TAG}")
-        async with Producer("quickstart_producer", address, world=world) as producer:
+        async with Client(address, world=world) as client, client.producer("quickstart_producer") as producer:
             for number in range(MESSAGES):
                 tag = TAG if number % 2 == 0 else "TagB"
                 body = f"message {number}".encode()
@@ -159,12 +158,12 @@ class Demonstration:
 
     async def _consume(self, address: str, world: World) -> tuple[list[str], int]:
         """Return the bodies of the messages with the tag, and the number of other messages."""
-        from gantrymq.client import Reader
+        from gantrymq.client import Client
         from gantrymq.client.reading.queue_reading import read
 
         bodies: list[str] = []
         seen = 0
-        async with Reader(namesrv=address, group="quickstart_consumer", world=world) as consumer:
+        async with Client(address, world=world) as client, client.reader(group="quickstart_consumer") as consumer:
             for queue in await consumer.queues(TOPIC):
                 start, end = await consumer.min_offset(queue), await consumer.max_offset(queue)
                 seen += end - start

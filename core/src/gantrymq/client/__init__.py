@@ -19,18 +19,18 @@ _HOMES: Final = {
         "gantrymq.client.group.consumer": "Consumer",
         "gantrymq.client.group.redelivery": "ReconsumeLater",
         "gantrymq.client.group.lite_pull": "LitePullConsumer",
-        "gantrymq.client.group.settings": "ConsumerSettings",
+        "gantrymq.client.group.settings": "ConsumerSettings LitePullSettings",
         "gantrymq.client.idempotency.consuming": "Idempotent idempotent",
         "gantrymq.client.idempotency.sqlalchemy_records": "SqlAlchemyRecords",
         "gantrymq.client.idempotency.sqlite_records": "SqliteRecords",
         "gantrymq.client.idempotency.threads": "ThreadConnection",
         "gantrymq.client.message": "Message ReceivedMessage TransactionState",
-        "gantrymq.client.pop.consumer": "PopConsumer",
+        "gantrymq.client.pop.consumer": "PopConsumer PopSettings",
         "gantrymq.client.errors": "OptionUnusable PluginAbsent",
         "gantrymq.client.producing.producer": "Producer",
         "gantrymq.client.sending.producer_settings": "Batching ProducerSettings",
         "gantrymq.client.reading.pull_result": "PullResult PullStatus PulledRecords",
-        "gantrymq.client.reading.reader": "Reader",
+        "gantrymq.client.reading.reader": "Reader ReaderSettings",
         "gantrymq.client.connection.request_reply": "reply_to",
         "gantrymq.client.sending.results": "SendFailed SendResult SendStatus",
         "gantrymq.client.sending.selectors": "Balancing Selector at_random by_key",
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from gantrymq.client.group.lite_pull import LitePullConsumer as LitePullConsumer
     from gantrymq.client.group.redelivery import ReconsumeLater as ReconsumeLater
     from gantrymq.client.group.settings import ConsumerSettings as ConsumerSettings
+    from gantrymq.client.group.settings import LitePullSettings as LitePullSettings
     from gantrymq.client.idempotency.consuming import Idempotent as Idempotent
     from gantrymq.client.idempotency.consuming import idempotent as idempotent
     from gantrymq.client.idempotency.sqlalchemy_records import SqlAlchemyRecords as SqlAlchemyRecords
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from gantrymq.client.message import ReceivedMessage as ReceivedMessage
     from gantrymq.client.message import TransactionState as TransactionState
     from gantrymq.client.pop.consumer import PopConsumer as PopConsumer
+    from gantrymq.client.pop.consumer import PopSettings as PopSettings
     from gantrymq.client.producing.producer import Producer as Producer
     from gantrymq.client.producing.transactions import Transaction as Transaction
     from gantrymq.client.producing.transactions import TransactionProducer as TransactionProducer
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from gantrymq.client.reading.pull_result import PullResult as PullResult
     from gantrymq.client.reading.pull_result import PullStatus as PullStatus
     from gantrymq.client.reading.reader import Reader as Reader
+    from gantrymq.client.reading.reader import ReaderSettings as ReaderSettings
     from gantrymq.client.reading.subscription import Subscription as Subscription
     from gantrymq.client.sending.producer_settings import Batching as Batching
     from gantrymq.client.sending.producer_settings import ProducerSettings as ProducerSettings

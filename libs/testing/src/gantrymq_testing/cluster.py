@@ -7,7 +7,8 @@ Ports are free ones on the loopback address, the store is small, every installed
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import attrs
 
 from gantrymq.broker import BrokerServer
 from gantrymq.broker.settings import SCHEMA
-from gantrymq.client import Admin, Producer, PullStatus, Reader, SendResult
+from gantrymq.client import Client, Producer, PullStatus, Reader, SendResult
 from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.config import Settings, Value, free_port_keys
 from gantrymq.errors import ConfigError, NoRoute
@@ -89,7 +90,7 @@ class Cluster:
         self.settings = broker_settings(self.plugins, root, given)
         self._name_server: NameServer | None = None
         self._broker: BrokerServer | None = None
-        self._producer: Producer | None = None
+        self._client: Client | None = None  # of `send`
         self.namesrv = ""  # host:port, once started
 
     @property
@@ -136,9 +137,9 @@ class Cluster:
 
     async def stop(self) -> None:
         """Stop both in order, leaving a clean store. Idempotent."""
-        producer, self._producer = self._producer, None
-        if producer is not None:
-            await producer.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
         broker, self._broker = self._broker, None
         if broker is not None:
             await broker.stop()
@@ -154,13 +155,17 @@ class Cluster:
         await self.stop()
         return await self.start()
 
-    def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
-        """Return a client for this cluster, not started: use it with ``async with``. *more* is passed to `Producer`."""
-        return Producer(group, self.namesrv, world=self.world, **more)
+    @asynccontextmanager
+    async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:
+        """Provide a producer with a client of its own; *options* as for `Client.producer`."""
+        async with Client(self.namesrv, world=self.world) as client:
+            yield client.producer(group, **options)
 
-    def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
-        """Return a client for this cluster, not started: use it with ``async with``. *more* is passed to `Reader`."""
-        return Reader(namesrv=self.namesrv, group=group, world=self.world, **more)
+    @asynccontextmanager
+    async def consumer(self, group: str = "testing_consumer", **options: Any) -> AsyncIterator[Reader]:
+        """Provide a reader with a client of its own; *options* as for `Client.reader`."""
+        async with Client(self.namesrv, world=self.world) as client:
+            yield client.reader(group=group, **options)
 
     async def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route.
@@ -170,7 +175,7 @@ class Cluster:
         """
         self.broker.create_topic(TopicConfig(name, read_queues=queues, write_queues=queues))
         deadline = self.world.clock.monotonic() + ROUTE_S
-        async with Admin(self.namesrv, world=self.world) as admin:
+        async with Client(self.namesrv, world=self.world) as client, client.admin as admin:
             while True:
                 try:
                     await admin.route(name)
@@ -187,10 +192,10 @@ class Cluster:
         Raises:
             SendFailed: no attempt succeeded; and the other errors of `Producer.send`.
         """
-        if self._producer is None:
-            self._producer = self.producer("testing_sender")
-            await self._producer.start()
-        return await self._producer.send(Message(topic, body, **more))
+        if self._client is None:
+            self._client = Client(self.namesrv, world=self.world)
+            await self._client.start()
+        return await self._client.producer("testing_sender").send(Message(topic, body, **more))
 
     async def put(
         self, topic: str, body: bytes, *, queue_id: int = 0, tags: str = "", properties: Mapping[str, str] | None = None

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from gantrymq.client import Producer, Reader, SendResult
+from gantrymq.client import Client, Producer, Reader, SendResult
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.config import Settings, Value
 from gantrymq.interfaces import Broker, MessageStore, PutResult, RecoveryReport
@@ -131,13 +132,17 @@ class RunningBroker:
         """
         return self.run(self.cluster.restart())
 
-    def producer(self, group: str = "testing_producer", **more: Any) -> Producer:
-        """Return a client for the caller's own loop, not started: use it with ``async with``."""
-        return Producer(group, self.namesrv, **more)
+    @asynccontextmanager
+    async def producer(self, group: str = "testing_producer", **options: Any) -> AsyncIterator[Producer]:
+        """Provide a producer in the caller's own loop, with a client of its own; *options* as for `Client.producer`."""
+        async with Client(self.namesrv) as client:
+            yield client.producer(group, **options)
 
-    def consumer(self, group: str = "testing_consumer", **more: Any) -> Reader:
-        """Return a client for the caller's own loop, not started: use it with ``async with``."""
-        return Reader(namesrv=self.namesrv, group=group, **more)
+    @asynccontextmanager
+    async def consumer(self, group: str = "testing_consumer", **options: Any) -> AsyncIterator[Reader]:
+        """Provide a reader in the caller's own loop, with a client of its own; *options* as for `Client.reader`."""
+        async with Client(self.namesrv) as client:
+            yield client.reader(group=group, **options)
 
     def create_topic(self, name: str, queues: int = 4) -> None:
         """Create a topic and wait until clients find its route."""

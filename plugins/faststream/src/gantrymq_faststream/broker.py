@@ -25,7 +25,7 @@ from faststream.middlewares import AckPolicy
 from faststream.response.publish_type import PublishType
 from faststream.specification.schema import BrokerSpec
 
-from gantrymq.client import CallTimeout, Client, Producer, ReceivedMessage, SendResult
+from gantrymq.client import CallTimeout, Client, Producer, ProducerSettings, ReceivedMessage, SendResult
 from gantrymq_faststream.configs import GantryBrokerConfig
 from gantrymq_faststream.logging import make_gantry_logger_state
 from gantrymq_faststream.message import GantryMessage
@@ -94,7 +94,7 @@ class GantryBroker(
         Args:
             namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
             producer_group: of all published messages.
-            producer_options: of `gantrymq.client.Producer`, such as ``{"compression": "zstd"}``.
+            producer_options: of `gantrymq.client.Client.producer`, such as ``{"compression": "zstd"}``.
             client_options: of `gantrymq.client.Client`, such as ``{"instance_name": "a"}``.
             security: ``BaseSecurity`` for TLS.
             graceful_timeout: seconds that handlers have to finish when the broker is stopped; None or 0 for none.
@@ -184,14 +184,14 @@ class GantryBroker(
                 "expressions: give each subscriber its own group, or one subscriber several topics"
             )
 
-    def unstarted_producer(self) -> Producer:
-        """Return a producer with this broker's options, for tests in memory.
+    def producer_settings(self) -> ProducerSettings:
+        """Return the settings of its producer, for tests in memory.
 
         Raises:
             ClientError: an option of the broker, its client or its producer is invalid.
         """
         Client(self._namesrv, **self._client_options)
-        return Producer(self._producer_group, self._namesrv, **self._producer_options)
+        return Producer(self._producer_group, **self._producer_options).settings
 
     async def stop(
         self,

@@ -11,7 +11,7 @@ from faststream._internal.endpoint.subscriber.call_item import CallsCollection
 from faststream.exceptions import SetupError
 from faststream.middlewares import AckPolicy
 
-from gantrymq.client.group.settings import SettingOptions
+from gantrymq.client.group.settings import ConsumerOptions
 from gantrymq_faststream.configs import (
     GantryBrokerConfig,
     PublisherConfig,
@@ -42,14 +42,11 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         self,
         *topics: str,
         group: str,
-        expression: str = "*",
-        expression_type: str = "TAG",
         batch: bool = False,
         max_records: int = 32,
         max_workers: int = 1,
         ack_policy: AckPolicy = EMPTY,
         no_reply: bool = False,
-        offsets_folder: str | None = None,
         dependencies: Sequence[Dependant] = (),
         parser: CustomCallable | None = None,
         decoder: CustomCallable | None = None,
@@ -58,26 +55,24 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         title: str | None = None,
         description: str | None = None,
         include_in_schema: bool = True,
-        **settings: Unpack[SettingOptions],
+        **settings: Unpack[ConsumerOptions],
     ) -> GantrySubscriber:
         """Return a subscriber, a decorator for handlers.
 
         Args:
             *topics: one or more.
             group: consumer group; its members, in all processes, have the same topics and expressions.
-            expression: ``TagA || TagB``, or an SQL92 expression over headers.
-            expression_type: TAG or SQL92.
             batch: whether handlers receive lists.
             max_records: maximum length of such a list, 1 to 1024.
             max_workers: number of messages (or lists) handled concurrently.
             ack_policy: see `gantrymq_faststream.subscriber`; by default the broker's, else NACK_ON_ERROR.
             no_reply: whether requests are not answered.
-            offsets_folder: for broadcasting, in place of ~/.rocketmq_offsets.
             dependencies: as `faststream.Depends`, for each call.
             parser, decoder, codec: in place of the broker's.
             persistent: whether the broker holds a reference to it.
             title, description, include_in_schema: for the AsyncAPI document.
-            **settings: of `gantrymq.client.ConsumerSettings`: ``consume_from="first"``, ``orderly=True``,
+            **settings: options of `gantrymq.client.Client.consumer`: ``expression="TagA || TagB"``, or an SQL92
+                expression over headers with ``expression_type="SQL92"``, ``consume_from="first"``, ``orderly=True``,
                 ``broadcasting=True``, ``max_tries=3`` and so on. An orderly message becomes a dead letter after 16
                 tries unless ``max_tries`` is set.
 
@@ -98,10 +93,10 @@ class GantryRegistrator(Registrator[Any, GantryBrokerConfig]):
         config = SubscriberConfig(
             topics=topics,
             group=group,
-            expression=expression,
-            expression_type=expression_type,
+            expression=settings.pop("expression", "*"),
+            expression_type=settings.pop("expression_type", "TAG"),
             max_workers=max_workers,
-            settings={**settings, "offsets_folder": offsets_folder},
+            settings=dict(settings),
             no_reply=no_reply,
             _outer_config=outer,
             _ack_policy=ack_policy,

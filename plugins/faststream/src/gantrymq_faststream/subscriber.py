@@ -89,13 +89,13 @@ class GantrySubscriber(TasksMixin):
                 self._begin()
 
     def consumer_options(self) -> dict[str, Any]:
-        """Return the arguments of its `gantrymq.client.Consumer`."""
+        """Return the arguments of `Client.consumer` for it."""
         return {
             "group": self.group,
             "topics": dict.fromkeys(self.topics, self.expression),
             "expression_type": self.expression_type,
-            "auto_ack": False,
             **self._config.settings,
+            "auto_ack": False,
         }
 
     def __call__(self, func: Callable[..., Any] | None = None, **options: Any) -> Any:

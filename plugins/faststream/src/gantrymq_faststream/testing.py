@@ -122,7 +122,7 @@ class _InMemoryProducer(GantryProducer):
         config = broker.config
         super().__init__(config.broker_parser, config.broker_decoder)
         self._brokers = brokers
-        self._max_bytes = broker.unstarted_producer().settings.max_message_bytes
+        self._max_bytes = broker.producer_settings().max_message_bytes
         self.serializer = config.fd_config._serializer
         self.codec = config.broker_codec or self.codec
         default = GantryParser()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from gantrymq.client import Reader
+from gantrymq.client import Client, Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.queue_reading import read
 from gantrymq.model.queue import MessageQueue
@@ -19,7 +19,7 @@ async def newest(namesrv: str, topic: str, most: int) -> list[ReceivedMessage]:
     Raises:
         ClientError: no such topic, or a broker that does not answer.
     """
-    async with Reader(namesrv=namesrv, group=_GROUP) as consumer:
+    async with Client(namesrv) as client, client.reader(group=_GROUP) as consumer:
         queues = await consumer.queues(topic)
         of_each = -(-most // len(queues))
         found = await asyncio.gather(*(_newest_of(consumer, queue, of_each) for queue in queues))

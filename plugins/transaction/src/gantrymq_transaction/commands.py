@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
@@ -71,7 +71,7 @@ def list_(
     """List undecided transactions, oldest half message first."""
 
     async def work() -> list[dict[str, Any]]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             wanted = {"group": group, "topic": topic, "given_up": given_up}
             return [await _listed(admin, each, most, start, wanted) for each in await _brokers(admin, cluster, broker)]
 
@@ -135,7 +135,7 @@ def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, 
     """
 
     async def work() -> list[dict[str, Any]]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             return [
                 {**await show_transaction(admin, each, unique_id), "broker": each}
                 for each in await _brokers(admin, cluster, broker)
@@ -176,7 +176,7 @@ def resume(name: str, cluster: str | None, broker: str | None, namesrv: str, out
     """
 
     async def work() -> tuple[str, str]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             wanted = name
             if not is_offset_id(name):
                 wanted = await _given_up(admin, name, await _brokers(admin, cluster, broker))

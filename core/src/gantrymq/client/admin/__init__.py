@@ -78,7 +78,7 @@ __all__ = [
 
 
 class Admin(ResetCalls, MessageCalls, BrokerCalls):
-    """Administers a cluster; used as ``async with``, or as `gantrymq.client.Client.admin`.
+    """Administers a cluster; created by `gantrymq.client.Client.admin`.
 
     Calls with an *address* as first argument query that broker, ip:port of a master (see `masters`); calls with a
     `MessageQueue` query the master of its broker; all others query name servers, or every broker involved. Does not

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, TypeVar
 
 from gantrymq.client.admin.errors import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, parsing
-from gantrymq.client.calls.connection_config import ConnectOptions
 from gantrymq.client.calls.rpc import refused
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.base import Part
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -28,24 +27,16 @@ Given = TypeVar("Given")
 Got = TypeVar("Got")
 
 
-class AdminRequests(BaseClient):
-    """Sends requests to name servers and brokers; used as ``async with``. Does not register with brokers."""
+class AdminRequests(Part):
+    """Sends requests to name servers and brokers. Does not register with brokers.
 
-    def __init__(
-        self, namesrv: str | None = None, *, timeout_s: float = ADMIN_TIMEOUT_S, **connect: Unpack[ConnectOptions]
-    ) -> None:
-        """Store the options; connections are opened by `start`.
+    Attributes:
+        timeout_s: of every call, in seconds.
+    """
 
-        Args:
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            timeout_s: of every call.
-            **connect: see `ConnectOptions`.
-
-        Raises:
-            InvalidParameter: unknown option.
-        """
-        super().__init__(namesrv, **connect)
-        self._timeout_s = timeout_s
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeout_s = ADMIN_TIMEOUT_S
 
     async def request(
         self, address: str, code: RequestCode, header: Header | None = None, body: bytes | None = None
@@ -59,7 +50,7 @@ class AdminRequests(BaseClient):
             ConnectFailed, ConnectionLost, CallTimeout: no response.
         """
         try:
-            return await self._started().rpc.call(address, code, header, body, timeout_s=self._timeout_s)
+            return await self._started().rpc.call(address, code, header, body, timeout_s=self.timeout_s)
         except BrokerRefused as refusal:
             raise await self._explained(refusal, code) from None
 
@@ -89,7 +80,7 @@ class AdminRequests(BaseClient):
         """Return the response of *server*, or of the first name server that responds."""
         if server is not None:
             return await self.request(server, code, header)
-        reply, server = await self._started().routes.request_any(code, header, self._timeout_s)
+        reply, server = await self._started().routes.request_any(code, header, self.timeout_s)
         if reply.code == ResponseCode.TOPIC_NOT_EXIST and isinstance(header, GetRouteinfoByTopicRequest):
             raise NoRoute(f"no name server knows topic {header.topic}")
         if reply.code != ResponseCode.SUCCESS:
@@ -104,7 +95,7 @@ class AdminRequests(BaseClient):
         kind: type[NotABroker | NotANameServer | RequestNotServed] = RequestNotServed
         try:
             reply = await self._started().rpc.exchange(
-                address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=self._timeout_s
+                address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=self.timeout_s
             )
         except ClientError:
             return kind(code, address, refusal.remark)

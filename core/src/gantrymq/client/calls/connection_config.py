@@ -1,17 +1,11 @@
-"""Connection options, which every kind of client accepts.
-
-class Producer(BaseClient):
-    def __init__(self, group: str, namesrv: str | None = None, *, retries: int = 2,
-                 **connect: Unpack[ConnectOptions]) -> None:
-        super().__init__(namesrv, **connect)
-"""
+"""Connection options of a client, and the check of option names."""
 
 from __future__ import annotations
 
 import inspect
 import ipaddress
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack, cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 import attrs
 
@@ -24,14 +18,11 @@ if TYPE_CHECKING:
     from gantrymq.remoting.tls_contexts import TlsClient
     from gantrymq.world import World
 
-__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "split_options", "unknown_option"]
+__all__ = ["CONNECT_OPTIONS", "ConnectOptions", "ConnectionConfig", "settings_of"]
 
 
 class ConnectOptions(TypedDict, total=False):
-    """Options of `Client` and of producers, consumers and readers created without one; each may be omitted.
-
-    Objects that a `Client` creates use the options of the client.
-    """
+    """Options of `Client`, which everything that it creates uses; each may be omitted."""
 
     namespace: str
     """Separates the program's topics and groups from others in the same cluster: ``Orders`` is ``NS%Orders`` on the
@@ -67,6 +58,8 @@ class ConnectOptions(TypedDict, total=False):
     """
 
 
+Settings = TypeVar("Settings", bound=attrs.AttrsInstance)
+
 CONNECT_OPTIONS: Final = tuple(ConnectOptions.__annotations__)
 
 
@@ -94,26 +87,25 @@ class ConnectionConfig:
         """
         for name in options:
             if name not in CONNECT_OPTIONS:
-                raise unknown_option(owner, name)
+                raise _unknown_option(owner, name, CONNECT_OPTIONS)
         config = cls(namesrv, **options)
         _check_types(config)
         return config
 
 
-def split_options(
-    owner: type, options: Mapping[str, Any], settings: Collection[str]
-) -> tuple[dict[str, Any], ConnectOptions]:
-    """Split the options of class *owner* into those named in *settings* and the connection options.
+def settings_of(owner: type, settings: type[Settings], options: Mapping[str, Any]) -> Settings:
+    """Return the *settings* of an object of class *owner* with the given *options*.
 
     Raises:
-        InvalidParameter: unknown option.
+        InvalidParameter: unknown option, or a value that is not legal.
     """
-    given = dict(options)
-    connect = {name: given.pop(name) for name in CONNECT_OPTIONS if name in given}
-    for name in given:
-        if name not in settings:
-            raise unknown_option(owner, name, *settings)
-    return given, cast("ConnectOptions", connect)
+    known = [field.name for field in attrs.fields(settings)]
+    for name in options:
+        if name in ("namesrv", *CONNECT_OPTIONS):
+            raise InvalidParameter(f"{name} is an option of the Client: Client(..., {name}=...)")
+        if name not in known:
+            raise _unknown_option(owner, name, known)
+    return settings(**options)
 
 
 def _check_types(config: Any) -> None:  # a program without type checks may give anything
@@ -147,9 +139,8 @@ def _check_types(config: Any) -> None:  # a program without type checks may give
             raise InvalidParameter(f"world is {shown(config.world)}; expected a World or None")
 
 
-def unknown_option(owner: type, name: str, *more: str) -> InvalidParameter:
-    """Return the error for an unknown option *name* of *owner*; *more* are options missing from its signature."""
+def _unknown_option(owner: type, name: str, known: Iterable[str]) -> InvalidParameter:
+    """Return the error for an unknown option *name* of *owner*; *known* are options missing from its signature."""
     init: Any = owner.__init__  # type: ignore[misc]  # the class is inspected, not instantiated
     named = [each.name for each in inspect.signature(init).parameters.values() if each.kind is each.KEYWORD_ONLY]
-    known = dict.fromkeys((*named, *more, *CONNECT_OPTIONS))
-    return InvalidParameter(f"a {owner.__name__} has no option {name}; it has {', '.join(known)}")
+    return InvalidParameter(f"a {owner.__name__} has no option {name}; it has {', '.join((*named, *known))}")

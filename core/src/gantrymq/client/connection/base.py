@@ -1,22 +1,19 @@
-"""Common base of producers, consumers and admin clients: start joins a client instance, close leaves it.
+"""Common base of a `Client` and its parts, the producers and consumers that it creates: users of a client instance.
 
-Used as ``async with``. Outside of `start` and `close`, calls raise an error that names the missing step.
+Client   `start` acquires the instance, `close` closes the parts and releases it
+Part     joins the instance of the client when it is created, `close` leaves it
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import warnings
 from types import TracebackType
-from typing import Any, Final, Self, Unpack
-
-import attrs
+from typing import Any, Final, Self
 
 from gantrymq.client.argument_types import check_number
-from gantrymq.client.calls.connection_config import ConnectionConfig, ConnectOptions
 from gantrymq.client.calls.rpc import CALL_TIMEOUT_S, within
-from gantrymq.client.connection.instance import ClientInstance, acquire_instance
+from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.errors import client_errors
 from gantrymq.client.routing.nameservers import parse_namesrv
 from gantrymq.errors import CallTimeout, ClientError
@@ -28,77 +25,14 @@ READY_AGAIN_S: Final = 0.5
 
 
 class BaseClient:
-    """Joins a client instance at start and leaves it at close; subclasses register their group with it."""
+    """Uses a client instance until it is closed."""
 
-    def __init__(self, namesrv: str | None, **connect: Unpack[ConnectOptions]) -> None:
-        """Store the options; connections are opened by `start`.
-
-        Raises:
-            InvalidParameter: unknown option.
-        """
-        self._connection_config = ConnectionConfig.of(type(self), namesrv, **connect)
+    def __init__(self) -> None:
         self._instance: ClientInstance | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the loop it was started in
-        self._starting: asyncio.Task[None] | None = None  # while `start` is running
         self._closing = False  # while `close` waits for pending work
         self._ending: asyncio.Task[None] | None = None
         self._closers = set[asyncio.Task[Any] | None]()  # tasks that called `close`
-
-    async def start(self) -> None:
-        """Join (or create) the client's instance and start heartbeats; may be called repeatedly.
-
-        Raises:
-            OptionUnusable: a name server's address is not host:port, a TLS setting cannot be used, or the environment
-                holds only one of access key and secret key.
-            ClientError: the group is already in use by the same instance, the client was started in another event loop
-                and not closed there, or it was closed, or is being closed, meanwhile.
-        """
-        if self._instance is not None:
-            self._started()
-            self._check_not_closing()
-            return
-        if (ending := self._in_this_loop(self._ending)) is not None:
-            await asyncio.shield(ending)
-        starting = self._in_this_loop(self._starting)
-        is_first = starting is None
-        if starting is None:
-            starting = self._starting = asyncio.get_running_loop().create_task(self._join_instance())
-        try:
-            await asyncio.wait((starting,))
-        except asyncio.CancelledError:
-            if is_first:
-                starting.cancel()
-                await asyncio.wait((starting,))
-                if self.is_started:  # it just succeeded, but the caller was cancelled
-                    self._leave(math.inf)
-            raise
-        if not starting.cancelled():
-            starting.result()
-        if not self.is_started:
-            raise ClientError(f"this {type(self).__name__} was closed while it was being started")
-
-    async def _join_instance(self) -> None:
-        if self._instance is not None:  # started by another task while this one waited
-            return
-        instance = await acquire_instance(self._connection_config)
-        try:
-            self._register(instance)
-        except BaseException:
-            await instance.release()
-            raise
-        self._instance, self._loop = instance, asyncio.get_running_loop()
-
-    def start_in(self, root: BaseClient) -> None:
-        """Start in the instance of *root*, with its `ConnectOptions`.
-
-        Raises:
-            ClientError: the group is already in use by the instance, or *root* is not started or is being closed.
-        """
-        instance, self._connection_config = root._started(), root._connection_config
-        root._check_not_closing()
-        self._register(instance)
-        instance.users += 1
-        self._instance, self._loop = instance, asyncio.get_running_loop()
 
     @property
     def is_started(self) -> bool:
@@ -131,7 +65,6 @@ class BaseClient:
         with client_errors():
             addresses = parse_namesrv(namesrv, "the name server address")
         self._started().set_name_servers(addresses)
-        self._connection_config = attrs.evolve(self._connection_config, namesrv=namesrv)
 
     async def wait_ready(self, topic: str | None = None, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until a name server answers and, with *topic*, knows its brokers.
@@ -158,8 +91,7 @@ class BaseClient:
     async def close(self, timeout_s: float | None = None) -> None:
         """Finish pending work, unregister from the brokers and close unshared connections; may be called repeatedly.
 
-        A concurrent `start` is cancelled and raises ClientError. If `close` is cancelled, pending work is abandoned and
-        the rest is done in the background.
+        If `close` is cancelled, pending work is abandoned and the rest is done in the background.
 
         Args:
             timeout_s: limit in seconds; pending work and brokers that have not answered by then are abandoned. None
@@ -170,9 +102,6 @@ class BaseClient:
         """
         if timeout_s is not None:
             check_number("timeout_s", timeout_s, -math.inf)
-        if (starting := self._in_this_loop(self._starting)) is not None:
-            starting.cancel()
-            await asyncio.wait((starting,))
         if self._instance is None:
             if (ending := self._in_this_loop(self._ending)) is not None:
                 await asyncio.shield(ending)
@@ -206,16 +135,6 @@ class BaseClient:
         await within(clock, deadline - clock.monotonic(), self._unregister(instance))
         await instance.release(max(0.0, deadline - clock.monotonic()))
 
-    def __del__(self) -> None:
-        if getattr(self, "_instance", None) is not None:
-            name = type(self).__name__
-            text = f"a {name} was not closed; use 'async with {name}(...)'"
-            warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -224,9 +143,6 @@ class BaseClient:
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
         """Note that `close` is called by *task*; close does not wait for that task's own work."""
         self._closers.add(task)
-
-    def _register(self, instance: ClientInstance) -> None:
-        """Register the client's group with *instance*. Raises ClientError if the group is already in use there."""
 
     async def _finish_within(self, clock: Clock, seconds: float) -> None:
         """Run `_finish` for at most *seconds*; ``math.inf`` for no limit."""
@@ -252,8 +168,7 @@ class BaseClient:
     def _started(self) -> ClientInstance:
         """Return the instance. Raises ClientError if the client is not started in this loop."""
         if self._instance is None:
-            name = type(self).__name__
-            raise ClientError(f"this {name} is not started; use 'async with {name}(...)' or start()")
+            raise self._unusable_error()
         if asyncio.get_running_loop() is not self._loop:
             name = type(self).__name__
             raise ClientError(
@@ -261,3 +176,29 @@ class BaseClient:
                 f"a {name} within one of them"
             )
         return self._instance
+
+    def _unusable_error(self) -> ClientError:
+        """Return the error of a call before the start or after `close`."""
+        raise NotImplementedError
+
+
+class Part(BaseClient):
+    """A producer, consumer, reader or administration of a `Client`, which creates and starts it."""
+
+    def join(self, instance: ClientInstance) -> None:
+        """Use *instance* until closed. Raises ClientError if the group is already in use there."""
+        self._register(instance)
+        instance.users += 1
+        self._instance, self._loop = instance, asyncio.get_running_loop()
+
+    async def __aenter__(self) -> Self:
+        self._started()
+        self._check_not_closing()
+        return self
+
+    def _register(self, instance: ClientInstance) -> None:
+        """Register the group with *instance*. Raises ClientError if it is already in use there."""
+
+    def _unusable_error(self) -> ClientError:
+        name = type(self).__name__
+        return ClientError(f"this {name} is closed; a Client creates a new one")

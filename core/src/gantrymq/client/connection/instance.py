@@ -83,7 +83,9 @@ async def acquire_instance(options: ConnectionConfig) -> ClientInstance:
     found = _shared.get(key)
     if found is None:
         with client_errors():
-            found = ClientInstance(world, servers, known_as, ip, last=lambda: _shared.pop(key, None), shared=shared)
+            found = ClientInstance(
+                world, servers, known_as, ip, options.instance_name, lambda: _shared.pop(key, None), shared
+            )
         _shared[key] = found
         found.start(page)
     found.users += 1
@@ -118,10 +120,12 @@ class ClientInstance:
         servers: tuple[str, ...],
         known_as: str,
         address: str,
+        name: str,
         last: Callable[[], object],
-        shared: SharedSettings = SharedSettings(),  # frozen
+        shared: SharedSettings,
     ) -> None:
-        """*last* is called when the last user leaves."""
+        """*name* is the instance name as given in the options; *last* is called when the last user leaves."""
+        self.name = name
         self._last = last
         self.world = world
         self.client_id = known_as

@@ -1,8 +1,7 @@
 """The push consumer of a group.
 
-    async with Consumer("billing", "Orders", "127.0.0.1:9876") as consumer:
-        async for message in consumer:
-            print(message.body)
+    async for message in client.consumer("billing", "Orders"):
+        print(message.body)
 
 The queues of the topics are divided among the members of the group. A message is consumed when the loop requests the
 next one; an unconsumed message is delivered again, here or to another member. Delivery is at least once.
@@ -18,24 +17,23 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from gantrymq.client.argument_types import check_number
-from gantrymq.client.calls.connection_config import ConnectOptions, split_options
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.calls.connection_config import settings_of
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.client.group.consumer_run import ConsumerRun
 from gantrymq.client.group.handlers import Handler, run_handler
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
-from gantrymq.client.group.rebalancer import RebalanceListener
-from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
+from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.group.streams import BatchIterator, Chunks, MessageIterator
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
+from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.client.user_functions import check_function
 from gantrymq.errors import ClientError
 from gantrymq.model import names
@@ -46,108 +44,60 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["Consumer", "ConsumerOptions", "GroupOptions", "OwnConsumerOptions", "RebalanceListener"]
+__all__ = ["Consumer"]
 
 logger = logging.getLogger("gantrymq.client")
 
 CONCURRENCY: Final = 20
 
 
-class GroupOptions(InstrumentationOptions, SettingOptions, total=False):
-    """Options common to push and lite pull consumers; see there for meanings and defaults."""
-
-    expression: str
-    expression_type: str
-    on_rebalance: RebalanceListener | None
-    offsets_folder: str | None
-
-
-class OwnConsumerOptions(GroupOptions, total=False):
-    """Options of `Client.consumer` besides group and topics."""
-
-    auto_ack: bool
-
-
-class ConsumerOptions(SettingOptions, ConnectOptions, total=False):
-    """Options of `Consumer` besides its own keywords."""
-
-
-class Consumer(BaseClient):
-    """A member of a consumer group; used with ``async with``, or between `start` and `close`.
+class Consumer(Part):
+    """A member of a consumer group; created by `Client.consumer`, usable until `close`.
 
     Attributes:
         group: name of the group.
-        settings: of the consumer, with defaults.
+        settings: the given options, with defaults for the others.
     """
 
     def __init__(
         self,
         group: str,
         topics: str | Mapping[str, str],
-        namesrv: str | None = None,
         *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_ack: bool = True,
-        on_rebalance: RebalanceListener | None = None,
-        offsets_folder: str | None = None,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
-        **options: Unpack[ConsumerOptions],
+        **settings: Any,
     ) -> None:
-        """Create the consumer; nothing is opened before `start`.
-
-        Args:
-            group: consumer group; its members divide the queues, and all must have the same subscriptions.
-            topics: one topic, or several with an expression each.
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: for the single topic: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
-            expression_type: TAG or SQL92; for all topics.
-            auto_ack: requesting the next message acknowledges the one before; False to use `ack`.
-            on_rebalance: called with the queues taken and the queues given up; plain or async, the next rebalance waits
-                for it. Its exceptions are logged.
-            offsets_folder: for broadcasting, instead of ~/.rocketmq_offsets.
-            hooks: called for consumed messages, see `gantrymq.client.tracing.hooks`.
-            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
-            **options: of `ConsumerSettings`, such as ``orderly=True`` or ``consume_from="first"``, and of
-                `ConnectOptions`.
+        """Store the options, as `Client.consumer` passes them on; *settings* are those of `ConsumerSettings`.
 
         Raises:
             InvalidParameter: a name or setting is not valid, or an option does not exist.
             PluginAbsent: no installed plugin offers the allocation strategy.
         """
+        super().__init__()
         names.check_group(group)
         self.group = group
-        settings, connect = split_options(type(self), options, SettingOptions.__annotations__)
-        self.settings = ConsumerSettings(**settings)
-        super().__init__(namesrv, **connect)
-        self._subscriptions = subscriptions_of(topics, expression, expression_type)
+        self.settings = settings_of(type(self), ConsumerSettings, settings)
+        self._subscriptions = subscriptions_of(topics, self.settings.expression, self.settings.expression_type)
         if not self.settings.broadcasting:
             self._subscriptions[names.RETRY_PREFIX + group] = Subscription(names.RETRY_PREFIX + group)
         self._strategy = allocation_strategy(
             self.settings.allocation, dict(self.settings.allocation_settings), logger.warning
         )
-        self._auto_ack = auto_ack
-        if on_rebalance is not None:
-            check_function(on_rebalance, f"on_rebalance of {group}")
-        self._on_rebalance = on_rebalance
-        self._offsets_folder = offsets_folder
+        if self.settings.on_rebalance is not None:
+            check_function(self.settings.on_rebalance, f"on_rebalance of {group}")
         self._instrumentation = Instrumentation(hooks, trace)
         self._run: ConsumerRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
         join_group(instance, self.group, "CONSUME_PASSIVELY", self.settings, self._subscriptions)
-        self._run = ConsumerRun(
+        hooks = self._instrumentation.consumptions(
             instance,
             self.group,
-            self.settings,
-            self._subscriptions,
-            self._strategy,
-            on_rebalance=self._on_rebalance,
-            instance_name=self._connection_config.instance_name,
-            offsets_folder=self._offsets_folder,
-            instrumentation=self._instrumentation,
+            broadcasting=self.settings.broadcasting,
+            consume_timeout_s=self.settings.consume_timeout_s,
         )
+        self._run = ConsumerRun(instance, self.group, self.settings, self._subscriptions, self._strategy, hooks)
 
     def closed_by(self, task: asyncio.Task[Any] | None) -> None:
         """Also stop waiting for the messages of *task*."""
@@ -178,7 +128,7 @@ class Consumer(BaseClient):
             NoPermission: the cluster denies access to the group.
         """
         run = self._running()
-        return MessageIterator(run.member, run.in_flight, 1, None if self._auto_ack else run.in_flight.unacked)
+        return MessageIterator(run, run.in_flight, 1, None if self.settings.auto_ack else run.in_flight.unacked)
 
     def batches(self, most: int = 32) -> BatchIterator:
         """Iterate over lists of up to *most* waiting messages of one queue.
@@ -188,12 +138,12 @@ class Consumer(BaseClient):
         """
         check_number("most", most, 1, 1024, whole=True)
         run = self._running()
-        return BatchIterator(run.member, run.in_flight, most, None if self._auto_ack else run.in_flight.unacked)
+        return BatchIterator(run, run.in_flight, most, None if self.settings.auto_ack else run.in_flight.unacked)
 
     def chunks(self) -> Chunks:
         """Return the message source of a loop in `gantrymq.client.sync`."""
         run = self._running()
-        return Chunks(run.member, run.in_flight)
+        return Chunks(run, run.in_flight)
 
     async def run(self, handler: Handler, *, concurrency: int = CONCURRENCY, batch_size: int | None = None) -> None:
         """Call *handler* with messages until the consumer is closed.
@@ -213,7 +163,7 @@ class Consumer(BaseClient):
             KeyboardInterrupt, SystemExit: *handler* raised it; its messages are given back.
         """
         run = self._running()
-        await run_handler(run.member, run.in_flight, handler, concurrency=concurrency, batch_size=batch_size)
+        await run_handler(run, run.in_flight, handler, concurrency=concurrency, batch_size=batch_size)
 
     def ack(self, message: ReceivedMessage) -> bool:
         """Acknowledge *message*. Return False if it belongs to another member now, or was acknowledged before.
@@ -275,7 +225,7 @@ class Consumer(BaseClient):
 
     def pause(self, *queues: MessageQueue) -> None:
         """Stop pulling *queues*, or all if none is given; messages already pulled are still delivered."""
-        member = self._running().member
+        member = self._running()
         if queues:
             member.paused_queues.update(queues)
         else:
@@ -285,17 +235,17 @@ class Consumer(BaseClient):
         """Pull *queues* again, or all if none is given."""
         run = self._running()
         if queues:
-            run.member.paused_queues.difference_update(queues)
+            run.paused_queues.difference_update(queues)
         else:
-            run.member.paused_queues.clear()
-            run.member.paused = False
+            run.paused_queues.clear()
+            run.paused = False
         run.rebalancer.wake()
 
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The queues of this member, sorted."""
         run = self._run
-        return () if run is None else tuple(sorted(q for q, pq in run.member.process_queues.items() if not pq.dropped))
+        return () if run is None else tuple(sorted(q for q, pq in run.process_queues.items() if not pq.dropped))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """Wait until every topic was rebalanced, and return the queues of this member.
@@ -324,6 +274,6 @@ class Consumer(BaseClient):
         return self._run
 
     def _manual(self) -> ConsumerRun:
-        if self._auto_ack:
+        if self.settings.auto_ack:
             raise ClientError(f"the consumer of {self.group} acknowledges automatically; create it with auto_ack=False")
         return self._running()

@@ -15,19 +15,15 @@ from gantrymq.client.calls.rpc import within
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.broker_callbacks import BrokerCallbacks, DirectConsumption
 from gantrymq.client.group.consume_stats import ConsumeStats
-from gantrymq.client.group.delivery_queue import DeliveryQueue
 from gantrymq.client.group.in_flight import InFlight
 from gantrymq.client.group.membership import GroupMember
-from gantrymq.client.group.offset_store import create_offset_store
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.pulling import QueuePuller
 from gantrymq.client.group.queue_locks import RENEW_S, QueueLocks
-from gantrymq.client.group.rebalancer import RebalanceListener, Rebalancer
+from gantrymq.client.group.rebalancer import Rebalancer
 from gantrymq.client.group.redelivery import Redelivery
 from gantrymq.client.group.settings import ConsumerSettings
-from gantrymq.client.reading.group_offsets import GroupOffsets
-from gantrymq.client.reading.group_pulls import GroupPulls
-from gantrymq.client.tracing.instrumentation import Instrumentation
+from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.user_functions import notify
 from gantrymq.errors import CallTimeout
 from gantrymq.interfaces import AllocationStrategy
@@ -39,57 +35,18 @@ __all__ = ["ConsumerRun", "MemberRun"]
 logger = logging.getLogger("gantrymq.client")
 
 
-class MemberRun(ABC):
-    """Process queues with their pull tasks and stored offsets."""
+class MemberRun(GroupMember, ABC):
+    """A group member with its pull tasks, rebalances and stored offsets."""
 
     def __init__(
-        self,
-        instance: ClientInstance,
-        group: str,
-        settings: ConsumerSettings,
-        subscriptions: dict[str, Subscription],
-        strategy: AllocationStrategy | None,
-        *,
-        auto_commit: bool,
-        on_rebalance: RebalanceListener | None,
-        instance_name: str,
-        offsets_folder: str | None,
+        self, instance: ClientInstance, group: str, settings: ConsumerSettings, subscriptions: dict[str, Subscription]
     ) -> None:
-        """Create the parts of a group member. Arguments as in `Consumer`.
-
-        Args:
-            instance: client whose connections are used.
-            group: consumer group.
-            settings: of the consumer.
-            subscriptions: by topic; may change.
-            strategy: allocation strategy; None if it is set later, or never.
-            auto_commit: store offsets periodically and at close.
-            on_rebalance: called with the queues taken and given up.
-            instance_name: name of the client instance as given in the options.
-            offsets_folder: for broadcasting.
-        """
-        self._instance = instance
-        self._on_rebalance = on_rebalance
-        offsets, broadcasting = GroupOffsets(instance, group), settings.broadcasting
-        self.member = GroupMember(
-            instance,
-            group,
-            settings,
-            subscriptions,
-            offsets,
-            GroupPulls(instance, group),
-            create_offset_store(
-                instance, group, offsets, broadcasting=broadcasting, instance_name=instance_name, folder=offsets_folder
-            ),
-            DeliveryQueue(
-                instance.world.clock, orderly=settings.orderly, locking=settings.orderly and not broadcasting
-            ),
-            auto_commit=auto_commit,
-        )
+        """As `GroupMember`; the rebalancer has no allocation strategy yet."""
+        super().__init__(instance, group, settings, subscriptions)
         self._stats = ConsumeStats()
-        self._locks = QueueLocks(self.member)
-        self._puller = QueuePuller(self.member, self._on_offset_moved)
-        self.rebalancer = Rebalancer(self.member, strategy, self._locks, self._start_pulling, self._on_rebalanced)
+        self._locks = QueueLocks(self)
+        self._puller = QueuePuller(self, self._on_offset_moved)
+        self.rebalancer = Rebalancer(self, self._locks, self._start_pulling, self._on_rebalanced)
         self._started_ms = instance.world.clock.now_ms()
         self._callbacks: BrokerCallbacks | None = None
 
@@ -108,20 +65,20 @@ class MemberRun(ABC):
             CallTimeout: that takes longer than *timeout_s* seconds.
             NoPermission: the cluster denies access to the group.
         """
-        balanced, deliveries = self.rebalancer.balanced, self.member.deliveries
-        await within(self._instance.world.clock, timeout_s, balanced.wait())
+        balanced, deliveries = self.rebalancer.balanced, self.deliveries
+        await within(self.instance.world.clock, timeout_s, balanced.wait())
         if deliveries.refused is not None:
             raise deliveries.refused
         if not balanced.is_set():
-            raise CallTimeout(f"the queues of {self.member.group} were not shared out within {timeout_s:g} s")
+            raise CallTimeout(f"the queues of {self.group} were not shared out within {timeout_s:g} s")
 
     async def store(self) -> None:
         """Store the offsets of all assigned queues, except those whose broker was recently disconnected."""
-        await self.member.offset_store.store(self.member.offsets_to_store())
+        await self.offset_store.store(self.offsets_to_store())
 
     def broker_lost(self, broker_name: str) -> None:
         """Implement `BrokerListener.broker_lost`."""
-        self.member.offset_store.forget_broker(broker_name)
+        self.offset_store.forget_broker(broker_name)
         if self.rebalancer.strategy is not None:
             self.rebalancer.broker_lost(broker_name)
 
@@ -131,41 +88,37 @@ class MemberRun(ABC):
 
     async def _store_periodically(self) -> None:
         while True:
-            await self._instance.world.clock.sleep(self.member.settings.commit_every_s)
+            await self.instance.world.clock.sleep(self.settings.commit_every_s)
             await self.store()
 
     def _register_callbacks(self, direct_consumptions: dict[int, DirectConsumption] | None) -> None:
         """Answer requests of brokers for this group; with None, messages cannot be consumed directly."""
-        self._callbacks = BrokerCallbacks(
-            self.member, self.rebalancer, self._stats, direct_consumptions, self._started_ms
-        )
-        self._instance.broker_requests.consumers[self.member.group] = self._callbacks
+        self._callbacks = BrokerCallbacks(self, self.rebalancer, self._stats, direct_consumptions, self._started_ms)
+        self.instance.broker_requests.consumers[self.group] = self._callbacks
 
     async def _stop(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
         """End *tasks*, store the offsets if auto_commit is set, and release the queues."""
-        member, tasks = self.member, tuple(tasks)
-        self._instance.registration.listeners.discard(self)
+        tasks = tuple(tasks)
+        self.instance.registration.listeners.discard(self)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if member.auto_commit:
-            await asyncio.gather(
-                *(self.rebalancer.store(pq) for pq in member.process_queues.values() if not pq.dropped)
-            )
-        if member.locking:
-            await self._locks.unlock(queue for queue, pq in member.process_queues.items() if not pq.unconfirmed)
-        for pq in member.process_queues.values():
+        if self.auto_commit:
+            await asyncio.gather(*(self.rebalancer.store(pq) for pq in self.process_queues.values() if not pq.dropped))
+        if self.locking:
+            await self._locks.unlock(queue for queue, pq in self.process_queues.items() if not pq.unconfirmed)
+        for pq in self.process_queues.values():
             pq.drop()
         if self._callbacks is not None:
-            self._instance.broker_requests.consumers.pop(member.group, None)
+            self.instance.broker_requests.consumers.pop(self.group, None)
 
     def _log_move(self, pq: ProcessQueue, offset: int) -> None:
-        logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.member.group, offset)
+        logger.warning("%s has no offset %d; %s continues at %d", pq.queue, pq.next_offset, self.group, offset)
 
     async def _on_rebalanced(self, taken: tuple[MessageQueue, ...], given_up: tuple[MessageQueue, ...]) -> None:
-        logger.info("%s takes %d queues and gives up %d", self.member.group, len(taken), len(given_up))
-        if self._on_rebalance is not None:
-            await notify(f"on_rebalance of {self.member.group}", self._on_rebalance, taken, given_up)
+        logger.info("%s takes %d queues and gives up %d", self.group, len(taken), len(given_up))
+        if self.settings.on_rebalance is not None:
+            await notify(f"on_rebalance of {self.group}", self.settings.on_rebalance, taken, given_up)
 
 
 class ConsumerRun(MemberRun):
@@ -178,39 +131,20 @@ class ConsumerRun(MemberRun):
         settings: ConsumerSettings,
         subscriptions: dict[str, Subscription],
         strategy: AllocationStrategy,
-        *,
-        on_rebalance: RebalanceListener | None,
-        instance_name: str,
-        offsets_folder: str | None,
-        instrumentation: Instrumentation,
+        hooks: ConsumeHookCaller | None,
     ) -> None:
-        """Start the tasks of a consumer.
-
-        Arguments as in `MemberRun`; *instrumentation* creates the hooks that are called for consumed messages.
-        """
-        super().__init__(
-            instance,
-            group,
-            settings,
-            subscriptions,
-            strategy,
-            auto_commit=True,
-            on_rebalance=on_rebalance,
-            instance_name=instance_name,
-            offsets_folder=offsets_folder,
-        )
+        """Start the tasks of a consumer; *hooks* are called for consumed messages."""
+        super().__init__(instance, group, settings, subscriptions)
+        self.rebalancer.strategy = strategy
         self._direct_consumptions: dict[int, DirectConsumption] = {}
-        self._redelivery = Redelivery(instance, group, settings, self.member.deliveries)
-        hooks = instrumentation.consumptions(
-            instance, group, broadcasting=settings.broadcasting, consume_timeout_s=settings.consume_timeout_s
-        )
-        self.in_flight = InFlight(self.member, self._redelivery, self._stats, self._direct_consumptions, hooks)
+        self._redelivery = Redelivery(instance, group, settings, self.deliveries)
+        self.in_flight = InFlight(self, self._redelivery, self._stats, self._direct_consumptions, hooks)
         self._pulls: set[asyncio.Task[None]] = set()
         self._moves: set[asyncio.Task[None]] = set()
         self._register_callbacks(self._direct_consumptions)
         instance.registration.listeners.add(self)
         jobs: list[Coroutine[Any, Any, None]] = [self.rebalancer.run(), self._store_periodically()]
-        if self.member.locking:
+        if self.locking:
             jobs.append(self._renew_locks())
         elif not settings.orderly:
             jobs.append(self.in_flight.watch_timeouts())
@@ -218,13 +152,13 @@ class ConsumerRun(MemberRun):
 
     async def finish(self, closers: Container[object]) -> None:
         """Stop taking queues and delivering messages, and wait for in-flight messages of tasks other than *closers*."""
-        self.member.paused = True
-        self.member.deliveries.close()
+        self.paused = True
+        self.deliveries.close()
         await self.in_flight.wait_released(closers)
 
     async def end(self) -> None:
         """Stop all tasks, store the offsets, and release the queues."""
-        self.member.deliveries.close()
+        self.deliveries.close()
         await self._stop((*self._jobs, *self._pulls, *self._moves))
         self.in_flight.unacked.close()
         self._redelivery.close()
@@ -239,18 +173,18 @@ class ConsumerRun(MemberRun):
         """Drop the queue and store *offset*, so that the next rebalance takes it again from there."""
         self._log_move(pq, offset)
         pq.drop()
-        await self.member.offset_store.store({pq.queue: offset})
-        self.member.process_queues.pop(pq.queue, None)
+        await self.offset_store.store({pq.queue: offset})
+        self.process_queues.pop(pq.queue, None)
         self.rebalancer.wake()
 
     async def _renew_locks(self) -> None:
         while True:
-            await self._instance.world.clock.sleep(RENEW_S)
+            await self.instance.world.clock.sleep(RENEW_S)
             await self._locks.renew()
-            if any(pq.unconfirmed for pq in self.member.process_queues.values()):
+            if any(pq.unconfirmed for pq in self.process_queues.values()):
                 self.rebalancer.wake()
 
     def _start_task(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-        task = self._instance.job(work)
+        task = self.instance.job(work)
         tasks.add(task)
         task.add_done_callback(tasks.discard)

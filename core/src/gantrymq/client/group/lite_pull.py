@@ -1,10 +1,10 @@
 """The lite pull consumer: the application polls messages and controls positions and commits.
 
-    async with LitePullConsumer("billing", namesrv="127.0.0.1:9876") as consumer:
-        await consumer.subscribe("Orders")            # or: await consumer.assign(queues)
-        for message in await consumer.poll(timeout_s=5):
-            print(message.body)
-        await consumer.commit()
+    consumer = client.lite_pull("billing")
+    await consumer.subscribe("Orders")            # or: await consumer.assign(queues)
+    for message in await consumer.poll(timeout_s=5):
+        print(message.body)
+    await consumer.commit()
 
     subscribed   a member of the group: its queues are assigned by the rebalance
     assigned     not a member: it reads the queues it names, independent of members; brokers see only its pulls
@@ -23,19 +23,18 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from gantrymq.client.argument_types import check_kind, check_mapping, check_number, shown
-from gantrymq.client.calls.connection_config import split_options
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.calls.connection_config import settings_of
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.allocation import allocation_strategy
-from gantrymq.client.group.consumer import ConsumerOptions, GroupOptions, RebalanceListener
 from gantrymq.client.group.lite_pull_run import LitePullRun
 from gantrymq.client.group.membership import join_group, subscription_of, subscriptions_of
-from gantrymq.client.group.settings import ConsumerSettings, SettingOptions
+from gantrymq.client.group.settings import LitePullSettings
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.instrumentation import Instrumentation
 from gantrymq.client.user_functions import check_function
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["LitePullConsumer", "OwnLitePullOptions"]
+__all__ = ["LitePullConsumer"]
 
 logger = logging.getLogger("gantrymq.client")
 
@@ -60,81 +59,44 @@ MAX_POLLED: Final = 1024  # messages per poll
 QueuesChanged = Callable[[str, tuple[MessageQueue, ...]], object]
 
 
-class OwnLitePullOptions(GroupOptions, total=False):
-    """Options of `Client.lite_pull` besides group and topics."""
-
-    auto_commit: bool
-
-
-class LitePullConsumer(BaseClient):
-    """A consumer polled by one task; used with ``async with``, or between `start` and `close`."""
+class LitePullConsumer(Part):
+    """A consumer polled by one task; created by `Client.lite_pull`, usable until `close`."""
 
     def __init__(
         self,
         group: str,
         topics: str | Mapping[str, str] | None = None,
-        namesrv: str | None = None,
         *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        auto_commit: bool = True,
-        on_rebalance: RebalanceListener | None = None,
-        offsets_folder: str | None = None,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
-        **options: Unpack[ConsumerOptions],
+        **settings: Any,
     ) -> None:
-        """Create the consumer; nothing is opened before `start`.
-
-        Args:
-            group: consumer group whose offsets are read and stored.
-            topics: topics to subscribe to at the start: one, or several with an expression each; None for a later
-                `subscribe` or `assign`.
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: for the single topic: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
-            expression_type: TAG or SQL92; for all topics.
-            auto_commit: store the offsets every ``commit_every_s`` seconds and at `close`.
-            on_rebalance: called with the queues taken and the queues given up; plain or async.
-            offsets_folder: for broadcasting, instead of ~/.rocketmq_offsets.
-            hooks: called for polled messages, see `gantrymq.client.tracing.hooks`.
-            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
-            **options: of `ConsumerSettings`, except those for order and failed messages, and of `ConnectOptions`.
+        """Store the options, as `Client.lite_pull` passes them on; *settings* are those of `LitePullSettings`.
 
         Raises:
             InvalidParameter: a name or setting is not valid, or an option does not exist.
             PluginAbsent: no installed plugin offers the allocation strategy, which *topics* need.
         """
+        super().__init__()
         names.check_group(group)
-        settings, connect = split_options(type(self), options, SettingOptions.__annotations__)
-        for name in ("orderly", "max_tries", "consume_timeout_s", "suspend_s"):
+        for name in ("auto_ack", "orderly", "max_tries", "consume_timeout_s", "suspend_s"):
             if name in settings:
                 raise InvalidParameter(
                     f"{name} is not an option of a lite pull consumer, whose application decides on it"
                 )
         self.group = group
-        self.settings = ConsumerSettings(**settings)
-        super().__init__(namesrv, **connect)
-        self._subscriptions = subscriptions_of({} if topics is None else topics, expression, expression_type)
+        self.settings = settings_of(type(self), LitePullSettings, settings)
+        self._subscriptions = subscriptions_of(
+            {} if topics is None else topics, self.settings.expression, self.settings.expression_type
+        )
         self._strategy = self._loaded_strategy() if self._subscriptions else None
-        self._auto_commit = auto_commit
-        if on_rebalance is not None:
-            check_function(on_rebalance, f"on_rebalance of {group}")
-        self._on_rebalance = on_rebalance
-        self._offsets_folder = offsets_folder
+        if self.settings.on_rebalance is not None:
+            check_function(self.settings.on_rebalance, f"on_rebalance of {group}")
         self._instrumentation = Instrumentation(hooks, trace)
         self._run: LitePullRun | None = None
 
     def _register(self, instance: ClientInstance) -> None:
-        self._run = LitePullRun(
-            instance,
-            self.group,
-            self.settings,
-            self._subscriptions,
-            auto_commit=self._auto_commit,
-            on_rebalance=self._on_rebalance,
-            instance_name=self._connection_config.instance_name,
-            offsets_folder=self._offsets_folder,
-        )
+        self._run = LitePullRun(instance, self.group, self.settings, self._subscriptions)
         if self._subscriptions:
             try:
                 self._join(instance, self._run)
@@ -202,7 +164,7 @@ class LitePullConsumer(BaseClient):
         """Stop consuming *topic* and give up its queues at once. Does nothing if it is not subscribed."""
         run = self._running()
         if run.is_subscribed and self._subscriptions.pop(topic, None) is not None:
-            await run.give_up([queue for queue in run.member.process_queues if queue.topic == topic])
+            await run.give_up([queue for queue in run.process_queues if queue.topic == topic])
             self._started().registration.heartbeat_now()
 
     async def assign(
@@ -230,7 +192,7 @@ class LitePullConsumer(BaseClient):
     @property
     def assignment(self) -> tuple[MessageQueue, ...]:
         """The assigned queues, sorted."""
-        return () if self._run is None else tuple(sorted(self._run.member.commit_offsets()))
+        return () if self._run is None else tuple(sorted(self._run.commit_offsets()))
 
     async def wait_assigned(self, timeout_s: float = 10.0) -> tuple[MessageQueue, ...]:
         """Wait until every subscribed topic was rebalanced, and return the assigned queues.
@@ -285,7 +247,7 @@ class LitePullConsumer(BaseClient):
 
     async def __aiter__(self) -> AsyncGenerator[ReceivedMessage, None]:
         """Poll messages one by one; a message counts as consumed when the loop requests the next one."""
-        deliveries = self._running().member.deliveries
+        deliveries = self._running().deliveries
         while not deliveries.closed:
             for message in await self.poll(ITERATION_S, 1):
                 yield message
@@ -293,11 +255,11 @@ class LitePullConsumer(BaseClient):
     def pause(self, *queues: MessageQueue) -> None:
         """Stop pulling *queues*, or all assigned queues if none is given; messages already pulled are still polled."""
         run = self._running()
-        run.member.paused_queues.update(queues or run.member.process_queues)
+        run.paused_queues.update(queues or run.process_queues)
 
     def resume(self, *queues: MessageQueue) -> None:
         """Pull *queues* again, or all if none is given."""
-        paused = self._running().member.paused_queues
+        paused = self._running().paused_queues
         paused.difference_update(queues or tuple(paused))
 
     # --- positions ----------------------------------------------------------------------------------------------------
@@ -316,7 +278,7 @@ class LitePullConsumer(BaseClient):
         """
         run = self._running()
         run.process_queue_of(queue)
-        offsets = run.member.offsets
+        offsets = run.offsets
         begin, end = await asyncio.gather(offsets.min_offset(queue), offsets.max_offset(queue))
         if not begin <= offset <= end:
             raise InvalidParameter(f"cannot seek to offset {offset}: {queue} has {begin} to {end}")
@@ -326,14 +288,14 @@ class LitePullConsumer(BaseClient):
         """`seek` to the first message of the queue. Raises as `seek`."""
         run = self._running()
         run.process_queue_of(queue)
-        begin = await run.member.offsets.min_offset(queue)
+        begin = await run.offsets.min_offset(queue)
         run.restart(run.process_queue_of(queue), begin)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """`seek` to the end of the queue. Raises as `seek`."""
         run = self._running()
         run.process_queue_of(queue)
-        end = await run.member.offsets.max_offset(queue)
+        end = await run.offsets.max_offset(queue)
         run.restart(run.process_queue_of(queue), end)
 
     def position(self, queue: MessageQueue) -> int:
@@ -347,7 +309,7 @@ class LitePullConsumer(BaseClient):
 
     async def offset_for_timestamp(self, queue: MessageQueue, time_ms: int) -> int:
         """Return the offset of the first message stored at *time_ms* or later; near the end if there is none."""
-        return await self._running().member.offsets.offset_for_timestamp(queue, time_ms)
+        return await self._running().offsets.offset_for_timestamp(queue, time_ms)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """Return the stored offset of the group in *queue*, None if it has none."""
@@ -373,7 +335,7 @@ class LitePullConsumer(BaseClient):
         check_mapping("offsets", offsets)
         for queue, offset in offsets.items():
             run.process_queue_of(queue)
-            end = await run.member.offsets.max_offset(queue)
+            end = await run.offsets.max_offset(queue)
             if not 0 <= offset <= end:
                 raise InvalidParameter(f"offset {offset} cannot be committed: {queue} ends at {end}")
         await run.commit(offsets)

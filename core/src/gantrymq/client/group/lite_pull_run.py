@@ -12,8 +12,7 @@ from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.consumer_run import MemberRun
 from gantrymq.client.group.delivery_queue import Delivery
 from gantrymq.client.group.process_queue import ProcessQueue
-from gantrymq.client.group.rebalancer import RebalanceListener
-from gantrymq.client.group.settings import ConsumerSettings
+from gantrymq.client.group.settings import LitePullSettings
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.tracing.hook_calls import ConsumeHookCaller
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome
@@ -39,26 +38,12 @@ class LitePullRun(MemberRun):
         self,
         instance: ClientInstance,
         group: str,
-        settings: ConsumerSettings,
+        settings: LitePullSettings,
         subscriptions: dict[str, Subscription],
-        *,
-        auto_commit: bool,
-        on_rebalance: RebalanceListener | None,
-        instance_name: str,
-        offsets_folder: str | None,
     ) -> None:
-        """Create the state. Arguments as in `MemberRun`; with *auto_commit* offsets are stored periodically."""
-        super().__init__(
-            instance,
-            group,
-            settings,
-            subscriptions,
-            None,
-            auto_commit=auto_commit,
-            on_rebalance=on_rebalance,
-            instance_name=instance_name,
-            offsets_folder=offsets_folder,
-        )
+        """As `GroupMember`; *settings* may turn automatic commits off."""
+        super().__init__(instance, group, settings, subscriptions)
+        self.auto_commit = settings.auto_commit
         self.is_subscribed = False  # whether topics are subscribed, so that it is a member of the group
         self.is_assigned = False  # whether queues were assigned by the application
         self._polled: Delivery | None = None  # consumed at the next poll
@@ -74,44 +59,43 @@ class LitePullRun(MemberRun):
 
     def start(self) -> None:
         """Start the background tasks."""
-        self._instance.registration.listeners.add(self)
-        self._jobs.append(self._instance.job(self._watch_topics()))
-        if self.member.auto_commit:
-            self._jobs.append(self._instance.job(self._store_periodically()))
+        self.instance.registration.listeners.add(self)
+        self._jobs.append(self.instance.job(self._watch_topics()))
+        if self.auto_commit:
+            self._jobs.append(self.instance.job(self._store_periodically()))
 
     def start_rebalancing(self, strategy: AllocationStrategy) -> None:
         """Become a member of the group: assign queues by *strategy* from now on."""
         self.rebalancer.strategy = strategy
         self.is_subscribed = True
         self._register_callbacks(None)
-        self._jobs.append(self._instance.job(self.rebalancer.run()))
+        self._jobs.append(self.instance.job(self.rebalancer.run()))
 
     async def assign(self, queues: tuple[MessageQueue, ...], subscriptions: Mapping[str, Subscription]) -> None:
         """Assign exactly *queues*. Raises ClientError: a start offset is unknown; nothing was changed."""
-        member = self.member
-        new = [queue for queue in queues if queue not in member.process_queues]
+        new = [queue for queue in queues if queue not in self.process_queues]
         starts = await asyncio.gather(*map(self.rebalancer.first_offset, new))
         self.is_assigned = True
-        await self.give_up([queue for queue in member.process_queues if queue not in queues])
-        member.subscriptions.clear()
-        member.subscriptions.update(subscriptions)
+        await self.give_up([queue for queue in self.process_queues if queue not in queues])
+        self.subscriptions.clear()
+        self.subscriptions.update(subscriptions)
         for queue, start in zip(new, starts, strict=True):
-            if queue not in member.process_queues:
+            if queue not in self.process_queues:
                 self._add_queue(queue, start)
 
     async def give_up(self, queues: Iterable[MessageQueue]) -> None:
         """Drop queues, after storing their offsets if auto_commit is set."""
-        leaving = [self.member.process_queues[queue] for queue in queues]
+        leaving = [self.process_queues[queue] for queue in queues]
         await asyncio.gather(*(self.rebalancer.give_up(pq, grace_s=0.0) for pq in leaving))
 
     def process_queue_of(self, queue: MessageQueue) -> ProcessQueue:
         """Return the process queue of *queue*. Raises ClientError: it is not assigned."""
         check_kind("queue", queue, MessageQueue)
-        pq = self.member.process_queues.get(queue)
+        pq = self.process_queues.get(queue)
         if pq is None or pq.dropped:
-            count = len(self.member.commit_offsets())
+            count = len(self.commit_offsets())
             raise ClientError(
-                f"{queue} is not assigned to this consumer of {self.member.group}, which has {count} queues: look at "
+                f"{queue} is not assigned to this consumer of {self.group}, which has {count} queues: look at "
                 "'assignment', or call assign(), or wait_assigned() after subscribe()"
             )
         return pq
@@ -126,14 +110,14 @@ class LitePullRun(MemberRun):
     async def poll(self, max_count: int, timeout_s: float) -> tuple[ReceivedMessage, ...]:
         """Return up to *max_count* messages of one queue; none after *timeout_s*, or when the consumer is closed."""
         self.finish_polled()
-        deliveries = self.member.deliveries
+        deliveries = self.deliveries
         delivery = deliveries.take_now(max_count) or await deliveries.take(max_count, timeout_s)
         if delivery is None:
             if deliveries.refused is not None:
                 raise deliveries.refused
             return ()
         self.finish_polled()  # messages that another task polled meanwhile
-        self._polled, self._polled_s = delivery, self._instance.world.clock.monotonic()
+        self._polled, self._polled_s = delivery, self.instance.world.clock.monotonic()
         if self.hooks is not None:
             self._context = self.hooks.before(
                 delivery.process_queue.queue, delivery.messages, batch=max_count > 1, in_task=True
@@ -145,7 +129,7 @@ class LitePullRun(MemberRun):
         delivery, self._polled = self._polled, None
         if delivery is not None:
             self._after(ConsumeOutcome.SUCCESS)
-            now = self._instance.world.clock.monotonic()
+            now = self.instance.world.clock.monotonic()
             delivery.process_queue.last_consumed_s = now
             count = delivery.process_queue.finish(delivery.messages)
             window = self._stats.window(delivery.process_queue.queue.topic, now)
@@ -159,8 +143,8 @@ class LitePullRun(MemberRun):
 
     async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Store offsets. Raises ClientError: some are not stored."""
-        if self.member.settings.broadcasting:
-            await self.member.offset_store.store(offsets)
+        if self.settings.broadcasting:
+            await self.offset_store.store(offsets)
             return
         stored = await asyncio.gather(*(self._store(*each) for each in offsets.items()), return_exceptions=True)
         for problem in stored:
@@ -169,13 +153,12 @@ class LitePullRun(MemberRun):
 
     async def commit_current(self) -> None:
         """Store the offsets of all queues, except those that another member has continued. Raises as `commit`."""
-        member = self.member
         continued_elsewhere = []
-        for queue, pq in list(member.process_queues.items()):
-            if pq.unconfirmed and await member.offset_store.offset_of_other_member(queue) is not None:
+        for queue, pq in list(self.process_queues.items()):
+            if pq.unconfirmed and await self.offset_store.offset_of_other_member(queue) is not None:
                 continued_elsewhere.append(queue)
         await self.commit(
-            {queue: offset for queue, offset in member.commit_offsets().items() if queue not in continued_elsewhere}
+            {queue: offset for queue, offset in self.commit_offsets().items() if queue not in continued_elsewhere}
         )
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -184,15 +167,14 @@ class LitePullRun(MemberRun):
         Raises:
             ClientError: it cannot be queried.
         """
-        member = self.member
-        return await (member.offset_store.read if member.settings.broadcasting else member.offsets.committed)(queue)
+        return await (self.offset_store.read if self.settings.broadcasting else self.offsets.committed)(queue)
 
     async def _store(self, queue: MessageQueue, offset: int) -> None:
-        pq = self.member.process_queues.get(queue)
+        pq = self.process_queues.get(queue)
         if self._stored.get(queue) == (pq, offset):
             return
-        self.member.offset_store.note_commit(queue, offset)
-        await self.member.offsets.commit(queue, offset)
+        self.offset_store.note_commit(queue, offset)
+        await self.offsets.commit(queue, offset)
         if pq is not None:
             self._stored[queue] = pq, offset
 
@@ -203,7 +185,7 @@ class LitePullRun(MemberRun):
 
     def stop_delivery(self) -> None:
         """End polls: they return no messages."""
-        self.member.deliveries.close()
+        self.deliveries.close()
 
     async def end(self) -> None:
         """Stop; store the offsets if auto_commit is set."""
@@ -214,14 +196,14 @@ class LitePullRun(MemberRun):
     # --- queues -------------------------------------------------------------------------------------------------------
 
     def _add_queue(self, queue: MessageQueue, offset: int) -> None:
-        pq = self.member.process_queues[queue] = ProcessQueue(queue, offset, self._instance.world.clock.monotonic())
+        pq = self.process_queues[queue] = ProcessQueue(queue, offset, self.instance.world.clock.monotonic())
         self._start_pulling(pq)
 
     def _start_pulling(self, pq: ProcessQueue) -> None:
         before = self._pulls.get(pq.queue)
         if before is not None and before is not asyncio.current_task():
             before.cancel()
-        task = self._pulls[pq.queue] = self._instance.job(self._puller.run(pq))
+        task = self._pulls[pq.queue] = self.instance.job(self._puller.run(pq))
         task.add_done_callback(lambda done: self._pull_ended(pq.queue, done))
 
     def _pull_ended(self, queue: MessageQueue, task: asyncio.Task[None]) -> None:
@@ -240,14 +222,14 @@ class LitePullRun(MemberRun):
 
     async def _watch_topics(self) -> None:
         while True:
-            await self._instance.world.clock.sleep(TOPIC_CHECK_S)
+            await self.instance.world.clock.sleep(TOPIC_CHECK_S)
             for topic, (before, listeners) in list(self._watched_topics.items()):
                 try:
-                    queues = await self._instance.routes.readable_queues(topic)
+                    queues = await self.instance.routes.readable_queues(topic)
                 except GantryError as problem:
-                    self._instance.outages.failed(f"looking for changed queues of {topic}", problem)
+                    self.instance.outages.failed(f"looking for changed queues of {topic}", problem)
                     continue
                 if set(queues) != set(before):
                     self._watched_topics[topic] = (queues, listeners)
                     for listener in listeners:
-                        await notify(f"a listener of {self.member.group}", listener, topic, queues)
+                        await notify(f"a listener of {self.group}", listener, topic, queues)

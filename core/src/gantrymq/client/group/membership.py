@@ -11,7 +11,7 @@ from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.connection.heartbeat import ConsumerInfo
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.delivery_queue import DeliveryQueue
-from gantrymq.client.group.offset_store import OffsetStore
+from gantrymq.client.group.offset_store import OffsetStore, create_offset_store
 from gantrymq.client.group.process_queue import ProcessQueue
 from gantrymq.client.group.settings import ConsumerSettings
 from gantrymq.client.reading.group_offsets import GroupOffsets
@@ -25,22 +25,27 @@ from gantrymq.model.subscription import ALL, TAG, Subscription
 __all__ = ["GroupMember", "join_group", "subscription_of", "subscriptions_of"]
 
 
-@attrs.define
 class GroupMember:
-    """One member of a group, from start to close."""
+    """One member of a group, from start to close: the state that the parts of a consumer share."""
 
-    instance: ClientInstance
-    group: str
-    settings: ConsumerSettings
-    subscriptions: dict[str, Subscription]  # by topic, including the retry topic
-    offsets: GroupOffsets
-    pulls: GroupPulls
-    offset_store: OffsetStore
-    deliveries: DeliveryQueue
-    auto_commit: bool = True  # store offsets periodically and at close
-    process_queues: dict[MessageQueue, ProcessQueue] = attrs.field(factory=dict)
-    paused: bool = False  # no pulls, and no queues taken
-    paused_queues: set[MessageQueue] = attrs.field(factory=set)
+    def __init__(
+        self, instance: ClientInstance, group: str, settings: ConsumerSettings, subscriptions: dict[str, Subscription]
+    ) -> None:
+        """*subscriptions*, by topic and including the retry topic, may change later."""
+        self.instance = instance
+        self.group = group
+        self.settings = settings
+        self.subscriptions = subscriptions
+        self.offsets = GroupOffsets(instance, group)
+        self.pulls = GroupPulls(instance, group)
+        self.offset_store: OffsetStore = create_offset_store(
+            instance, group, self.offsets, broadcasting=settings.broadcasting, folder=settings.offsets_folder
+        )
+        self.deliveries = DeliveryQueue(instance.world.clock, orderly=settings.orderly, locking=self.locking)
+        self.auto_commit = True  # store offsets periodically and at close
+        self.process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self.paused = False  # no pulls, and no queues taken
+        self.paused_queues: set[MessageQueue] = set()
 
     @property
     def retry_topic(self) -> str:

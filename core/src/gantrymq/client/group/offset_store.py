@@ -157,7 +157,6 @@ def create_offset_store(
     offsets: GroupOffsets,
     *,
     broadcasting: bool,
-    instance_name: str,
     folder: str | None,
 ) -> OffsetStore:
     """Return the offset store for a member of *group*.
@@ -167,7 +166,6 @@ def create_offset_store(
         group: consumer group.
         offsets: offsets of the group at the brokers.
         broadcasting: every member receives every message and keeps its offsets in a file.
-        instance_name: name of the client instance as given in the options.
         folder: for broadcasting, instead of ``~/.rocketmq_offsets``.
     """
     if not broadcasting:
@@ -175,7 +173,7 @@ def create_offset_store(
     world = instance.world
     return LocalFileOffsetStore(
         world.files,
-        offsets_file(world.environ, f"{instance.address}@{instance_name}", instance.wrap_name(group), folder),
+        offsets_file(world.environ, f"{instance.address}@{instance.name}", instance.wrap_name(group), folder),
     )
 
 

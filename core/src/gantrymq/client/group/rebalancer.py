@@ -52,8 +52,6 @@ BROKER_AWAY_S: Final = 1.0  # between rounds while a broker is disconnected
 _MAX_POSTPONED: Final = 20  # rounds in a row that take no queues because the members changed meanwhile
 FORCED_UNLOCK_S: Final = 20.0  # since the last lock; then a queue is given up despite in-flight messages
 
-RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
-
 
 class _TopicAllocation(NamedTuple):
     """Result of one round for one topic."""
@@ -70,22 +68,20 @@ class Rebalancer:
     def __init__(
         self,
         member: GroupMember,
-        strategy: AllocationStrategy | None,
         locks: QueueLocks,
         start_pulling: Callable[[ProcessQueue], object],
         on_rebalanced: Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], Awaitable[None]],
     ) -> None:
-        """Create the rebalancer; *strategy* may be set later, but before `run`.
+        """Create the rebalancer; set ``strategy``, the allocation strategy, before `run`.
 
         Args:
             member: the group member.
-            strategy: allocation strategy.
             locks: for orderly consumers.
             start_pulling: called with each queue taken.
             on_rebalanced: called with the queues taken and given up.
         """
         self._member = member
-        self.strategy = strategy
+        self.strategy: AllocationStrategy | None = None
         self._locks = locks
         self._start_pulling = start_pulling
         self._on_rebalanced = on_rebalanced

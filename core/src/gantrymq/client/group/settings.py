@@ -6,18 +6,30 @@ client/.../impl/consumer/DefaultMQPushConsumerImpl.java (checkConfig).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal, TypedDict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 import attrs
 from attrs.validators import optional
 
 from gantrymq.client.argument_types import check_mapping, check_text, number_from
+from gantrymq.client.tracing.instrumentation import InstrumentationOptions
 from gantrymq.errors import InvalidParameter
+from gantrymq.model.queue import MessageQueue
+from gantrymq.model.subscription import ALL, TAG
 
-__all__ = ["UNLIMITED", "ConsumeFrom", "ConsumerSettings", "SettingOptions"]
+__all__ = [
+    "UNLIMITED",
+    "ConsumeFrom",
+    "ConsumerOptions",
+    "ConsumerSettings",
+    "LitePullOptions",
+    "LitePullSettings",
+    "RebalanceListener",
+]
 
 ConsumeFrom = Literal["last", "first"] | int  # or ms since 1970
+RebalanceListener = Callable[[tuple[MessageQueue, ...], tuple[MessageQueue, ...]], object]
 UNLIMITED: Final = 0x7FFFFFFF  # Java's Integer.MAX_VALUE
 
 
@@ -38,6 +50,23 @@ def _start(_: object, field: attrs.Attribute[Any], value: object) -> None:
 @attrs.frozen(kw_only=True)
 class ConsumerSettings:
     """Settings of a consumer. Raises InvalidParameter for a value out of bounds."""
+
+    expression: str = ALL
+    """For a single topic: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type."""
+
+    expression_type: str = TAG
+    """TAG or SQL92; for all topics."""
+
+    auto_ack: bool = True
+    """Requesting the next message acknowledges the one before; False to use `Consumer.ack`."""
+
+    on_rebalance: RebalanceListener | None = None
+    """Called with the queues taken and the queues given up; plain or async, the next rebalance waits for it. Its
+    exceptions are logged.
+    """
+
+    offsets_folder: str | None = None
+    """For broadcasting, instead of ~/.rocketmq_offsets."""
 
     orderly: bool = False
     """Deliver the messages of a queue one after the other, retrying each until it is consumed."""
@@ -111,9 +140,22 @@ class ConsumerSettings:
         return f"CONSUME_FROM_{self.consume_from.upper()}_OFFSET"
 
 
-class SettingOptions(TypedDict, total=False):
-    """`ConsumerSettings` as optional keywords; see there for meanings and bounds."""
+@attrs.frozen(kw_only=True)
+class LitePullSettings(ConsumerSettings):
+    """Settings of a lite pull consumer. Those of `ConsumerSettings` for order and failed messages have no effect."""
 
+    auto_commit: bool = True
+    """Store the offsets every ``commit_every_s`` seconds and at `close`."""
+
+
+class ConsumerOptions(InstrumentationOptions, total=False):
+    """Options of `Client.consumer`, each may be omitted: the fields of `ConsumerSettings`, hooks and trace."""
+
+    expression: str
+    expression_type: str
+    auto_ack: bool
+    on_rebalance: RebalanceListener | None
+    offsets_folder: str | None
     orderly: bool
     broadcasting: bool
     consume_from: ConsumeFrom
@@ -132,3 +174,9 @@ class SettingOptions(TypedDict, total=False):
     commit_every_s: float
     rebalance_every_s: float
     check_crcs: bool
+
+
+class LitePullOptions(ConsumerOptions, total=False):
+    """Options of `Client.lite_pull`, except those for order and failed messages."""
+
+    auto_commit: bool

@@ -1,8 +1,8 @@
 """The pop consumer: no assigned queues, each message acknowledged separately.
 
-    async with PopConsumer("billing", "Orders", "127.0.0.1:9876") as consumer:
-        async for message in consumer:                 # acknowledged when the loop requests the next one
-            print(message.body)
+    consumer = client.pop_consumer("billing", "Orders")
+    async for message in consumer:                     # acknowledged when the loop requests the next one
+        print(message.body)
 
     for message in await consumer.pop():               # or explicitly
         await consumer.ack(message)
@@ -18,13 +18,14 @@ client/.../impl/consumer/ConsumeMessagePopConcurrentlyService.java (delays).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import attrs
+from attrs.validators import optional
 
-from gantrymq.client.argument_types import check_kind, check_number
-from gantrymq.client.calls.connection_config import ConnectOptions
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.argument_types import check_kind, check_number, number_from
+from gantrymq.client.calls.connection_config import settings_of
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.group.membership import subscription_of
 from gantrymq.client.message import ReceivedMessage
@@ -33,7 +34,7 @@ from gantrymq.client.pop.calls import PopParameters
 from gantrymq.client.pop.receipts import receipt_of
 from gantrymq.client.pop.run import PopIterator, PopRun
 from gantrymq.client.tracing.hooks import ConsumeOutcome
-from gantrymq.client.tracing.instrumentation import Instrumentation
+from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model.subscription import ALL, TAG
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
-__all__ = ["PopConsumer", "PopOptions"]
+__all__ = ["PopConsumer", "PopOptions", "PopSettings"]
 
 INVISIBLE_S: Final = 60.0  # RocketMQ's popInvisibleTime
 POLL_S: Final = 15.0
@@ -51,8 +52,50 @@ _LONGEST_S: Final = 3 * 86400.0  # maximum invisible time
 _DELAYS_S: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)  # of nack
 
 
-class PopOptions(TypedDict, total=False):
-    """Options of `PopConsumer` besides group, topic and `ConnectOptions`; see there for meanings and defaults."""
+def _check_start(_: object, field: attrs.Attribute[Any], value: object) -> None:
+    if value not in ("last", "first"):
+        raise InvalidParameter(f"{field.name} is {value!r}; expected 'last' or 'first'")
+
+
+@attrs.frozen(kw_only=True)
+class PopSettings:
+    """Settings of a pop consumer. Raises InvalidParameter for a value out of bounds."""
+
+    expression: str = ALL
+    """``TagA || TagB``, ``*`` for all, or the syntax of another filter type."""
+
+    expression_type: str = TAG
+    """TAG or SQL92."""
+
+    invisible_s: float = attrs.field(default=INVISIBLE_S, validator=number_from(1, _LONGEST_S))
+    """How long a delivered message is hidden from other consumers, 1 s to three days."""
+
+    poll_s: float = attrs.field(default=POLL_S, validator=number_from(1, 60))
+    """How long a broker may wait for a message, 1 s to 60 s."""
+
+    batch: int = attrs.field(default=_MOST, validator=number_from(1, _MOST))
+    """Messages per pop, 1 to 32."""
+
+    consume_from: Literal["last", "first"] = attrs.field(default="last", validator=_check_start)
+    """Where a new group starts; "last" is the last message of each queue, as in RocketMQ."""
+
+    orderly: bool = False
+    """A queue delivers no more messages until all delivered ones are acknowledged, or their time ends."""
+
+    auto_ack: bool = True
+    """Requesting the next message in a loop acknowledges the one before; False to use `PopConsumer.ack`."""
+
+    renew_for_s: float | None = attrs.field(default=None, validator=optional(number_from(1, _LONGEST_S)))
+    """For processing that takes longer than ``invisible_s``: keep in-flight messages invisible for this long, renewing
+    after half of the invisible time; None for no renewals.
+    """
+
+    check_crcs: bool = False
+    """Verify bodies against the CRC of their records, see `body_problem`."""
+
+
+class PopOptions(InstrumentationOptions, total=False):
+    """Options of `Client.pop_consumer`, each may be omitted: the fields of `PopSettings`, hooks and trace."""
 
     expression: str
     expression_type: str
@@ -64,73 +107,39 @@ class PopOptions(TypedDict, total=False):
     auto_ack: bool
     renew_for_s: float | None
     check_crcs: bool
-    hooks: Iterable[Hook]
-    trace: bool | MessageTrace
 
 
-class PopConsumer(BaseClient):
-    """Pops messages of one topic for one group; used with ``async with``, or between `start` and `close`."""
+class PopConsumer(Part):
+    """Pops messages of one topic for one group; created by `Client.pop_consumer`, usable until `close`."""
 
     def __init__(
         self,
         group: str,
         topic: str,
-        namesrv: str | None = None,
         *,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        invisible_s: float = INVISIBLE_S,
-        poll_s: float = POLL_S,
-        batch: int = _MOST,
-        consume_from: Literal["last", "first"] = "last",
-        orderly: bool = False,
-        auto_ack: bool = True,
-        renew_for_s: float | None = None,
-        check_crcs: bool = False,
         hooks: Iterable[Hook] = (),
         trace: bool | MessageTrace = False,
-        **connect: Unpack[ConnectOptions],
+        **settings: Any,
     ) -> None:
-        """Create the consumer; nothing is opened before `start`.
-
-        Args:
-            group: consumer group; each message is delivered to one of its consumers.
-            topic: topic to consume, including redelivered messages.
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            expression: ``TagA || TagB``, ``*`` for all, or the syntax of another filter type.
-            expression_type: TAG or SQL92.
-            invisible_s: how long a delivered message is hidden from other consumers, 1 s to three days.
-            poll_s: how long a broker may wait for a message, 1 s to 60 s.
-            batch: messages per pop, 1 to 32.
-            consume_from: where a new group starts; "last" is the last message of each queue, as in RocketMQ.
-            orderly: a queue delivers no more messages until all delivered ones are acknowledged, or their time ends.
-            auto_ack: requesting the next message in a loop acknowledges the one before; False to use `ack`.
-            renew_for_s: for processing that takes longer than ``invisible_s``: keep in-flight messages invisible for
-                this long, renewing after half of the invisible time; None for no renewals.
-            check_crcs: verify bodies against the CRC of their records, see `body_problem`.
-            hooks: called for popped messages, see `gantrymq.client.tracing.hooks`.
-            trace: write a message trace to a topic of the cluster; a `MessageTrace` for details.
-            **connect: see `ConnectOptions`.
+        """Store the options, as `Client.pop_consumer` passes them on; *settings* are those of `PopSettings`.
 
         Raises:
             InvalidParameter: a name or option is not valid, an option does not exist, or one of *hooks* is not a hook.
         """
+        super().__init__()
         names.check_group(group)
         self.group = group
         self.topic = topic
-        super().__init__(namesrv, **connect)
-        self._subscription = subscription_of(topic, expression, expression_type)
-        _within("poll_s", poll_s, 1, 60)
-        _within("batch", batch, 1, _MOST)
-        if renew_for_s is not None:
-            _within("renew_for_s", renew_for_s, 1, _LONGEST_S)
-        if consume_from not in ("last", "first"):
-            raise InvalidParameter(f"consume_from is {consume_from!r}; expected 'last' or 'first'")
+        given = self.settings = settings_of(type(self), PopSettings, settings)
+        self._subscription = subscription_of(topic, given.expression, given.expression_type)
         self._parameters = PopParameters(
-            batch, _ms("invisible_s", invisible_s), round(poll_s * 1000), consume_from == "first", orderly, check_crcs
+            given.batch,
+            round(given.invisible_s * 1000),
+            round(given.poll_s * 1000),
+            given.consume_from == "first",
+            given.orderly,
+            given.check_crcs,
         )
-        self._auto_ack = auto_ack
-        self._renew_for_s = renew_for_s
         self._instrumentation = Instrumentation(hooks, trace)
         self._run: PopRun | None = None
 
@@ -140,11 +149,11 @@ class PopConsumer(BaseClient):
         return self._instrumentation.trace
 
     def _register(self, instance: ClientInstance) -> None:
-        longest_s = self._renew_for_s or self._parameters.invisible_ms / 1000
+        longest_s = self.settings.renew_for_s or self._parameters.invisible_ms / 1000
         hooks = self._instrumentation.consumptions(
             instance, self.group, broadcasting=False, consume_timeout_s=longest_s
         )
-        self._run = PopRun(instance, self.group, self._subscription, self._parameters, self._renew_for_s, hooks)
+        self._run = PopRun(instance, self.group, self._subscription, self._parameters, self.settings.renew_for_s, hooks)
 
     async def _finish(self) -> None:
         if self._run is not None:
@@ -200,7 +209,7 @@ class PopConsumer(BaseClient):
         Raises:
             as `pop`, but a disconnected broker is retried every second.
         """
-        return PopIterator(self._running(), self._auto_ack)
+        return PopIterator(self._running(), self.settings.auto_ack)
 
     async def ack(self, *messages: ReceivedMessage) -> None:
         """Acknowledge *messages*; returns when their brokers have it, with one request per broker.

@@ -1,7 +1,7 @@
 """Producers.
 
-    async with Producer("orders", "127.0.0.1:9876") as producer:
-        result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
+    producer = client.producer("orders")
+    result = await producer.send(Message("TopicTest", b"hello", tags="TagA"))
 
 Any number of sends may be started concurrently: a limited number is in flight at each broker, the others wait
 (`send_window`), and the timeout of a send starts when its request is written. Retries, and when they may store a
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gantrymq.client.argument_types import shown
-from gantrymq.client.calls.connection_config import ConnectOptions, split_options
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.calls.connection_config import settings_of
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.connection.request_reply import request_and_wait
 from gantrymq.client.message import Message, ReceivedMessage
@@ -29,10 +29,10 @@ from gantrymq.client.sending import validation
 from gantrymq.client.sending.compressor import Compressor
 from gantrymq.client.sending.encoded_message import in_batches
 from gantrymq.client.sending.message_sender import MessageSender
-from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, ProducerOptions, ProducerSettings
+from gantrymq.client.sending.producer_settings import SEND_TIMEOUT_S, Batching, ProducerSettings
 from gantrymq.client.sending.results import SendResult
 from gantrymq.client.sending.retries import RETRY_CODES
-from gantrymq.client.sending.selectors import Destination
+from gantrymq.client.sending.selectors import Balancing, Destination, Selector
 from gantrymq.client.sending.send_requests import SendIdentity
 from gantrymq.client.tracing.hook_calls import SendHookCaller
 from gantrymq.client.tracing.instrumentation import Instrumentation, InstrumentationOptions
@@ -42,13 +42,12 @@ from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 
 if TYPE_CHECKING:
+    from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
 __all__ = [
     "RETRY_CODES",
     "SEND_TIMEOUT_S",
-    "AllProducerOptions",
-    "OwnProducerOptions",
     "Producer",
     "ProducerOptions",
 ]
@@ -57,16 +56,30 @@ Result = TypeVar("Result")
 Callback = Callable[[SendResult | None, BaseException | None], object]
 
 
-class OwnProducerOptions(ProducerOptions, InstrumentationOptions, total=False):
-    """Options of `Client.producer`."""
+class ProducerOptions(InstrumentationOptions, total=False):
+    """Options of `Client.producer`, each may be omitted: the fields of `ProducerSettings`, hooks and trace."""
+
+    default_timeout_s: float
+    retries: int
+    async_retries: int
+    retry_not_stored: bool
+    attempt_timeout_s: float | None
+    selector: Selector | Balancing
+    latency_fault_tolerance: bool
+    detect_faults: bool
+    batching: Batching | bool
+    default_topic: str
+    default_topic_queues: int
+    compress_over_bytes: int
+    compression: str
+    compress_level: int
+    max_message_bytes: int
+    max_under_way: int
+    max_under_way_bytes: int
 
 
-class AllProducerOptions(OwnProducerOptions, ConnectOptions, total=False):
-    """Options of `Producer`."""
-
-
-class Producer(BaseClient):
-    """Sends messages of one producer group; used as ``async with``, or between `start` and `close`.
+class Producer(Part):
+    """Sends messages of one producer group; created by `Client.producer`, usable until `close`.
 
     Attributes:
         group: its name.
@@ -75,30 +88,20 @@ class Producer(BaseClient):
     """
 
     def __init__(
-        self,
-        group: str,
-        namesrv: str | None = None,
-        **options: Unpack[AllProducerOptions],
+        self, group: str, *, hooks: Iterable[Hook] = (), trace: bool | MessageTrace = False, **settings: Any
     ) -> None:
-        """Store the options; connections are opened by `start`.
-
-        Args:
-            group: producer group, named after the application.
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            **options: of `ProducerSettings`, such as ``retries=5`` or ``selector=by_key(...)``, of
-                `InstrumentationOptions` and of `ConnectOptions`.
+        """Store the options, as `Client.producer` passes them on; *settings* are those of `ProducerSettings`.
 
         Raises:
             InvalidParameter: the group's name or a setting is not legal, or an option is unknown.
             OptionUnusable: compression or its level is unknown, or its package is not installed.
         """
+        super().__init__()
         validation.check_producer_group(group)
         self.group = group
-        self._instrumentation = Instrumentation(options.pop("hooks", ()), options.pop("trace", False))
+        self._instrumentation = Instrumentation(hooks, trace)
         self._hooks: SendHookCaller | None = None
-        settings, connect = split_options(type(self), options, OwnProducerOptions.__annotations__)
-        self.settings = ProducerSettings(**settings)
-        super().__init__(namesrv, **connect)
+        self.settings = settings_of(type(self), ProducerSettings, settings)
         self._compressor = Compressor(self.settings.compression, self.settings.compress_level)
         self._modes: SendModes | None = None
         self.oneways_dropped = 0

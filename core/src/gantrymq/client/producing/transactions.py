@@ -23,7 +23,7 @@ import attrs
 
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import Message, ReceivedMessage, TransactionState
-from gantrymq.client.producing.producer import AllProducerOptions, Producer
+from gantrymq.client.producing.producer import Producer, ProducerOptions
 from gantrymq.client.sending.results import SendResult
 from gantrymq.client.user_functions import await_result, check_function, is_failure, running_task
 from gantrymq.errors import ClientError, GantryError
@@ -57,25 +57,12 @@ class Transaction:
 
 
 class TransactionProducer(Producer):
-    """A `Producer` with transactions."""
+    """A `Producer` with transactions; created by `Client.transaction_producer`."""
 
-    def __init__(
-        self, group: str, check: Check, namesrv: str | None = None, **options: Unpack[AllProducerOptions]
-    ) -> None:
-        """Store the options; connections are opened by `start`.
-
-        Args:
-            group: producer group; any member may be asked about the messages of any other.
-            check: returns the outcome for a half message; plain or async. An exception counts as UNKNOWN, and the
-                broker checks again.
-            namesrv: see `Producer`.
-            **options: see `Producer`.
-
-        Raises:
-            InvalidParameter, OptionUnusable: see `Producer`.
-        """
+    def __init__(self, group: str, check: Check, **options: Unpack[ProducerOptions]) -> None:
+        """Store the options, as `Client.transaction_producer` passes them on. Raises as `Producer`."""
         check_function(check, f"the check of {group}")
-        super().__init__(group, namesrv, **options)
+        super().__init__(group, **options)
         self._check = check
 
     def _register(self, instance: ClientInstance) -> None:

@@ -17,10 +17,12 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import Final, TypedDict, Unpack
 
+import attrs
+
 from gantrymq.client.argument_types import check_kind, check_number, check_text
-from gantrymq.client.calls.connection_config import ConnectOptions
+from gantrymq.client.calls.connection_config import settings_of
 from gantrymq.client.calls.decoding import parse_tags
-from gantrymq.client.connection.base import BaseClient
+from gantrymq.client.connection.base import Part
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.client.reading.group_offsets import GroupOffsets
@@ -36,15 +38,44 @@ from gantrymq.model.subscription import ALL, TAG, Subscription
 from gantrymq.remoting.codes import ResponseCode
 from gantrymq.remoting.command import Command
 
-__all__ = ["Reader", "ReaderOptions"]
+__all__ = ["Reader", "ReaderOptions", "ReaderSettings"]
 
 logger = logging.getLogger("gantrymq.client")
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # exists on every broker, and has no members to rebalance
 
 
+@attrs.frozen(kw_only=True)
+class ReaderSettings:
+    """Settings of a reader. Raises InvalidParameter if a value is not legal."""
+
+    start: Start = attrs.field(default="first", converter=check_start)
+    """Where iteration starts: ``"first"``, ``"last"``, a store time in ms since 1970, or a mapping of queues to
+    offsets, such as `Reader.positions` of an earlier reader; queues missing from it are read from their first message.
+    """
+
+    follow: bool = False
+    """Whether iteration waits for new messages; otherwise it ends at the offsets where the queues ended when it
+    started.
+    """
+
+    expression: str = ALL
+    """``TagA || TagB``, ``*`` for all, or an expression of the filter type."""
+
+    expression_type: str = TAG
+    """TAG or SQL92."""
+
+    group: str | None = None
+    """Consumer group for `Reader.committed` and `Reader.commit`, and for the broker's read permission; None for
+    TOOLS_CONSUMER, which exists on every broker.
+    """
+
+    check_crcs: bool = False
+    """Whether to compare bodies with the check sums of their records, see `body_problem`."""
+
+
 class ReaderOptions(TypedDict, total=False):
-    """Options of `Client.reader`; see `Reader` for meanings and defaults."""
+    """Options of `Client.reader`, each may be omitted: the fields of `ReaderSettings`."""
 
     start: Start
     follow: bool
@@ -54,54 +85,23 @@ class ReaderOptions(TypedDict, total=False):
     check_crcs: bool
 
 
-class Reader(BaseClient):
-    """Reads a topic, or single queues; used as ``async with``, or between `start` and `close`."""
+class Reader(Part):
+    """Reads a topic, or single queues; created by `Client.reader`, usable until `close`."""
 
-    def __init__(
-        self,
-        topic: str | None = None,
-        namesrv: str | None = None,
-        *,
-        start: Start = "first",
-        follow: bool = False,
-        expression: str = ALL,
-        expression_type: str = TAG,
-        group: str | None = None,
-        check_crcs: bool = False,
-        **connect: Unpack[ConnectOptions],
-    ) -> None:
-        """Store the options; connections are opened by `start`.
-
-        Args:
-            topic: topic for iteration over the reader; None if only the methods are used.
-            namesrv: ``host:port;host:port``; None for $NAMESRV_ADDR, then 127.0.0.1:9876.
-            start: where iteration starts: ``"first"``, ``"last"``, a store time in ms since 1970, or a mapping of
-                queues to offsets, such as `positions` of an earlier reader; queues missing from it are read from their
-                first message.
-            follow: whether iteration waits for new messages; otherwise it ends at the offsets where the queues ended
-                when it started.
-            expression: ``TagA || TagB``, ``*`` for all, or an expression of the filter type.
-            expression_type: TAG or SQL92.
-            group: consumer group for `committed` and `commit`, and for the broker's read permission; None for
-                TOOLS_CONSUMER, which exists on every broker.
-            check_crcs: whether to compare bodies with the check sums of their records, see `body_problem`.
-            **connect: see `ConnectOptions`.
+    def __init__(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> None:
+        """Store the options, as `Client.reader` passes them on.
 
         Raises:
-            InvalidParameter: a name or *start* is not legal, or an option is unknown.
+            InvalidParameter: a name or option is not legal, or an option is unknown.
         """
+        super().__init__()
+        self.settings = settings = settings_of(type(self), ReaderSettings, options)
         if topic is not None:
             names.check_topic(topic)
-        names.check_group(group or TOOLS_GROUP)
-        super().__init__(namesrv, **connect)
         self.topic = topic
-        self.group = group or TOOLS_GROUP
-        self._own_group = group is not None
-        self._start = check_start(start)
-        self._follow = follow
-        self._expression = expression or ALL
-        self._expression_type = expression_type
-        self._check_crcs = check_crcs
+        self.group = settings.group or TOOLS_GROUP
+        self._expression = settings.expression or ALL
+        names.check_group(self.group)
         self._pulling: tuple[ClientInstance, GroupPulls] | None = None
         self._ends: dict[MessageQueue, int] = {}  # max offsets returned by pulls
         self._places: dict[MessageQueue, int] = {}
@@ -125,15 +125,15 @@ class Reader(BaseClient):
     async def _messages(self) -> AsyncGenerator[ReceivedMessage, None]:
         topic = self._topic(None)
         instance = self._started()
-        starts = await first_offsets(self, await self.queues(), self._start)
+        starts = await first_offsets(self, await self.queues(), self.settings.start)
         self._places = dict(starts)
         clock, outages = instance.world.clock, instance.outages
-        following = TopicFollower(self, topic, clock, outages, self._expression, self._expression_type)
-        if self._follow:
+        following = TopicFollower(self, topic, clock, outages, self._expression, self.settings.expression_type)
+        if self.settings.follow:
             self._following.add(following)
             stream = following.messages(starts)
         else:
-            stream = read_to_end(self, starts, self._expression, self._expression_type)
+            stream = read_to_end(self, starts, self._expression, self.settings.expression_type)
         try:
             async with aclosing(stream) as messages:
                 async for message in messages:
@@ -234,7 +234,7 @@ class Reader(BaseClient):
         text, kind = self._filter(expression, expression_type)
         tags = parse_tags(text) if kind == TAG else frozenset()
         reply, address = await self._pull(queue, offset, max_count, text, kind, suspend_ms)
-        unwrap, check = self._started().unwrap, self._check_crcs
+        unwrap, check = self._started().unwrap, self.settings.check_crcs
         result = read_pull_reply(reply, address, queue.broker_name, tags, offset, unwrap, check_crcs=check)
         self._note(queue, result)
         return result
@@ -338,11 +338,11 @@ class Reader(BaseClient):
 
     def _filter(self, expression: str | None, expression_type: str | None) -> tuple[str, str]:
         if expression is None:
-            return self._expression, expression_type or self._expression_type
+            return self._expression, expression_type or self.settings.expression_type
         return expression or ALL, expression_type or TAG
 
     def _check_group(self, what: str) -> None:
-        if not self._own_group:
+        if self.settings.group is None:
             raise ClientError(f"a reader without a group cannot {what} offsets; create it with group='my_group'")
 
     def _offsets(self) -> GroupOffsets:

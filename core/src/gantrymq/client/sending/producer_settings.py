@@ -5,7 +5,7 @@ Source: apache/rocketmq client/.../producer/DefaultMQProducer.java, ProduceAccum
 
 from __future__ import annotations
 
-from typing import Final, TypedDict
+from typing import Final
 
 import attrs
 
@@ -16,7 +16,7 @@ from gantrymq.client.user_functions import check_function
 from gantrymq.errors import InvalidParameter
 from gantrymq.model.names import DEFAULT_TOPIC
 
-__all__ = ["SEND_TIMEOUT_S", "Batching", "ProducerOptions", "ProducerSettings"]
+__all__ = ["SEND_TIMEOUT_S", "Batching", "ProducerSettings"]
 
 SEND_TIMEOUT_S: Final = 3.0
 MOST_SENDS: Final = 512
@@ -101,25 +101,3 @@ class ProducerSettings:
             raise InvalidParameter("detect_faults needs latency_fault_tolerance; set that as well")
         if not isinstance(self.selector, Balancing):
             check_function(self.selector, "the selector", plain="it is not awaited")
-
-
-class ProducerOptions(TypedDict, total=False):
-    """`ProducerSettings` as keyword arguments, all optional; see there for meanings and bounds."""
-
-    default_timeout_s: float
-    retries: int
-    async_retries: int
-    retry_not_stored: bool
-    attempt_timeout_s: float | None
-    selector: Selector | Balancing
-    latency_fault_tolerance: bool
-    detect_faults: bool
-    batching: Batching | bool
-    default_topic: str
-    default_topic_queues: int
-    compress_over_bytes: int
-    compression: str
-    compress_level: int
-    max_message_bytes: int
-    max_under_way: int
-    max_under_way_bytes: int

@@ -27,10 +27,9 @@ from gantrymq.client.sync.streams import MessageStream
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
-    from gantrymq.client.group.consumer import OwnConsumerOptions
-    from gantrymq.client.group.lite_pull import OwnLitePullOptions
+    from gantrymq.client.group.settings import ConsumerOptions, LitePullOptions
     from gantrymq.client.pop.consumer import PopOptions
-    from gantrymq.client.producing.producer import OwnProducerOptions
+    from gantrymq.client.producing.producer import ProducerOptions
     from gantrymq.client.reading.reader import ReaderOptions
     from gantrymq.client.sync.admin import Admin
     from gantrymq.client.sync.consumer import Consumer
@@ -136,12 +135,12 @@ class Client:
         """
         self._started().call(lambda: self._wrapped.wait_ready(topic, timeout_s))
 
-    def producer(self, group: str, **options: Unpack[OwnProducerOptions]) -> Producer:
+    def producer(self, group: str, **options: Unpack[ProducerOptions]) -> Producer:
         """Return the started producer of *group*, which is created once and reused until it is closed.
 
         Args:
             group: producer group, named after the application.
-            options: as in `gantrymq.client.Producer`; later calls must give the same ones, or none.
+            options: as in `gantrymq.client.Client.producer`; later calls must give the same ones, or none.
 
         Raises:
             InvalidParameter, OptionUnusable: a name or option is not valid.
@@ -152,16 +151,14 @@ class Client:
         portal = self._started()
         return self._wrapper_of(portal.call_sync(lambda: self._wrapped.producer(group, **options)), Producer)
 
-    def transaction_producer(
-        self, group: str, check: Check, **options: Unpack[OwnProducerOptions]
-    ) -> TransactionProducer:
+    def transaction_producer(self, group: str, check: Check, **options: Unpack[ProducerOptions]) -> TransactionProducer:
         """Return the started transaction producer of *group*, reused as in `producer`.
 
         Args:
             group: producer group; any member of it may be queried about a message of any other.
             check: a plain function, called in a thread, that returns the outcome of the work that belongs to a message;
                 later calls must give the same one.
-            options: as in `gantrymq.client.Producer`.
+            options: as in `gantrymq.client.Client.producer`.
 
         Raises:
             as `producer`.
@@ -173,8 +170,8 @@ class Client:
         wrapped = portal.call_sync(lambda: self._wrapped.transaction_producer(group, checked, **options))
         return self._wrapper_of(wrapped, TransactionProducer)
 
-    def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[OwnConsumerOptions]) -> Consumer:
-        """Return a started member of the consumer group *group*; arguments as in `gantrymq.client.Consumer`.
+    def consumer(self, group: str, topics: str | Mapping[str, str], **options: Unpack[ConsumerOptions]) -> Consumer:
+        """Return a started member of the consumer group *group*; arguments as in `gantrymq.client.Client.consumer`.
 
         *on_rebalance* is called in the client's own thread: it must not call the client or block.
 
@@ -189,9 +186,9 @@ class Client:
         return Consumer(self, portal, wrapped, auto_ack=options.get("auto_ack", True))
 
     def lite_pull(
-        self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[OwnLitePullOptions]
+        self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[LitePullOptions]
     ) -> LitePullConsumer:
-        """Return a started lite pull consumer of *group*; arguments as in `gantrymq.client.LitePullConsumer`.
+        """Return a started lite pull consumer of *group*; arguments as in `gantrymq.client.Client.lite_pull`.
 
         *on_rebalance* is called in the client's own thread: it must not call the client or block. Raises as `consumer`.
         """
@@ -203,7 +200,7 @@ class Client:
         )
 
     def pop_consumer(self, group: str, topic: str, **options: Unpack[PopOptions]) -> PopConsumer:
-        """Return a started pop consumer of *group*; *options* as in `gantrymq.client.PopConsumer`.
+        """Return a started pop consumer of *group*; arguments as in `gantrymq.client.Client.pop_consumer`.
 
         Raises:
             InvalidParameter: a name or option is not valid.
@@ -215,7 +212,7 @@ class Client:
         return PopConsumer(self, portal, portal.call_sync(lambda: self._wrapped.pop_consumer(group, topic, **options)))
 
     def reader(self, topic: str | None = None, **options: Unpack[ReaderOptions]) -> Reader:
-        """Return a new started reader of *topic*; *options* as in `gantrymq.client.Reader`.
+        """Return a new started reader of *topic*; arguments as in `gantrymq.client.Client.reader`.
 
         Raises:
             InvalidParameter: a name or option is not valid.

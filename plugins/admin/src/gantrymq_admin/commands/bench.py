@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from gantrymq.client import Admin, Consumer, Producer
+from gantrymq.client import Admin, Client, Producer
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
@@ -172,15 +172,15 @@ def consume(count: int, single: int, **shared: Any) -> None:
         filled = await load(
             call, Limit(count), in_flight=FILL_IN_FLIGHT, clock=clock, cpu_s=time.process_time, each=each
         )
-        consumer = Consumer(name, name, tools.namesrv, consume_from="first")
-        await consumer.start()
-        try:
-            messages = aiter(consumer)
-            found = await drained(messages, filled.messages, clock, time.process_time)
-            times = await one_by_one(tools.producer, name, body, messages, single, clock)
-            del messages  # otherwise its last message counts as in flight
-        finally:
-            await consumer.close(CLOSE_S)
+        async with Client(tools.namesrv) as client:  # with connections of its own
+            consumer = client.consumer(name, name, consume_from="first")
+            try:
+                messages = aiter(consumer)
+                found = await drained(messages, filled.messages, clock, time.process_time)
+                times = await one_by_one(tools.producer, name, body, messages, single, clock)
+                del messages  # otherwise its last message counts as in flight
+            finally:
+                await consumer.close(CLOSE_S)
         document = attrs.evolve(found.figures, times_s=times).document(size)
         document.pop("calls")
         return {"body_bytes": size, "first_ms": round(found.first_s * 1000, 1), **document, "single_messages": single}
@@ -240,10 +240,10 @@ async def _rounds(
     async with AsyncExitStack() as stack:
         tools: dict[str, _Tools] = {}
         for server in asked.servers:
-            admin = await stack.enter_async_context(Admin(server))
+            client = await stack.enter_async_context(Client(server))
             under_way = max([*in_flight, FILL_IN_FLIGHT])
-            producer = Producer("gantrymq-bench", server, max_under_way=under_way)
-            tools[server] = _Tools(server, world, admin, await stack.enter_async_context(producer))
+            producer = client.producer("gantrymq-bench", max_under_way=under_way)
+            tools[server] = _Tools(server, world, client.admin, producer)
         clusters = [{"namesrv": server, "brokers": await about(tools[server].admin, asked.cluster)} for server in tools]
         cells: list[Document] = []
         for number, servers in turns(asked.servers, rounds):

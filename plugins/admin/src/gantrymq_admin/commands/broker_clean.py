@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.admin import CLEANINGS
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
@@ -37,7 +37,7 @@ def clean(what: Sequence[str], cluster: str | None, broker: str | None, namesrv:
 async def _clean(
     namesrv: str, what: Sequence[str], cluster: str | None, broker: str | None
 ) -> list[tuple[str, str, str]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         return [
             (address, each, await admin.clean(address, each))
             for address in await brokers_of(admin, cluster, broker)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
@@ -83,14 +83,14 @@ async def _get(
     namesrv: str, keys: Sequence[str], cluster: str | None, broker: str | None
 ) -> list[tuple[str, dict[str, str]]]:
     found = []
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for address in await brokers_of(admin, cluster, broker):
             found.append((address, settings_of(address, await admin.broker_settings(address), keys)))
     return found
 
 
 async def _set(namesrv: str, settings: dict[str, str], cluster: str | None, broker: str | None) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         addresses = list(await brokers_of(admin, cluster, broker))
         for address in addresses:
             await admin.change_broker_settings(address, settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
@@ -40,7 +40,7 @@ def add(name: str, namesrv: str, output: str) -> None:
 
 def _change(namesrv: str, name: str, output: str, *, wiped: bool) -> None:
     async def work() -> dict[str, int]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             return await (admin.wipe_write_permission(name) if wiped else admin.add_write_permission(name))
 
     changed = run(work())

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, GantryError
@@ -54,7 +54,7 @@ def cluster(name: str | None, namesrv: str, output: str) -> None:
 
 
 async def _look(namesrv: str, name: str | None) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         info = await admin.clusters()
         if name is not None and name not in info.clusters:
             raise ClientError(f"no cluster is named {name}; clusters known: {', '.join(info.clusters) or 'none'}")

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
 from gantrymq.commands.run import run
 from gantrymq.errors import BrokerRefused, ConsumerNotOnline, GroupNotExist, InvalidParameter
@@ -164,7 +164,7 @@ def _late(queue: dict[str, Any]) -> str:
 
 async def _list(namesrv: str, cluster: str | None, broker: str | None, everything: bool) -> list[dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for address in await brokers_of(admin, cluster, broker):
             for name, config in (await admin.groups(address)).items():
                 if not everything and name in names.SYSTEM_GROUPS:
@@ -187,7 +187,7 @@ async def _list(namesrv: str, cluster: str | None, broker: str | None, everythin
 
 
 async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker: str | None) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         addresses = await brokers_of(admin, cluster, broker)
         for address in addresses:
             await admin.create_group(address, config)
@@ -197,7 +197,7 @@ async def _create(namesrv: str, config: GroupConfig, cluster: str | None, broker
 async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | None, clean_offsets: bool) -> list[str]:
     if name in names.SYSTEM_GROUPS or names.is_system_group(name):
         raise InvalidParameter(f"{name} is one of the brokers' own groups, which tools and clients count on; it stays")
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         addresses = await brokers_of(admin, cluster, broker)
         known = await _known(admin, addresses, name)
         if not known:
@@ -209,7 +209,7 @@ async def _delete(namesrv: str, name: str, cluster: str | None, broker: str | No
 
 async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | None) -> dict[str, Any]:
     shown: dict[str, Any] = {"group": name, "clients": [], "subscriptions": []}
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as admin_client, admin_client.admin as admin:
         for address in await brokers_of(admin, cluster, broker):
             found = await admin.consumer_connections(address, name)
             if found is None:
@@ -236,7 +236,7 @@ async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | N
 
 
 async def _progress(namesrv: str, name: str, cluster: str | None, broker: str | None) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         addresses = await brokers_of(admin, cluster, broker)
         queues = []
         for address in addresses:

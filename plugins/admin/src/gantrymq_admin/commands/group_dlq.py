@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import attrs
 import click
 
-from gantrymq.client import Producer, Reader
+from gantrymq.client import Client, Reader
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
@@ -68,7 +68,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
 
     async def work() -> tuple[list[DeadQueue], list[ReceivedMessage]]:
         found: list[ReceivedMessage] = []
-        async with Reader(namesrv=namesrv, group=READER) as consumer:
+        async with Client(namesrv) as client, client.reader(group=READER) as consumer:
             queues = await _queues(consumer, group, broker)
             for each in _from(queues, from_offset):
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
@@ -128,7 +128,7 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
     broker, offset = _place(which[0])
 
     async def work() -> ReceivedMessage:
-        async with Reader(namesrv=namesrv, group=READER) as consumer:
+        async with Client(namesrv) as client, client.reader(group=READER) as consumer:
             return await _letter(consumer, group, broker, offset)
 
     found = run(work())
@@ -181,7 +181,11 @@ def resend(
         raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
 
     async def work() -> Resend:
-        async with Reader(namesrv=namesrv, group=READER) as consumer, Producer(SENDER, namesrv) as producer:
+        async with (
+            Client(namesrv) as client,
+            client.reader(group=READER) as consumer,
+            client.producer(SENDER) as producer,
+        ):
             resend = Resend(group, consumer, None if dry_run else producer, target=target, warn=warn)
             if which:
                 for broker_name, offset in map(_place, which):

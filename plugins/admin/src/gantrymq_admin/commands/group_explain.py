@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
@@ -86,7 +86,7 @@ async def _explain(
     """Query each broker that knows the group."""
     found, missing = list[dict[str, Any]](), ""
     header = ExplainGroupRequest(consumer_group=group, topic=topic)
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for address in await brokers_of(admin, cluster, broker):
             try:
                 said = await admin.request_json(address, EXPLAIN_GROUP, header, what=f"facts of group {group}")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.group.allocation import allocation_strategy
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
@@ -161,7 +161,7 @@ async def _look(
     namesrv: str, topic: str, group: str | None, queues: list[MessageQueue], members: list[str]
 ) -> tuple[list[MessageQueue], list[str]]:
     """Query what was not given: readable queues, and members from any broker of the topic."""
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         route = await admin.route(topic)
         if not queues:
             queues = list(route.readable_queues(topic))

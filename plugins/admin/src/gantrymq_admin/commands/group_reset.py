@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.admin import NothingCommitted, OffsetReset, QueueUnknown
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say, warn
 from gantrymq.commands.run import run
@@ -79,7 +79,7 @@ def clone(source: str, group: str, topic: str | None, dry_run: bool, namesrv: st
 async def _reset(
     namesrv: str, group: str, topic: str, target: Target, queue: int | None, dry_run: bool
 ) -> dict[str, Any]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         try:
             done = await admin.reset_offsets(group, topic, target, queue_id=queue, dry_run=dry_run)
         except QueueUnknown as problem:
@@ -88,7 +88,7 @@ async def _reset(
 
 
 async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_run: bool) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         try:
             done = await admin.clone_offsets(source, group, topic, dry_run=dry_run)
         except NothingCommitted as problem:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Producer, Reader, SendResult
+from gantrymq.client import Client, SendResult
 from gantrymq.client.calls.outages import Outages
 from gantrymq.client.message import Message, ReceivedMessage, split_properties
 from gantrymq.client.reading.queue_reading import follow
@@ -132,7 +132,7 @@ def recall(handle: str, name: str, namesrv: str, output: str) -> None:
     """
 
     async def work() -> str:
-        async with Producer(PRODUCER_GROUP, namesrv) as producer:
+        async with Client(namesrv) as client, client.producer(PRODUCER_GROUP) as producer:
             try:
                 return await producer.recall(name, handle)
             except InvalidParameter as problem:
@@ -176,7 +176,7 @@ def pull(
     wanted = {"expression": expression, "expression_type": expression_type}
 
     async def work() -> None:
-        async with Reader(namesrv=namesrv, group=group) as reader:
+        async with Client(namesrv) as client, client.reader(group=group) as reader:
             starts = Starts(reader, _pick(await reader.queues(name), queue), from_offset, from_ms, say)
             last = None
             async with aclosing(first_of(starts, most, **wanted)) as messages:
@@ -222,7 +222,7 @@ def tail(
 
         world, asked_to_stop = real_world(), stop_requested()
         outages = Outages(world.clock, warn)
-        async with Reader(namesrv=namesrv, group=group, world=world) as consumer:
+        async with Client(namesrv, world=world) as client, client.reader(group=group) as consumer:
             queues = _pick(await consumer.queues(name), queue)
             edge = consumer.min_offset if from_beginning else consumer.max_offset
             starts = await asyncio.gather(*(edge(at) for at in queues))
@@ -256,7 +256,7 @@ async def _send(
     messages: Iterable[Message],
     show: Callable[[SendResult], None],
 ) -> None:
-    async with Producer(group, namesrv) as producer:
+    async with Client(namesrv) as client, client.producer(group) as producer:
         chosen = _pick(await producer.queues(topic), queue)[0] if queue is not None else None
         for one in messages:
             show(await producer.send(one, queue=chosen))

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.client.admin import RequestNotServed
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table
 from gantrymq.commands.run import run
@@ -70,7 +70,7 @@ async def _pending(
     namesrv: str, topic: str | None, until_ms: int | None, most: int, cluster: str | None, broker: str | None
 ) -> list[dict[str, Any]]:
     found = []
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         for address in await brokers_of(admin, cluster, broker):
             sources, messages = await _of_broker(admin, address, topic, until_ms, most)
             messages.sort(key=lambda message: message["due_ms"])

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
 from gantrymq.commands.bodies import body_text
@@ -50,7 +50,7 @@ def query(
     end_ms = read_time_ms(end, param_hint="--end") if end is not None else FOREVER_MS
 
     async def work() -> list[ReceivedMessage]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             if unique is None:
                 return list(await admin.query_message(name, str(key), begin_ms or 0, end_ms, most))
             found = await admin.query_unique(name, unique, begin_ms)
@@ -81,7 +81,7 @@ def view(message_id: str, topic: str | None, namesrv: str, output: str) -> None:
         )
 
     async def work() -> ReceivedMessage:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             if by_place:
                 return await admin.view_message(message_id)
             return (await admin.query_unique(str(topic), message_id))[0]

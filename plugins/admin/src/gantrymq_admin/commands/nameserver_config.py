@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
@@ -26,7 +26,7 @@ def get(keys: Sequence[str], namesrv: str, output: str) -> None:
     """Show all settings of each name server of -n, or the named ones."""
 
     async def work() -> SettingsOf:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             return [
                 (server, settings_of(server, await admin.name_server_settings(server), keys))
                 for server in admin.name_servers
@@ -43,7 +43,7 @@ def set_(pairs: dict[str, str], namesrv: str, output: str) -> None:
     """Change settings of each name server of -n until it stops; to keep them, put them in its namesrv.conf."""
 
     async def work() -> list[str]:
-        async with Admin(namesrv) as admin:
+        async with Client(namesrv) as client, client.admin as admin:
             return list(await admin.change_name_server_settings(pairs))
 
     servers = run(work())

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.client.admin import NotANameServer
 from gantrymq.client.routing.routes import BrokerAddresses, ClusterInfo
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
@@ -65,7 +65,7 @@ def status(namesrv: str, output: str) -> None:
 
 
 async def _look(namesrv: str) -> dict[str, Any]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         looked = await asyncio.gather(*(_look_at_server(admin, server) for server in admin.name_servers))
         servers = [shown for shown, _ in looked]
         infos = [info for _, info in looked if info is not None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from gantrymq.client import Admin
+from gantrymq.client import Client
 from gantrymq.client.routing.routes import TopicRoute
 from gantrymq.commands.groups import CommandGroup
 from gantrymq.commands.output import namesrv_option, output_option, print_json, print_table, say
@@ -153,7 +153,7 @@ def status(name: str, namesrv: str, output: str) -> None:
 
 
 async def _list(namesrv: str, everything: bool) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         topics = await admin.topics()
         if everything:
             return list(topics)
@@ -166,7 +166,7 @@ async def _list(namesrv: str, everything: bool) -> list[str]:
 async def _create(
     namesrv: str, config: TopicConfig, cluster: str | None, broker: str | None, *, fewer_queues: bool
 ) -> list[str]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         addresses = await brokers_of(admin, cluster, broker)
         if not fewer_queues:
             for address in addresses:
@@ -177,7 +177,7 @@ async def _create(
 
 
 async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[str], list[str]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         if name not in await admin.topics():
             raise NoRoute(f"there is no topic {name}; 'gantrymq topic list' shows those there are")
         brokers = await admin.delete_topic(name, cluster)
@@ -185,12 +185,12 @@ async def _delete(namesrv: str, name: str, cluster: str | None) -> tuple[list[st
 
 
 async def _route(namesrv: str, name: str) -> TopicRoute:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         return await admin.route(name)
 
 
 async def _status(namesrv: str, name: str) -> list[dict[str, Any]]:
-    async with Admin(namesrv) as admin:
+    async with Client(namesrv) as client, client.admin as admin:
         return [
             {
                 "broker": queue.broker_name,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from gantrymq.client import Admin
+from gantrymq.client import Admin, Client
 from gantrymq.errors import BrokerRefused, FormatError
 from gantrymq.formats.config.consumer_offsets import (
     CONSUMER_OFFSETS,
@@ -110,7 +110,7 @@ async def live_groups(
         ClientError: a name server or broker does not respond, or refuses.
     """
     found, dead = [], []
-    async with Admin(namesrv, tls=tls) as admin:
+    async with Client(namesrv, tls=tls) as client, client.admin as admin:
         wanted = list(topics) or _matching(await admin.topics(), pattern or "")
         info = await admin.clusters()
         for broker in info.brokers:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.model.queue import MessageQueue
 from gantrymq.world.real import real_world
 from gantrymq_spark.jobs.inputs import Input, messages
@@ -162,7 +162,7 @@ def _options(topic: str, namesrv: str | None) -> SinkOptions:
 
 async def _queues(options: SinkOptions) -> tuple[MessageQueue, ...]:
     assert options.topic is not None
-    async with Producer(options.group, options.namesrv, tls=options.tls) as producer:
+    async with Client(options.namesrv, tls=options.tls) as client, client.producer(options.group) as producer:
         return await producer.queues(options.topic)
 
 
@@ -170,6 +170,9 @@ async def _paced(
     rows: Iterator[Mapping[str, Any]], options: SinkOptions, pace: Pace, sent: Sent, tell: Callable[[Sent], object]
 ) -> None:
     world = real_world()
-    async with Producer(options.group, options.namesrv, world=world, tls=options.tls) as producer:
+    async with (
+        Client(options.namesrv, world=world, tls=options.tls) as client,
+        client.producer(options.group) as producer,
+    ):
         sender = Sender(producer, world.clock, options)
         await send_paced(rows, RowConverter(options, "the replay", ""), sender, pace, world.clock, sent, tell)

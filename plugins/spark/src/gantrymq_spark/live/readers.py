@@ -30,7 +30,7 @@ from gantrymq_spark.live.offsets import Offsets, QueueRange
 from gantrymq_spark.live.options import LiveOptions
 from gantrymq_spark.live.pushdown import PushedFilters, push_filters
 from gantrymq_spark.live.range_reader import RangeReadOptions, read_range
-from gantrymq_spark.live.session import LiveSession, new_consumer, range_read_options
+from gantrymq_spark.live.session import LiveSession, query_reader, range_read_options
 
 __all__ = ["BatchReader", "FilteringReader", "StreamReader"]
 
@@ -53,15 +53,14 @@ def _batches(options: LiveOptions, task: QueueRange, range_options: RangeReadOpt
     """Read a range, in the process of a task."""
     world = real_world()
     with asyncio.Runner() as runner:
-        consumer = new_consumer(options, world)
-        batches = read_range(consumer, world.clock, task, range_options)
-        runner.run(consumer.start())
+        opened = query_reader(options, world)
+        batches = read_range(runner.run(opened.__aenter__()), world.clock, task, range_options)
         try:
             while (batch := runner.run(_following(batches))) is not None:
                 yield batch
         finally:
             runner.run(batches.aclose())
-            runner.run(consumer.close())
+            runner.run(opened.__aexit__(None, None, None))
 
 
 async def _following(batches: Any) -> pa.RecordBatch | None:

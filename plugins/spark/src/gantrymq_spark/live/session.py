@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
-from gantrymq.client import Admin, Reader
+from gantrymq.client import Client, Reader
 from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
 from gantrymq.model.queue import MessageQueue
@@ -19,12 +20,19 @@ from gantrymq_spark.live.range_reader import RangeReadOptions
 from gantrymq_spark.live.snapshot import Snapshot
 from gantrymq_spark.live.splitting import DEFAULT_RECORD_BYTES, split
 
-__all__ = ["LiveSession", "new_consumer", "range_read_options"]
+__all__ = ["LiveSession", "query_reader", "range_read_options"]
 
 
-def new_consumer(options: LiveOptions, world: World | None = None) -> Reader:
-    """Return a consumer of the query's group, not started."""
-    return Reader(namesrv=options.namesrv, group=options.group, world=world, tls=options.tls)
+def new_client(options: LiveOptions, world: World) -> Client:
+    """Return the client of a query or task, not started."""
+    return Client(options.namesrv, world=world, tls=options.tls)
+
+
+@asynccontextmanager
+async def query_reader(options: LiveOptions, world: World) -> AsyncIterator[Reader]:
+    """Provide a reader of the query's group, with a client of its own."""
+    async with new_client(options, world) as client:
+        yield client.reader(group=options.group)
 
 
 def range_read_options(options: LiveOptions, columns: Sequence[str]) -> RangeReadOptions:
@@ -47,20 +55,20 @@ class LiveSession:
         """Nothing is opened yet."""
         self._options = options
         self._clock = world.clock
-        self._admin = Admin(options.namesrv, world=world, tls=options.tls)
-        self._consumer = new_consumer(options, world)
-        self._view = QueueView(self._admin, self._consumer, options.wanted)
+        self._client = new_client(options, world)
+        self._consumer: Reader
+        self._view: QueueView
         self._planner = Planner(options.max_delay_ms)
         self._reported: set[Loss] = set()
 
     async def __aenter__(self) -> LiveSession:
-        await self._admin.start()
-        await self._consumer.start()
+        await self._client.start()
+        self._consumer = self._client.reader(group=self._options.group)
+        self._view = QueueView(self._client.admin, self._consumer, self._options.wanted)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._consumer.close()
-        await self._admin.close()
+        await self._client.close()
 
     # --- batch ------------------------------------------------------------------------------------------------------
 

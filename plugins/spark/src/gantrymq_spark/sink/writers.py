@@ -17,8 +17,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from gantrymq.client import Producer
+from gantrymq.client import Client
 from gantrymq.errors import ConfigError
+from gantrymq.world import Clock
 from gantrymq.world.real import real_world
 from gantrymq_spark.sink.columns import check_columns
 from gantrymq_spark.sink.local_times import SESSION_ZONE
@@ -98,14 +99,17 @@ def _written(
     rows = RowConverter(options, f"partition {partition}", prefix, _context().getLocalProperty(SESSION_ZONE))
     count = 0
     with asyncio.Runner() as runner:
-        producer = Producer(
-            options.group, options.namesrv, world=world, tls=options.tls, max_message_bytes=options.max_message_bytes
-        )
-        runner.run(producer.start())
+        client = Client(options.namesrv, world=world, tls=options.tls)
+        runner.run(client.start())
         try:
-            sender = Sender(producer, world.clock, options)
+            sender = runner.run(_sender(client, world.clock, options))
             for batch in batches:
                 count += runner.run(sender.send(rows.messages(batch)))
         finally:
-            runner.run(producer.close())
+            runner.run(client.close())
     return WriteResult(count)
+
+
+async def _sender(client: Client, clock: Clock, options: SinkOptions) -> Sender:
+    producer = client.producer(options.group, max_message_bytes=options.max_message_bytes)
+    return Sender(producer, clock, options)
