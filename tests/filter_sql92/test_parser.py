@@ -6,9 +6,7 @@ from hypothesis import given
 
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq_filter_sql92.format import format_expression
-from gantrymq_filter_sql92.parser import parse
-from gantrymq_filter_sql92.refusal import ExpressionRefused
-from gantrymq_filter_sql92.tree import (
+from gantrymq_filter_sql92.nodes import (
     And,
     Between,
     Boolean,
@@ -26,6 +24,8 @@ from gantrymq_filter_sql92.tree import (
     TextMatch,
     property_names,
 )
+from gantrymq_filter_sql92.parser import parse
+from gantrymq_filter_sql92.refusal import ExpressionRefused
 
 A, B, C = map(Property, "abc")
 HAS_A, HAS_B, HAS_C = map(Present, (A, B, C))

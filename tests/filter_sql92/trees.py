@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from gantrymq_filter_sql92.tree import (
+from gantrymq_filter_sql92.nodes import (
     And,
     Between,
     Boolean,

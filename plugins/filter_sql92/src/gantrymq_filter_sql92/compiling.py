@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from gantrymq_filter_sql92 import nodes
 from gantrymq_filter_sql92.comparing import (
     Condition,
     compare_integer,
@@ -20,26 +21,8 @@ from gantrymq_filter_sql92.comparing import (
     is_plain_utf8,
     one_of,
 )
+from gantrymq_filter_sql92.nodes import Expression
 from gantrymq_filter_sql92.property_lookup import Lookup, cached_lookup, lookup
-from gantrymq_filter_sql92.tree import (
-    And,
-    Between,
-    Boolean,
-    Comparison,
-    Double,
-    Expression,
-    In,
-    Integer,
-    IsNull,
-    Negative,
-    Not,
-    Or,
-    Present,
-    Property,
-    Text,
-    TextMatch,
-    looked_up,
-)
 from gantrymq_filter_sql92.values import Long, Value, compare, to_double
 
 Operand = Callable[[bytes], Value]
@@ -59,62 +42,64 @@ class _Compiler:
     """Compiles one tree; the closures share their property look-ups."""
 
     def __init__(self, tree: Expression) -> None:
-        uses = Counter(node.name for node in looked_up(tree))
+        uses = Counter(node.name for node in nodes.looked_up(tree))
         self._lookups = {name: lookup(name) if count == 1 else cached_lookup(name) for name, count in uses.items()}
 
     def condition(self, node: Expression) -> Condition:
         match node:
-            case Present(inner):
+            case nodes.Present(inner):
                 return _present(self._lookups[inner.name])
-            case Boolean(constant):
+            case nodes.Boolean(constant):
                 return lambda properties: constant
-            case Not(inner):
+            case nodes.Not(inner):
                 return _not(self.condition(inner))
-            case And(operands):
+            case nodes.And(operands):
                 return _and([self.condition(each) for each in operands])
-            case Or(operands):
+            case nodes.Or(operands):
                 return _or([self.condition(each) for each in operands])
-            case Comparison():
+            case nodes.Comparison():
                 return self._comparison(node)
-            case Between(value, low, high, False):
-                return _and([self._comparison(Comparison(value, *limit)) for limit in ((">=", low), ("<=", high))])
-            case Between(value, low, high, True):
-                return _or([self._comparison(Comparison(value, *limit)) for limit in (("<", low), (">", high))])
-            case In(inner, values, negated):
+            case nodes.Between():
+                return self.condition(nodes.expanded(node))
+            case nodes.In(inner, values, negated):
                 return self._in(inner, values, negated)
-            case IsNull(inner, negated):
+            case nodes.IsNull(inner, negated):
                 return _is_null(self.operand(inner), negated)
-            case TextMatch(inner, operator, search, negated):
+            case nodes.TextMatch(inner, operator, search, negated):
                 return self._text_match(inner, operator, search, negated)
         raise TypeError(f"{type(node).__name__} is no condition")
 
     def operand(self, node: Expression) -> Operand:
         match node:
-            case Property(name):
+            case nodes.Property(name):
                 return _decoded(self._lookups[name])
-            case Text(value) | Double(value):
+            case nodes.Text(value) | nodes.Double(value):
                 return lambda properties: value
-            case Integer(value):
+            case nodes.Integer(value):
                 number = Long(value) if node.is_long else value
                 return lambda properties: number
-            case Negative(inner):
+            case nodes.Negative(inner):
                 return _negative(self.operand(inner))
         return self.condition(node)
 
-    def _comparison(self, node: Comparison) -> Condition:
+    def _comparison(self, node: nodes.Comparison) -> Condition:
         match node:
-            case Comparison(Property(name), "=" | "<>" as operator, Text(text)) if is_plain_utf8(text):
+            case nodes.Comparison(nodes.Property(name), "=" | "<>" as operator, nodes.Text(text)) if is_plain_utf8(
+                text
+            ):
                 return equals_text(self._lookups[name], text.encode(), operator == "<>")
-            case Comparison(Property(name), operator, Integer(is_long=False, value=value)):
+            case nodes.Comparison(nodes.Property(name), operator, nodes.Integer(is_long=False, value=value)):
                 return compare_integer(self._lookups[name], operator, value)
-            case Comparison(Property(name), operator, Negative(Integer(is_long=False, value=value))):
+            case nodes.Comparison(
+                nodes.Property(name), operator, nodes.Negative(nodes.Integer(is_long=False, value=value))
+            ):
                 return compare_integer(self._lookups[name], operator, -value)
         left, right = self.operand(node.left), self.operand(node.right)
         if node.operator == "=":
             return _equal(left, right)
         return _not(_equal(left, right)) if node.operator == "<>" else _ordered(left, node.operator, right)
 
-    def _in(self, inner: Property, values: tuple[str, ...], negated: bool) -> Condition:
+    def _in(self, inner: nodes.Property, values: tuple[str, ...], negated: bool) -> Condition:
         if all(map(is_plain_utf8, values)):
             return one_of(self._lookups[inner.name], frozenset(value.encode() for value in values), negated)
         return _in(self.operand(inner), frozenset(values), negated)
@@ -122,7 +107,7 @@ class _Compiler:
     def _text_match(self, node: Expression, operator: str, search: str, negated: bool) -> Condition:
         if not search:
             return lambda properties: False
-        if isinstance(node, Property) and is_plain_utf8(search):
+        if isinstance(node, nodes.Property) and is_plain_utf8(search):
             return contains_text(self._lookups[node.name], operator, search.encode(), negated)
         return _text_match(self.operand(node), operator, search, negated)
 

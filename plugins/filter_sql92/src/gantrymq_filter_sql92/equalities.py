@@ -14,19 +14,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gantrymq_filter_sql92.tree import (
-    And,
-    Boolean,
-    Comparison,
-    Double,
-    Expression,
-    In,
-    Integer,
-    Negative,
-    Or,
-    Property,
-    Text,
-)
+from gantrymq_filter_sql92 import nodes
+from gantrymq_filter_sql92.nodes import Expression
 
 __all__ = ["MOST_PAIRS", "Equality", "required_equalities"]
 
@@ -46,18 +35,18 @@ Pairs = frozenset[Equality]
 def required_equalities(tree: Expression) -> Pairs | None:
     """Return pairs of which one must hold if *tree* is true; empty if it is never true. None: nothing is required."""
     match tree:
-        case And(operands):
+        case nodes.And(operands):
             found = [pairs for each in operands if (pairs := required_equalities(each)) is not None]
             return min(found, key=_looseness, default=None)
-        case Or(operands):
+        case nodes.Or(operands):
             return _all_of([required_equalities(each) for each in operands])
-        case Comparison(Property(name), "=", value) | Comparison(value, "=", Property(name)):
+        case nodes.Comparison(nodes.Property(name), "=", value) | nodes.Comparison(value, "=", nodes.Property(name)):
             return _pair(name, value)
-        case In(Property(name), values, False):
+        case nodes.In(nodes.Property(name), values, False):
             return _all_of([_text_pair(name, value) for value in values])
-        case Boolean(True):
+        case nodes.Boolean(True):
             return None
-        case Boolean():
+        case nodes.Boolean():
             return frozenset()
     return None
 
@@ -68,11 +57,11 @@ def _looseness(pairs: Pairs) -> tuple[int, int]:
 
 def _pair(name: str, value: Expression) -> Pairs | None:
     match value:
-        case Text(text):
+        case nodes.Text(text):
             return _text_pair(name, text)
-        case Integer(number) | Double(number):
+        case nodes.Integer(number) | nodes.Double(number):
             return frozenset({Equality(name, number + 0.0)})
-        case Negative(Integer(number) | Double(number)):
+        case nodes.Negative(nodes.Integer(number) | nodes.Double(number)):
             return frozenset({Equality(name, 0.0 - number)})
     return None
 

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gantrymq_filter_sql92 import nodes
 from gantrymq_filter_sql92.compiling import condition, operand
 from gantrymq_filter_sql92.format import format_expression
-from gantrymq_filter_sql92.tree import (
-    And,
-    Between,
-    Boolean,
-    Comparison,
-    Double,
-    Expression,
-    In,
-    Integer,
-    IsNull,
-    Negative,
-    Not,
-    Or,
-    Present,
-    Property,
-    Text,
-    TextMatch,
-    walk,
-)
+from gantrymq_filter_sql92.nodes import Expression
 from gantrymq_filter_sql92.values import EvaluationFailed
 
 __all__ = ["answer_of", "kind_of", "tree_lines"]
@@ -35,9 +18,9 @@ _INDENT = "  "
 
 def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[str]:
     """Yield one line per part, parents first; with *properties* also its result for a message with these properties."""
-    for level, node in walk(tree):
+    for level, node in nodes.walk(tree):
         line = _INDENT * (level - 1) + kind_of(node)
-        if properties is not None and not isinstance(node, Text | Integer | Double | Boolean):
+        if properties is not None and not isinstance(node, nodes.Text | nodes.Number | nodes.Boolean):
             line += f": {answer_of(node, properties)}"
         yield line
 
@@ -45,34 +28,34 @@ def tree_lines(tree: Expression, properties: bytes | None = None) -> Iterator[st
 def kind_of(node: Expression) -> str:
     """Describe a part without its operands."""
     match node:
-        case Property(name):
+        case nodes.Property(name):
             return f"property {name}"
-        case Present(inner):
+        case nodes.Present(inner):
             return f"condition {inner.name} (unknown without the property, otherwise false)"
-        case Text():
+        case nodes.Text():
             return f"text {format_expression(node)}"
-        case Integer(value):
+        case nodes.Integer(value):
             return f"{'long' if node.is_long else 'integer'} {value}"
-        case Double():
+        case nodes.Double():
             return f"double {format_expression(node)}"
-        case Negative():
+        case nodes.Negative():
             return "minus"
-        case Not():
+        case nodes.Not():
             return "NOT"
-        case And():
+        case nodes.And():
             return "AND"
-        case Or():
+        case nodes.Or():
             return "OR"
-        case Comparison(_, operator):
+        case nodes.Comparison(_, operator):
             return operator
-        case Between(negated=negated):
+        case nodes.Between(negated=negated):
             return "NOT BETWEEN" if negated else "BETWEEN"
-        case IsNull(negated=negated):
+        case nodes.IsNull(negated=negated):
             return "IS NOT NULL" if negated else "IS NULL"
-        case In(_, values, negated):
-            return f"{'NOT ' * negated}IN ({', '.join(format_expression(Text(value)) for value in values)})"
-        case TextMatch(_, operator, search, negated):
-            return f"{'NOT ' * negated}{operator} {format_expression(Text(search))}"
+        case nodes.In(_, values, negated):
+            return f"{'NOT ' * negated}IN ({', '.join(format_expression(nodes.Text(value)) for value in values)})"
+        case nodes.TextMatch(_, operator, search, negated):
+            return f"{'NOT ' * negated}{operator} {format_expression(nodes.Text(search))}"
     return format_expression(node)
 
 
@@ -88,4 +71,4 @@ def answer_of(node: Expression, properties: bytes) -> str:
 
 
 def _is_condition(node: Expression) -> bool:
-    return not isinstance(node, Property | Text | Integer | Double | Negative)
+    return not isinstance(node, nodes.Property | nodes.Text | nodes.Number | nodes.Negative)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gantrymq.errors import GantryError
 from gantrymq_filter_sql92.compiling import condition
+from gantrymq_filter_sql92.nodes import Expression, property_names
 from gantrymq_filter_sql92.parser import parse
-from gantrymq_filter_sql92.tree import Expression, property_names
 
 __all__ = ["CompiledExpression", "compiled", "parse"]
 

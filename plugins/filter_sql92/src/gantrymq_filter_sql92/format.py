@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from gantrymq_filter_sql92.tree import (
-    And,
-    Between,
-    Boolean,
-    Comparison,
-    Double,
-    Expression,
-    In,
-    Integer,
-    IsNull,
-    Negative,
-    Not,
-    Or,
-    Present,
-    Property,
-    Text,
-    TextMatch,
-)
+from gantrymq_filter_sql92 import nodes
+from gantrymq_filter_sql92.nodes import Expression
 
 _OR, _AND, _EQUALITY, _COMPARISON, _UNARY, _PRIMARY = range(6)
 _WORDS = {True: "TRUE", False: "FALSE", None: "NULL"}
@@ -38,45 +22,45 @@ def _at_least(level: int, node: Expression) -> str:
 
 def _level_and_text(node: Expression) -> tuple[int, str]:
     match node:
-        case Or(operands):
+        case nodes.Or(operands):
             return _OR, " OR ".join(_at_least(_AND, each) for each in operands)
-        case And(operands):
+        case nodes.And(operands):
             return _AND, " AND ".join(_at_least(_EQUALITY, each) for each in operands)
-        case Comparison(left, "=" | "<>" as operator, right):
+        case nodes.Comparison(left, "=" | "<>" as operator, right):
             return _EQUALITY, f"{_at_least(_EQUALITY, left)} {operator} {_at_least(_COMPARISON, right)}"
-        case IsNull(operand, negated):
+        case nodes.IsNull(operand, negated):
             return _EQUALITY, f"{_at_least(_EQUALITY, operand)} IS{_not(negated)} NULL"
-        case Comparison(left, operator, right):
+        case nodes.Comparison(left, operator, right):
             return _COMPARISON, f"{_at_least(_COMPARISON, left)} {operator} {_at_least(_UNARY, right)}"
-        case Between(value, low, high, negated):
+        case nodes.Between(value, low, high, negated):
             limits = f"{_at_least(_UNARY, low)} AND {_at_least(_UNARY, high)}"
             return _COMPARISON, f"{_at_least(_COMPARISON, value)}{_not(negated)} BETWEEN {limits}"
-        case In(inner, values, negated):
+        case nodes.In(inner, values, negated):
             return _COMPARISON, f"{inner.name}{_not(negated)} IN ({', '.join(map(_quoted, values))})"
-        case TextMatch(operand, operator, search, negated):
+        case nodes.TextMatch(operand, operator, search, negated):
             return _COMPARISON, f"{_at_least(_COMPARISON, operand)}{_not(negated)} {operator} {_quoted(search)}"
-        case Not(operand):
+        case nodes.Not(operand):
             return _UNARY, f"NOT {_at_least(_UNARY, operand)}"
-        case Negative(Negative() as operand):  # two signs in a row can be a comment
+        case nodes.Negative(nodes.Negative() as operand):  # two signs in a row can be a comment
             return _UNARY, f"-({_level_and_text(operand)[1]})"
-        case Negative(operand):
+        case nodes.Negative(operand):
             return _UNARY, f"-{_at_least(_UNARY, operand)}"
     return _PRIMARY, _primary(node)
 
 
 def _primary(node: Expression) -> str:
     match node:
-        case Present(inner):
+        case nodes.Present(inner):
             return inner.name
-        case Property(name):
+        case nodes.Property(name):
             return name
-        case Text(value):
+        case nodes.Text(value):
             return _quoted(value)
-        case Boolean(value):
+        case nodes.Boolean(value):
             return _WORDS[value]
-        case Integer(value):
+        case nodes.Integer(value):
             return str(value)
-        case Double(value):
+        case nodes.Double(value):
             return repr(value)
     raise TypeError(f"{type(node).__name__} is no part of an expression")
 

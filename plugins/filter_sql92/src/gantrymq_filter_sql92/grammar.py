@@ -13,9 +13,9 @@ from lark.exceptions import UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from gantrymq_filter_sql92.building import Builder
+from gantrymq_filter_sql92.nodes import Expression
 from gantrymq_filter_sql92.refusal import Misplaced
 from gantrymq_filter_sql92.tokens import Tokens
-from gantrymq_filter_sql92.tree import Expression
 
 __all__ = ["tree_and_end"]
 

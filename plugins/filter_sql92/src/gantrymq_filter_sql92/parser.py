@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from gantrymq_filter_sql92.nodes import Expression, depth
 from gantrymq_filter_sql92.refusal import ExpressionRefused, Misplaced
-from gantrymq_filter_sql92.tree import Expression, depth
 
 __all__ = ["MAX_CHARACTERS", "MAX_DEPTH", "MAX_TOKENS", "Reading", "parse", "read"]
 

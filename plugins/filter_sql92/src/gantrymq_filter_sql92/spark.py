@@ -24,25 +24,9 @@ from typing import NamedTuple
 from pyspark.sql import Column
 from pyspark.sql import functions as sql
 
+from gantrymq_filter_sql92 import nodes
+from gantrymq_filter_sql92.nodes import Expression
 from gantrymq_filter_sql92.parser import parse
-from gantrymq_filter_sql92.tree import (
-    And,
-    Between,
-    Boolean,
-    Comparison,
-    Double,
-    Expression,
-    In,
-    Integer,
-    IsNull,
-    Negative,
-    Not,
-    Or,
-    Present,
-    Property,
-    Text,
-    TextMatch,
-)
 from gantrymq_filter_sql92.values import DECIMAL, HEXADECIMAL, JAVA_BLANKS
 
 __all__ = ["PROPERTIES", "to_column"]
@@ -81,49 +65,47 @@ def to_column(expression: str | Expression, properties: str = PROPERTIES) -> Col
 def _condition(node: Expression, properties: Column) -> Column:
     """Return the code of a condition."""
     match node:
-        case Present(inner):
+        case nodes.Present(inner):
             return _text(inner, properties).isNull().cast("int") * UNKNOWN
-        case Boolean(constant):
+        case nodes.Boolean(constant):
             return sql.lit({True: TRUE, False: FALSE, None: UNKNOWN}[constant])
-        case Not(inner):
+        case nodes.Not(inner):
             return 2 - _condition(inner, properties)
-        case And(operands):
+        case nodes.And(operands):
             return _folded([_condition(each, properties) for each in operands], FALSE, sql.least)
-        case Or(operands):
+        case nodes.Or(operands):
             return _folded([_condition(each, properties) for each in operands], TRUE, sql.greatest)
-        case Comparison(left, "=", right):
+        case nodes.Comparison(left, "=", right):
             return _with(_value(left, properties), _value(right, properties), _equal)
-        case Comparison(left, "<>", right):
-            return 2 - _condition(Comparison(left, "=", right), properties)
-        case Comparison(left, sign, right):
+        case nodes.Comparison(left, "<>", right):
+            return 2 - _condition(nodes.Comparison(left, "=", right), properties)
+        case nodes.Comparison(left, sign, right):
             values = _value(left, properties), _value(right, properties)
             return _with(*values, lambda one, other: _ordered(one, sign, other))
-        case Between(value, low, high, False):
-            return _condition(And((Comparison(value, ">=", low), Comparison(value, "<=", high))), properties)
-        case Between(value, low, high, True):
-            return _condition(Or((Comparison(value, "<", low), Comparison(value, ">", high))), properties)
-        case In(inner, values, negated):
+        case nodes.Between():
+            return _condition(nodes.expanded(node), properties)
+        case nodes.In(inner, values, negated):
             found = _text(inner, properties).isin(*values)  # null if the property is absent
             return sql.coalesce(_code(~found if negated else found), sql.lit(UNKNOWN))
-        case IsNull(inner, negated):
+        case nodes.IsNull(inner, negated):
             unknown = _unknown(_value(inner, properties))
             return _code(~unknown if negated else unknown)
-        case TextMatch(inner, sign, search, negated):
+        case nodes.TextMatch(inner, sign, search, negated):
             return _text_match(_value(inner, properties), sign, search, negated)
     raise TypeError(f"{type(node).__name__} is no condition")
 
 
 def _value(node: Expression, properties: Column) -> Value:
     match node:
-        case Property():
+        case nodes.Property():
             return Value("text", _text(node, properties))
-        case Text(value):
+        case nodes.Text(value):
             return Value("text", sql.lit(value), known=True)
-        case Integer(value):
+        case nodes.Integer(value):
             return Value("long" if node.is_long else "int", sql.lit(value).cast("bigint"), known=True)
-        case Double(value):
+        case nodes.Double(value):
             return Value("double", sql.lit(value).cast("double"), known=True)
-        case Negative(inner):
+        case nodes.Negative(inner):
             of_inner = _value(inner, properties)
             if of_inner.kind in ("int", "long", "double"):
                 return Value(of_inner.kind, -of_inner.column, known=True)
@@ -133,7 +115,7 @@ def _value(node: Expression, properties: Column) -> Value:
     return Value("condition", _condition(node, properties))
 
 
-def _text(node: Property, properties: Column) -> Column:
+def _text(node: nodes.Property, properties: Column) -> Column:
     """Return the text of a property; an empty one is absent."""
     return sql.nullif(sql.try_element_at(properties, sql.lit(node.name)), sql.lit(""))
 

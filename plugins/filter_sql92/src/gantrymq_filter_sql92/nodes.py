@@ -1,4 +1,4 @@
-"""The tree of an expression: frozen classes, equal if their texts have the same meaning. Positions are not compared.
+"""The nodes of an expression's tree: frozen classes, equal if their texts have the same meaning. Positions are not compared.
 
     values      Property, Text, Integer, Double, Boolean, Negative
     conditions  Present, Not, And, Or, Comparison, Between, In, IsNull, TextMatch; and Boolean
@@ -27,6 +27,7 @@ __all__ = [
     "IsNull",
     "Negative",
     "Not",
+    "Number",
     "Or",
     "Present",
     "Property",
@@ -34,6 +35,7 @@ __all__ = [
     "TextMatch",
     "children",
     "depth",
+    "expanded",
     "looked_up",
     "property_names",
     "walk",
@@ -41,27 +43,29 @@ __all__ = [
 
 
 @frozen
-class Property:
+class _Node:
+    at: int = field(default=0, kw_only=True, eq=False, repr=False)  # position in the text, characters from 0
+
+
+@frozen
+class Property(_Node):
     """A property of the message: its text, or unknown if it is absent."""
 
     name: str
-    at: int = field(default=0, eq=False, repr=False)  # position in the text, characters from 0; in all classes
 
 
 @frozen
-class Text:
+class Text(_Node):
     """A text in quotes."""
 
     value: str
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Integer:
+class Integer(_Node):
     """A whole number, 0 to 2**63-1: a Java Integer if it fits 32 bits, otherwise a Long."""
 
     value: int
-    at: int = field(default=0, eq=False, repr=False)
 
     @property
     def is_long(self) -> bool:
@@ -70,103 +74,92 @@ class Integer:
 
 
 @frozen
-class Double:
+class Double(_Node):
     """A number with a point or an exponent: above zero, finite."""
 
     value: float
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Boolean:
+class Boolean(_Node):
     """TRUE, FALSE, or NULL, which is unknown."""
 
     value: bool | None
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Negative:
+class Negative(_Node):
     """A minus sign; unknown before anything but a number."""
 
     operand: Expression
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Present:
+class Present(_Node):
     """A property used as a condition: unknown if it is absent, otherwise false, as in RocketMQ, whatever its value."""
 
     property: Property
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Not:
+class Not(_Node):
     """NOT before a condition; unknown stays unknown."""
 
     operand: Expression
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class And:
+class And(_Node):
     """Two conditions or more: false when one is, otherwise unknown when one is, otherwise true."""
 
     operands: tuple[Expression, ...]
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Or:
+class Or(_Node):
     """Two conditions or more: true when one is, otherwise unknown when one is, otherwise false."""
 
     operands: tuple[Expression, ...]
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Comparison:
+class Comparison(_Node):
     """``=`` and ``<>`` of anything; ``>``, ``>=``, ``<`` and ``<=`` of properties and numbers."""
 
     left: Expression
     operator: str
     right: Expression
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class Between:
+class Between(_Node):
     """``value [NOT] BETWEEN low AND high``: equivalent to two comparisons with AND (with NOT: OR)."""
 
     value: Expression
     low: Expression
     high: Expression
     negated: bool = False
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class In:
+class In(_Node):
     """``property [NOT] IN (texts)``, in the order they were written."""
 
     property: Property
     values: tuple[str, ...]
     negated: bool = False
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class IsNull:
+class IsNull(_Node):
     """``operand IS [NOT] NULL``: never unknown."""
 
     operand: Expression
     negated: bool = False
-    at: int = field(default=0, eq=False, repr=False)
 
 
 @frozen
-class TextMatch:
+class TextMatch(_Node):
     """``operand [NOT] CONTAINS, STARTSWITH or ENDSWITH text``: never unknown, false without a property in both forms,
     and false for the empty text."""
 
@@ -174,7 +167,6 @@ class TextMatch:
     operator: str
     search: str
     negated: bool = False
-    at: int = field(default=0, eq=False, repr=False)
 
 
 Expression = (
@@ -194,6 +186,16 @@ Expression = (
     | IsNull
     | TextMatch
 )
+
+
+Number = Integer | Double
+
+
+def expanded(node: Between) -> And | Or:
+    """Return the two comparisons that BETWEEN stands for, joined by AND; with NOT by OR."""
+    if node.negated:
+        return Or((Comparison(node.value, "<", node.low), Comparison(node.value, ">", node.high)))
+    return And((Comparison(node.value, ">=", node.low), Comparison(node.value, "<=", node.high)))
 
 
 def children(node: Expression) -> tuple[Expression, ...]:
