@@ -46,7 +46,7 @@ def plugins_with(store: str) -> Plugins:
     plugin.gantry_register_stores(found)
     if hasattr(plugin, "gantry_register_config"):
         plugin.gantry_register_config(found)
-    return Plugins(stores=found.stores, schema=tuple(found.settings))
+    return Plugins(stores=found.stores, config=tuple(found.settings))
 
 
 async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
@@ -56,7 +56,7 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
     name_server = NameServer(world, settings)
     await name_server.start()
     plugins = plugins_with(store)
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     values = {
         "bindAddress": "127.0.0.1",
         "brokerName": "broker-a",

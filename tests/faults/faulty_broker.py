@@ -172,7 +172,7 @@ def start_broker(store: Path, **given: object) -> Running:
     running = Running()
     try:
         plugins = load_plugins(str(given.get("plugins", FAST["plugins"])), reserved=SCHEMA)
-        settings = Settings([*SCHEMA, *plugins.schema])
+        settings = Settings([*SCHEMA, *plugins.config])
         values = {**FAST, "storePathRootDir": store, "mappedFileSizeCommitLog": LOG_FILE_BYTES, **given}
         for key, value in values.items():
             settings.set(key, value if isinstance(value, bool) else str(value), "test")

@@ -91,7 +91,7 @@ class Round:
             settings.set("bindAddress", HOST, "the test")
             settings.set("listenPort", PORT, "the test")
             return NameServer(world, settings)
-        settings = Settings([*SCHEMA, *self._plugins.schema])
+        settings = Settings([*SCHEMA, *self._plugins.config])
         values: dict[str, Any] = {"bindAddress": HOST, "listenPort": PORT, "brokerName": "broker-a", "store": "mmap"}
         for key, value in {**values, "storePathRootDir": "/store", "mappedFileSizeCommitLog": 1 << 20}.items():
             settings.set(key, value, "the test")

@@ -189,7 +189,7 @@ async def _within_grace(answer: asyncio.Future[Command]) -> Command | None:
 def broker_parts(conf: Mapping[str, str], store: str) -> tuple[Settings, Plugins]:
     """Settings and plugins of a broker in place of the recorded one."""
     plugins = load_plugins(f"{PLUGINS},storage_{store}", reserved=SCHEMA)
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     for key, value in conf.items():
         if key in settings.schema.keys() - SETTINGS_LEFT_OUT - SETTINGS_OF_OURS:
             settings.set(key, value, "broker.conf")

@@ -11,7 +11,7 @@ def test_the_plugin_registers_interceptor_service_and_settings():
     (service,) = plugins.services
     assert service.name == "schedule"
     assert plugins.interceptors == (service.interceptor,)
-    assert [setting.key for setting in plugins.schema][:1] == ["flushDelayOffsetInterval"]
+    assert [setting.key for setting in plugins.config][:1] == ["flushDelayOffsetInterval"]
 
 
 def test_every_load_has_parts_of_its_own():

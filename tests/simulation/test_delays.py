@@ -37,7 +37,7 @@ LAST_S = 60.0
 
 def build(world, flush):
     plugins = load_plugins("schedule,storage_mmap,filter_tag", reserved=SCHEMA)
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     values = {
         "bindAddress": HOST,
         "brokerName": "broker-a",

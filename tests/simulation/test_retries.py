@@ -42,7 +42,7 @@ SHORT_LEVELS = "1s 1s 1s 2s 3s 4s 5s 6s"
 
 def build(world, levels=SHORT_LEVELS):
     plugins = load_plugins("schedule,storage_mmap,filter_tag", reserved=SCHEMA)
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     values = {
         "bindAddress": HOST,
         "brokerName": "broker-a",

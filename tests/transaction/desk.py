@@ -17,7 +17,7 @@ COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 def with_plugin(plugins, service=None):
     """*plugins* and the service; a new one for each start."""
     return attrs.evolve(
-        plugins, transactions={"rocketmq": (lambda: service) if service else RocketTransactions}, schema=SCHEMA
+        plugins, transactions={"rocketmq": (lambda: service) if service else RocketTransactions}, config=SCHEMA
     )
 
 

@@ -157,7 +157,7 @@ def body_of(answer: Command) -> Any:
 
 def settings_for(plugins: Plugins, **values: Any) -> Settings:
     """Settings of a broker with these *plugins*, the memory store's for one."""
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     for key, value in {"bindAddress": "10.0.0.1", "storePathRootDir": "/store", "store": "memory", **values}.items():
         settings.set(key, value, "the test")
     return settings

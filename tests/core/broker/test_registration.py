@@ -53,7 +53,7 @@ class Town:
         await self.servers.pop(host).stop()
 
     async def start_broker(self, **values):
-        settings = Settings([*SCHEMA, *self._plugins.schema])
+        settings = Settings([*SCHEMA, *self._plugins.config])
         own = {
             "bindAddress": "10.0.0.1",
             "brokerName": "broker-a",

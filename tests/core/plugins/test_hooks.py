@@ -16,7 +16,7 @@ def test_every_hook_has_a_registry_and_every_registry_a_hook():
 
 def test_every_kind_has_a_member_of_what_loading_yields():
     of_kinds = {field.name for field in attrs.fields(Plugins)} - {"infos", "problems"}
-    assert {kind.member for kind in KINDS} == of_kinds
+    assert {kind.word for kind in KINDS} == of_kinds
 
 
 def test_settings_come_first():

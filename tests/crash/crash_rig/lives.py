@@ -145,7 +145,7 @@ class Life:
 
     async def _main(self, work: Callable[[Life], Awaitable[object]]) -> None:
         loaded = attrs.evolve(self._loaded, services=(*self._loaded.services, self._watcher))
-        settings = Settings([*SCHEMA, *loaded.schema])
+        settings = Settings([*SCHEMA, *loaded.config])
         values = {"bindAddress": HOST, "listenPort": 0, "brokerName": "broker-a", "storePathRootDir": str(ROOT)}
         for key, value in {**values, **self._settings}.items():
             if key in INDEX_SIZES and key not in settings.schema:

@@ -93,7 +93,7 @@ async def _run(
     names = NameServer(world, _name_server_settings(root, host))
     watched.namesrv = "{}:{}".format(*await names.start())
     plugins = load_plugins("storage_mmap,filter_tag", reserved=SCHEMA)
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     own = {"bindAddress": host, "listenPort": 0, "brokerName": "b", "storePathRootDir": str(root)}
     for key, value in {**own, "namesrvAddr": watched.namesrv, **SMALL, **given}.items():
         settings.set(key, value, "the test")

@@ -83,7 +83,7 @@ def _servers(root: Path) -> Servers:
         configStorePath=root / "namesrv" / "namesrv.properties",
     )
     broker = broker_settings(world, ServerArguments("quickstart", pairs=of_broker))
-    for key in free_port_keys(broker.plugins.schema):
+    for key in free_port_keys(broker.plugins.config):
         broker.settings.set(key, 0, "quickstart")
     return Servers(world, name_server_settings(world, ServerArguments("quickstart", pairs=of_name_server)), broker)
 

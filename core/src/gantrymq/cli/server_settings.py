@@ -79,7 +79,7 @@ def broker_settings(world: World, arguments: ServerArguments, *, strict: bool = 
     layers = _layers(world, arguments, defaults, SCHEMA, arguments.closed)
     allowed = strongest(layers, "plugins") or Given("", "")
     plugins = load_plugins(allowed.text, allowed.source, strict=strict, reserved=SCHEMA)
-    schema = [*SCHEMA, *plugins.schema]
+    schema = [*SCHEMA, *plugins.config]
     layers[3] = environment_layer(world.environ, schema)  # now including the keys declared by plugins
     settings, notes = build_settings(schema, layers)
     _check_filled(settings, "storePathRootDir")

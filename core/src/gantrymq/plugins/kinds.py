@@ -27,26 +27,30 @@ __all__ = ["KINDS", "HookKind", "registries"]
 class HookKind:
     """A hook and the kind of objects that it registers."""
 
-    hook: str
+    word: str  # the end of the hook's name, and the member of `Plugins`
     registry: type[Registry[Any, Any]]
     title: str  # name of one object in messages
-    member: str  # member of `Plugins`
+
+    @property
+    def hook(self) -> str:
+        """The name of the hook."""
+        return f"gantry_register_{self.word}"
 
 
 KINDS: Final = (  # in order of the hook calls
-    HookKind("gantry_register_config", SettingRegistry, "setting", "schema"),
-    HookKind("gantry_register_stores", FactoryRegistry, "store", "stores"),
-    HookKind("gantry_register_dispatchers", FactoryRegistry, "dispatcher", "dispatchers"),
-    HookKind("gantry_register_filters", FactoryRegistry, "filter", "filters"),
-    HookKind("gantry_register_allocations", FactoryRegistry, "allocation", "allocations"),
-    HookKind("gantry_register_transactions", FactoryRegistry, "transaction service", "transactions"),
-    HookKind("gantry_register_interceptors", OrderedRegistry, "interceptor with order", "interceptors"),
-    HookKind("gantry_register_gates", NamedListRegistry, "gate", "gates"),
-    HookKind("gantry_register_guards", OrderedRegistry, "guard with order", "guards"),
-    HookKind("gantry_register_handlers", HandlerRegistry, "handler for request code", "handlers"),
-    HookKind("gantry_register_services", NamedListRegistry, "service", "services"),
-    HookKind("gantry_register_name_servers", NamedRegistry, "name server", "name_servers"),
-    HookKind("gantry_register_commands", CommandRegistry, "command", "commands"),
+    HookKind("config", SettingRegistry, "setting"),
+    HookKind("stores", FactoryRegistry, "store"),
+    HookKind("dispatchers", FactoryRegistry, "dispatcher"),
+    HookKind("filters", FactoryRegistry, "filter"),
+    HookKind("allocations", FactoryRegistry, "allocation"),
+    HookKind("transactions", FactoryRegistry, "transaction service"),
+    HookKind("interceptors", OrderedRegistry, "interceptor with order"),
+    HookKind("gates", NamedListRegistry, "gate"),
+    HookKind("guards", OrderedRegistry, "guard with order"),
+    HookKind("handlers", HandlerRegistry, "handler for request code"),
+    HookKind("services", NamedListRegistry, "service"),
+    HookKind("name_servers", NamedRegistry, "name server"),
+    HookKind("commands", CommandRegistry, "command"),
 )
 
 

@@ -152,7 +152,7 @@ class _Loader:
 
     def result(self) -> Plugins:
         """Return everything that was registered."""
-        found: dict[str, Any] = {kind.member: self._registries[kind.hook].collected() for kind in KINDS}
+        found: dict[str, Any] = {kind.word: self._registries[kind.hook].collected() for kind in KINDS}
         return Plugins(tuple(self._infos), tuple(self.problems), **found)
 
 

@@ -60,7 +60,7 @@ class Plugins:
 
     infos: tuple[PluginInfo, ...] = ()
     problems: tuple[str, ...] = ()  # one sentence each; always empty in a server, which does not start otherwise
-    schema: tuple[Setting, ...] = ()  # declared by plugins, without those of core
+    config: tuple[Setting, ...] = ()  # settings declared by plugins, without those of core
     stores: Mapping[str, Callable[[StoreContext], MessageStore]] = attrs.field(factory=dict)
     dispatchers: Mapping[str, Callable[[StoreContext], Dispatcher]] = attrs.field(factory=dict)
     filters: Mapping[str, Callable[[], FilterType]] = attrs.field(factory=dict)

@@ -247,7 +247,7 @@ def broker_settings(plugins: Plugins, root: Path, given: Mapping[str, Value]) ->
     Raises:
         ConfigError: *given* has an undeclared key, or an invalid value.
     """
-    settings = Settings([*SCHEMA, *plugins.schema])
+    settings = Settings([*SCHEMA, *plugins.config])
     values: dict[str, Value] = {
         "bindAddress": LOOPBACK,
         "brokerIP1": LOOPBACK,
@@ -258,7 +258,7 @@ def broker_settings(plugins: Plugins, root: Path, given: Mapping[str, Value]) ->
         "mappedFileSizeCommitLog": LOG_FILE_BYTES,
         "mappedFileSizeConsumeQueue": QUEUE_FILE_BYTES,
     }
-    values.update(dict.fromkeys(free_port_keys(plugins.schema), 0))
+    values.update(dict.fromkeys(free_port_keys(plugins.config), 0))
     for key, value in values.items():
         if key in settings.schema:
             settings.set(key, value, SOURCE)
