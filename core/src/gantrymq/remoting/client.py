@@ -13,9 +13,8 @@ from gantrymq.errors import ConnectFailed
 from gantrymq.remoting.addresses import parse_address
 from gantrymq.remoting.codes import SERIALIZE_JSON, ResponseCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.connection import Connection, RequestHandler
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.request_queue import RequestHandler
 from gantrymq.remoting.tls_contexts import TlsClient
 from gantrymq.world import World
 

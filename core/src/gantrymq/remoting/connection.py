@@ -16,7 +16,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.admission import Admission
@@ -28,12 +28,12 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.handshake import Handshake
 from gantrymq.remoting.idle import IdleTimer
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.request_queue import RequestHandler, RequestQueue
+from gantrymq.remoting.request_queue import RequestQueue
 from gantrymq.remoting.response_limiter import ResponseLimiter
 from gantrymq.remoting.sends import decode_all
 from gantrymq.world import World
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "RequestHandler"]
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -41,6 +41,18 @@ _PAUSED_BY_PEER: Final = 1
 _PAUSED_BY_US: Final = 2
 _PAUSED_BY_ANSWERS: Final = 4
 _PAUSED_BY_LIMITER: Final = 8
+
+
+class RequestHandler(Protocol):
+    """Handler of the requests of all connections."""
+
+    def requests(self, connection: Connection, commands: list[Command]) -> None:
+        """Handle a batch of requests in order; respond now or later with ``connection.reply``.
+
+        Oneway requests are included and get no response. The method must not block; an exception is logged as a bug.
+        Before each request but the first it checks whether the connection is ``full``; if so, it returns that request
+        and the rest with ``connection.put_back``.
+        """
 
 
 class Connection(Channel, asyncio.Protocol):
@@ -77,11 +89,11 @@ class Connection(Channel, asyncio.Protocol):
         self._tls = tls
         self._decoder = FrameDecoder(limits.max_frame_bytes)
         self._handshake = Handshake(
-            self, writes, clock, limits.handshake_timeout_s, sniffing=sniffing, admission=admission
+            self, self, writes, clock, limits.handshake_timeout_s, sniffing=sniffing, admission=admission
         )
         self._queue = RequestQueue(
             self,
-            handler,
+            None if handler is None else partial(handler.requests, self),
             clock,
             writes,
             partial(self._pause, _PAUSED_BY_ANSWERS),

@@ -13,18 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING
 
 from gantrymq.errors import ConnectFailed
 from gantrymq.remoting.admission import Admission
+from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.other_protocols import HTTP2_SETTINGS
 from gantrymq.remoting.preamble import ProtocolKind, sniff
 from gantrymq.remoting.tls_transport import TlsTransport
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock
-
-if TYPE_CHECKING:
-    from gantrymq.remoting.connection import Connection
 
 __all__ = ["Handshake"]
 
@@ -40,7 +37,8 @@ class Handshake:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Channel,
+        protocol: asyncio.Protocol,
         writes: WriteBuffer,
         clock: Clock,
         handshake_timeout_s: float,
@@ -48,9 +46,13 @@ class Handshake:
         sniffing: bool,
         admission: Admission | None,
     ) -> None:
-        """With *sniffing* the protocol is detected and *admission* applied; without it only frames are expected."""
+        """With *sniffing* the protocol is detected and *admission* applied; without it only frames are expected.
+
+        *protocol* receives the decrypted bytes of a TLS connection.
+        """
         self.over = not sniffing
         self._connection = connection
+        self._protocol = protocol
         self._writes = writes
         self._clock = clock
         self._handshake_timeout_s = handshake_timeout_s
@@ -110,7 +112,7 @@ class Handshake:
         assert self._writes.transport is not None
         self._writes.transport = transport = TlsTransport(
             self._writes.transport,
-            self._connection,
+            self._protocol,
             context,
             server_side=server_side,
             clock=self._clock,

@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 from gantrymq.remoting.busy_poll import BusyPoll
+from gantrymq.remoting.channel import Channel
 from gantrymq.remoting.codes import request_name
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.response_limiter import CHECK_INTERVAL_S
 from gantrymq.remoting.write_buffer import WriteBuffer
 from gantrymq.world import Clock
 
-if TYPE_CHECKING:
-    from gantrymq.remoting.connection import Connection
-
-__all__ = ["MAX_BATCH", "MAX_WAITING", "RequestHandler", "RequestQueue"]
+__all__ = ["MAX_BATCH", "MAX_WAITING", "RequestQueue"]
 
 log = logging.getLogger("gantrymq.remoting")
 
@@ -31,25 +29,13 @@ MAX_BATCH_S: Final = 0.001  # longest time that a batch should take
 MAX_WAITING: Final = 8 * MAX_BATCH  # waiting requests above which no more are read
 
 
-class RequestHandler(Protocol):
-    """Handler of the requests of all connections."""
-
-    def requests(self, connection: Connection, commands: list[Command]) -> None:
-        """Handle a batch of requests in order; respond now or later with ``connection.reply``.
-
-        Oneway requests are included and get no response. The method must not block; an exception is logged as a bug.
-        Before each request but the first it checks whether the connection is ``full``; if so, it returns that request
-        and the rest with ``connection.put_back``.
-        """
-
-
 class RequestQueue:
     """Request queue of one connection."""
 
     def __init__(
         self,
-        connection: Connection,
-        handler: RequestHandler | None,
+        connection: Channel,
+        serve: Callable[[list[Command]], object] | None,
         clock: Clock,
         writes: WriteBuffer,
         pause: Callable[[], object],
@@ -58,10 +44,10 @@ class RequestQueue:
     ) -> None:
         """*writes* receives the responses; while it is full no request is served.
 
-        *pause* and *resume* stop and restart reading. Without a *handler* every request is refused.
+        *pause* and *resume* stop and restart reading. *serve* handles a batch; without it every request is refused.
         """
         self._connection = connection
-        self._handler = handler
+        self._handle = serve
         self._clock = clock
         self._writes = writes
         self._pause = pause
@@ -121,14 +107,14 @@ class RequestQueue:
 
     def _serve(self, commands: list[Command]) -> None:
         connection, writes = self._connection, self._writes
-        if self._handler is None:
+        if self._handle is None:
             for command in commands:
                 connection.reply(command, Command(3, remark=f" request type {command.code} not supported"))
             return
         began = self._clock.monotonic()
         scheduled, writes.flushing = writes.flushing, True  # immediate responses are flushed below
         try:
-            self._handler.requests(connection, commands)
+            self._handle(commands)
         except Exception:
             names = [request_name(command.code) for command in commands[:8]]
             log.exception("%s: the handler failed on %s", connection.address, names)

@@ -10,9 +10,8 @@ import logging
 
 from gantrymq.remoting.admission import Admission
 from gantrymq.remoting.busy_poll import BusyPoll
-from gantrymq.remoting.connection import Connection
+from gantrymq.remoting.connection import Connection, RequestHandler
 from gantrymq.remoting.limits import Limits, UnfinishedFrames, UnwrittenBytes
-from gantrymq.remoting.request_queue import RequestHandler
 from gantrymq.world import Listener, World
 
 __all__ = ["RemotingServer"]
