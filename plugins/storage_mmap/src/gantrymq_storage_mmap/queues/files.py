@@ -15,18 +15,30 @@ import errno
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from gantrymq.world import File, Files
 
-if TYPE_CHECKING:
-    from gantrymq_storage_mmap.queues.segmented_file import SegmentedFile
-
-__all__ = ["QueueFiles"]
+__all__ = ["QueueFiles", "Segments"]
 
 MOST_PINNED: Final = 64
 
-Key = tuple["SegmentedFile", int]  # a segmented file and the position of one of its files
+
+class Segments(Protocol):
+    """A sequence of files, each known by the position of its first byte; used as a key by identity."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the files."""
+
+    def path(self, start: int) -> Path:
+        """Path of the file at byte *start*."""
+
+    def path_text(self, start: int) -> str:
+        """The same as text."""
+
+
+Key = tuple[Segments, int]  # and the position of one of its files
 
 
 class QueueFiles:
@@ -52,7 +64,7 @@ class QueueFiles:
         self._pinned: dict[Key, File] = {}  # written since the last sync
         self._syncing: dict[Key, File] = {}  # files that a thread is syncing
 
-    def existing(self, segments: SegmentedFile, start: int) -> File | None:
+    def existing(self, segments: Segments, start: int) -> File | None:
         """Return the file at byte *start* of *segments*, None if it does not exist."""
         key = (segments, start)
         file = self._open.get(key)
@@ -68,7 +80,7 @@ class QueueFiles:
         self._keep(key, file)
         return file
 
-    def write(self, segments: SegmentedFile, start: int, data: bytes | memoryview, position: int) -> None:
+    def write(self, segments: Segments, start: int, data: bytes | memoryview, position: int) -> None:
         """Write *data* into the file at byte *start*, which is created sparse at full size if it is missing.
 
         Raises:
@@ -83,7 +95,7 @@ class QueueFiles:
                 self._pin(key, file)
         file.pwrite(data, position)
 
-    def _made(self, segments: SegmentedFile, start: int) -> File:
+    def _made(self, segments: Segments, start: int) -> File:
         folder = segments.folder
         self.files.make_dirs(folder)
         file = self._opened(segments.path_text(start), create=True)
@@ -136,12 +148,12 @@ class QueueFiles:
 
     # --- closing ----------------------------------------------------------------------------------------------------
 
-    def forget(self, segments: SegmentedFile) -> None:
+    def forget(self, segments: Segments) -> None:
         """Close every file of *segments*."""
         for key in [key for key in (*self._open, *self._pinned) if key[0] is segments]:
             self.forget_file(*key)
 
-    def forget_file(self, segments: SegmentedFile, start: int) -> None:
+    def forget_file(self, segments: Segments, start: int) -> None:
         """Close one file that is about to be deleted; if a thread is syncing it, it is closed after the sync."""
         key = (segments, start)
         pinned = self._pinned.pop(key, None)
