@@ -1,13 +1,4 @@
-"""Client versions of the errors of lower layers; each is also a `ClientError`.
-
-lower layer                              client
---------------------------------------------------------------------------------------------------------
-ConfigError                              OptionUnusable        at start, or when a client is created
-PluginError                              PluginAbsent
-LocalProtocolError                       RequestMalformed      nothing was sent
-RemoteProtocolError, FormatError         AnswerUnreadable      a response cannot be decoded
-FilterFailed                             FilterRaised          a filter that runs in the client, see `subscription`
-"""
+"""Client versions of the errors of lower layers; each class derives from `ClientError` and from those it replaces."""
 
 from __future__ import annotations
 
@@ -36,6 +27,7 @@ __all__ = [
     "OptionUnusable",
     "PluginAbsent",
     "RequestMalformed",
+    "RequestRefusedAsUnknown",
     "client_error",
     "client_errors",
     "shown_request",
@@ -60,14 +52,29 @@ class NoNameServer(ConnectFailed):
     without_advice = ""  # the message without advice for programs; commands have their own
 
 
-class NotANameServer(BrokerRefused):
-    """Raised if a name server request reaches a broker. Its code is 3."""
+class RequestRefusedAsUnknown(BrokerRefused):
+    """Base of errors for a server that does not know the request. Its code is 3."""
 
     def __init__(self, code: int, address: str, remark: str) -> None:
         super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
-        self.args = (
+        self.code = code
+        self.args = (self.sentence(code, address, remark),)
+
+    @staticmethod
+    def sentence(code: int, address: str, remark: str) -> str:
+        """Return the message of the error."""
+        raise NotImplementedError
+
+
+class NotANameServer(RequestRefusedAsUnknown):
+    """Raised if a name server request reaches a broker."""
+
+    @staticmethod
+    def sentence(code: int, address: str, remark: str) -> str:
+        """Return the message of the error."""
+        return (
             f"a broker listens at {address}, not a name server: it does not serve {shown_request(code)}; a name "
-            "server's port is usually 9876",
+            "server's port is usually 9876"
         )
 
 
@@ -85,21 +92,14 @@ def shown_request(code: int) -> str:
     return name if name.startswith("request ") else f"{name} ({int(code)})"
 
 
-_OF_THE_CLIENT: tuple[tuple[type[GantryError], type[ClientError]], ...] = (
-    (ConfigError, OptionUnusable),
-    (PluginError, PluginAbsent),
-    (LocalProtocolError, RequestMalformed),
-    (RemoteProtocolError, AnswerUnreadable),
-    (FormatError, AnswerUnreadable),
-    (FilterFailed, FilterRaised),
-)
+_OWN = (OptionUnusable, PluginAbsent, RequestMalformed, AnswerUnreadable, FilterRaised)
 
 
 def client_error(problem: GantryError) -> GantryError:
-    """Return *problem* converted by the table above, or unchanged if the table does not list its class."""
+    """Return *problem* as the client's class for it, or unchanged if there is none."""
     if not isinstance(problem, ClientError):
-        for below, own in _OF_THE_CLIENT:
-            if isinstance(problem, below):
+        for own in _OWN:
+            if isinstance(problem, own.__bases__[1:]):
                 return own(str(problem))
     return problem
 

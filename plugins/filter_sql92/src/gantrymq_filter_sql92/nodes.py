@@ -1,4 +1,4 @@
-"""The nodes of an expression's tree: frozen classes, equal if their texts have the same meaning. Positions are not compared.
+"""The nodes of an expression's tree: frozen classes, equal if their texts mean the same. Positions are not compared.
 
     values      Property, Text, Integer, Double, Boolean, Negative
     conditions  Present, Not, And, Or, Comparison, Between, In, IsNull, TextMatch; and Boolean

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from gantrymq.client.errors import AnswerUnreadable, NotANameServer, shown_request
-from gantrymq.errors import BrokerRefused, ClientError, FormatError, GantryError, InvalidParameter
-from gantrymq.remoting.codes import RequestCode, ResponseCode
+from gantrymq.client.errors import AnswerUnreadable, NotANameServer, RequestRefusedAsUnknown, shown_request
+from gantrymq.errors import ClientError, FormatError, GantryError, InvalidParameter
+from gantrymq.remoting.codes import RequestCode
 
 __all__ = [
     "AnswerUnreadable",
@@ -32,9 +32,7 @@ _NOT_IN_4_9: Final = frozenset(
         RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
     }
 )
-"""Requests that a broker 4.9.7 does not serve and 5.3.3 does; `tests/interop/test_admin_calls.py` sends them to both.
-
-"""
+"""Requests that brokers 4.9.7 do not serve and 5.3.3 do; `tests/interop/test_admin_calls.py` sends them to both."""
 
 
 class ClusterUnclear(ClientError):
@@ -60,27 +58,28 @@ class PartialReset(ClientError):
 _SAYS_NOTHING: Final = re.compile(r"request type \d+.* not supported|no reason given|not supported")
 
 
-class RequestNotServed(BrokerRefused):
-    """Raised if a server does not know the request: it is too old, or lacks a plugin. Its code is 3."""
+class RequestNotServed(RequestRefusedAsUnknown):
+    """Raised if a server does not know the request: it is too old, or lacks a plugin."""
 
-    def __init__(self, code: int, address: str, remark: str) -> None:
-        super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
+    @staticmethod
+    def sentence(code: int, address: str, remark: str) -> str:
+        """Return the message of the error."""
         if code in _NOT_IN_4_9:
             why = "RocketMQ 4.9 does not, 5.x does"
         else:
             why = "it is too old, or lacks a plugin" if _SAYS_NOTHING.fullmatch(remark.strip()) else remark
-        self.args = (f"{address} does not serve {shown_request(code)}: {why}",)
-        self.code = code
+        return f"{address} does not serve {shown_request(code)}: {why}"
 
 
-class NotABroker(BrokerRefused):
-    """Raised if a broker request reaches a name server. Its code is 3."""
+class NotABroker(RequestRefusedAsUnknown):
+    """Raised if a broker request reaches a name server."""
 
-    def __init__(self, code: int, address: str, remark: str) -> None:
-        super().__init__(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark, address)
-        self.args = (
+    @staticmethod
+    def sentence(code: int, address: str, remark: str) -> str:
+        """Return the message of the error."""
+        return (
             f"a name server listens at {address}, not a broker: it does not serve {shown_request(code)}; a broker's "
-            "port is usually 10911",
+            "port is usually 10911"
         )
 
 

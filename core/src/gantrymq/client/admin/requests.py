@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from gantrymq.client.admin.errors import AnswerUnreadable, NotABroker, NotANameServer, RequestNotServed, parsing
 from gantrymq.client.calls.rpc import refused
 from gantrymq.client.connection.base import Part
+from gantrymq.client.errors import RequestRefusedAsUnknown
 from gantrymq.errors import BrokerRefused, ClientError, NoRoute
 from gantrymq.loose_json import loads
 from gantrymq.remoting.codes import RequestCode, ResponseCode
@@ -92,7 +93,7 @@ class AdminRequests(Part):
         if refusal.response_code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return refusal
         for_name_servers, address = code in NAME_SERVER_CODES, refusal.address
-        kind: type[NotABroker | NotANameServer | RequestNotServed] = RequestNotServed
+        kind: type[RequestRefusedAsUnknown] = RequestNotServed
         try:
             reply = await self._started().rpc.exchange(
                 address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout_s=self.timeout_s
