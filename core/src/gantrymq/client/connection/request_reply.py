@@ -10,8 +10,8 @@ client/.../utils/MessageUtil.java, client/.../impl/ClientRemotingProcessor.java 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Final
 
 import attrs
 
@@ -21,9 +21,7 @@ from gantrymq.formats.compression import decompress_or_raw
 from gantrymq.model import properties as names
 from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq.remoting.command import Command
-
-if TYPE_CHECKING:
-    from gantrymq.client.connection.instance import ClientInstance
+from gantrymq.world import World
 
 __all__ = ["CORRELATION_ID", "read_reply", "reply_to", "request_and_wait"]
 
@@ -35,24 +33,38 @@ _TRACE_CONTEXT: Final = ("traceparent", "tracestate")  # of W3C; a reply belongs
 
 
 async def request_and_wait(
-    instance: ClientInstance, message: Message, timeout_s: float, send: Callable[[Message], Awaitable[object]]
+    message: Message,
+    timeout_s: float,
+    send: Callable[[Message], Awaitable[object]],
+    *,
+    world: World,
+    client_id: str,
+    replies: MutableMapping[str, asyncio.Future[ReceivedMessage]],
 ) -> ReceivedMessage:
     """Send *message* as a request with *send* and return its reply.
+
+    Args:
+        message: is not modified.
+        timeout_s: maximum time to wait for the reply, in seconds.
+        send: sends the request.
+        world: of the client.
+        client_id: of the client, to which the broker pushes the reply.
+        replies: expected replies of the client, by correlation id.
 
     Raises:
         CallTimeout: no reply within *timeout_s*.
     """
-    correlation_id = f"{instance.world.random.getrandbits(128):032x}"
-    asked = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: instance.client_id, TTL: str(int(timeout_s * 1000))}
+    correlation_id = f"{world.random.getrandbits(128):032x}"
+    asked = {CORRELATION_ID: correlation_id, REPLY_TO_CLIENT: client_id, TTL: str(int(timeout_s * 1000))}
     answer: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
-    instance.broker_requests.replies[correlation_id] = answer
-    timer = instance.world.clock.call_later(timeout_s, answer.cancel)
+    replies[correlation_id] = answer
+    timer = world.clock.call_later(timeout_s, answer.cancel)
     try:
         await send(attrs.evolve(message, system_properties={**message.system_properties, **asked}))
         await asyncio.wait((answer,))
     finally:
         timer.cancel()
-        del instance.broker_requests.replies[correlation_id]
+        del replies[correlation_id]
     if answer.cancelled():
         raise CallTimeout(f"no reply to the request to {message.topic} within {timeout_s:g} s")
     return answer.result()

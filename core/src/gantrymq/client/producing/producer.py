@@ -354,7 +354,14 @@ class Producer(Part):
             await self.queues(message.topic)
             await instance.registration.send_all()
         limit_s = self._send_modes().limit_s(timeout_s)
-        return await request_and_wait(instance, message, limit_s, lambda asked: self.send(asked, queue, limit_s))
+        return await request_and_wait(
+            message,
+            limit_s,
+            lambda asked: self.send(asked, queue, limit_s),
+            world=instance.world,
+            client_id=instance.client_id,
+            replies=instance.broker_requests.replies,
+        )
 
     async def recall(self, topic: str, handle: str) -> str:
         """Cancel the delivery of a timed message.

@@ -80,8 +80,9 @@ class Instrumentation:
         if self.trace is None:
             return self.hooks
         from gantrymq.client.tracing.message_trace import TraceHook
+        from gantrymq.client.tracing.writer import TraceWriter
 
-        self._writer = self.trace.writer(instance, group, role)
+        self._writer = TraceWriter(self.trace, instance, group, role)
         return (*self.hooks, TraceHook(self.trace.topic, self._writer.append, instance))
 
     async def flush(self) -> None:

@@ -19,7 +19,6 @@ from gantrymq.client.message import Message, ReceivedMessage
 from gantrymq.client.sending.validation import is_delayed
 from gantrymq.client.tracing.hooks import ConsumeContext, ConsumeOutcome, EndTransactionContext, SendContext
 from gantrymq.client.tracing.records import EndTransaction, MessageType, Pub, SubAfter, SubBefore, TraceRecord
-from gantrymq.client.tracing.writer import TraceWriter
 from gantrymq.errors import InvalidParameter
 from gantrymq.model import names
 from gantrymq.model import properties as property_names
@@ -70,10 +69,6 @@ class MessageTrace:
         self.flush_every_s = flush_every_s
         self.written = 0
         self.dropped = 0
-
-    def writer(self, instance: ClientInstance, group: str, role: str) -> TraceWriter:
-        """Return the writer for one producer (*role* PRODUCE) or consumer (CONSUME)."""
-        return TraceWriter(self, instance, group, role)
 
 
 class TraceHook:
