@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from faulty_broker import DEADLINE_S, PROGRAM, Peer
 
-from gantrymq.cli import main, name_servers
+from gantrymq.cli import main, server_settings
 from gantrymq.cli.extensible_group import TO_INSTALL
 from gantrymq.errors import install_command
 from gantrymq.plugins import discover
@@ -139,7 +139,7 @@ def test_bi137_a_name_server_where_no_plugin_offers_one(command, row, monkeypatc
     monkeypatch.setattr("gantrymq.plugins.load.find_candidates", lambda only="": without_name_server(candidates(only)))
     done = CliRunner().invoke(main, command.split())
     said = done.stderr.removeprefix("gantrymq: ")
-    row.check(said, f"exit {done.exit_code}", pip=install_command(name_servers.TO_INSTALL))
+    row.check(said, f"exit {done.exit_code}", pip=install_command(server_settings.NAME_SERVER_TO_INSTALL))
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -147,4 +147,4 @@ def test_bi137_a_name_server_where_no_plugin_offers_one(command, row, monkeypatc
 def without_name_server(found):
     """The installed plugins except the one that provides the name server."""
     candidates, problems = found
-    return [each for each in candidates if each.distribution != name_servers.TO_INSTALL], problems
+    return [each for each in candidates if each.distribution != server_settings.NAME_SERVER_TO_INSTALL], problems

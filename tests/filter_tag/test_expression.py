@@ -3,7 +3,7 @@
 import pytest
 
 from gantrymq.errors import SubscriptionParseFailed
-from gantrymq_filter_tag.expression import parse_tags
+from gantrymq_filter_tag.filter import parse_tags
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])

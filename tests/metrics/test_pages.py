@@ -16,10 +16,10 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.topic import TopicConfig
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.command import request
-from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON
 from gantrymq_metrics.oldest_messages import OldestMessages
 from gantrymq_metrics.send_times import SendTimes
+from gantrymq_metrics.service import health
 from gantrymq_metrics.snapshot import take_snapshot
 
 ORDERS = {"topic": "Orders"}

@@ -12,9 +12,9 @@ from broker_desk import records, run_broker, send_header
 from gantrymq.errors import ConnectionLost, NoPermission, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PullRequest, PutStatus, SendRequest, StoreMessage
 from gantrymq.loose_json import dumps
-from gantrymq.model.pull_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import Subscription
+from gantrymq.model.sys_flag import PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.topic import TopicConfig
 from gantrymq.plugins import load_plugins
 

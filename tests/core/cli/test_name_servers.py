@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.cli.name_servers import TO_INSTALL, name_server_kind
+from gantrymq.cli.server_settings import NAME_SERVER_TO_INSTALL, name_server_kind
 from gantrymq.errors import PluginError
 from gantrymq.hooks import hookimpl
 from gantrymq.plugins import Candidate
@@ -48,7 +48,7 @@ def installed(monkeypatch):
 
 def test_the_known_plugin_is_loaded_alone(installed):
     installed.add("other")
-    installed.add("known", TO_INSTALL)
+    installed.add("known", NAME_SERVER_TO_INSTALL)
     assert name_server_kind().name == "known"
     assert installed.loaded == ["known"]
 
@@ -67,7 +67,7 @@ def test_of_several_others_none_is_preferred(installed):
 
 def test_the_known_plugin_is_not_replaced_when_it_is_broken(installed):
     installed.add("other")
-    installed.add("known", TO_INSTALL, ValueError("spoilt"))
+    installed.add("known", NAME_SERVER_TO_INSTALL, ValueError("spoilt"))
     with pytest.raises(PluginError, match=r"plugin known \(gantrymq-nameserver 1.0\) failed .*: ValueError: spoilt"):
         name_server_kind()
 

@@ -5,7 +5,7 @@ import pytest
 from click.testing import CliRunner
 
 from gantrymq.cli import main
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath
 
 
 @click.command()

@@ -80,7 +80,7 @@ def test_every_kind_is_collected_under_its_name():
             gantry_register_commands=lambda registry: registry.add(command),
         )
     )
-    assert found.schema == (setting,)
+    assert found.config == (setting,)
     assert found.stores == {"st": factory}
     assert found.dispatchers == {"di": factory}
     assert found.filters == {"fi": factory}

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import attrs
 
 from gantrymq.cli.exposure import BROKER_CLOSED, LOOPBACK, NAME_SERVER_CLOSED, is_loopback
-from gantrymq.cli.name_servers import name_server_kind
+from gantrymq.commands.output import warn
 from gantrymq.config import Setting, Settings
-from gantrymq.errors import ConfigError
+from gantrymq.errors import ConfigError, PluginError, install_command
 from gantrymq.interfaces import NameServerKind
 from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.tls_settings import tls_file_layer
@@ -31,6 +31,9 @@ from gantrymq.settings_load import (
     strongest,
 )
 from gantrymq.world import World
+
+NAME_SERVER_TO_INSTALL = "gantrymq-nameserver"
+_NAME_SERVERS = ("gantry_register_name_servers",)
 
 
 @attrs.frozen
@@ -151,3 +154,28 @@ def _layers(
     if (not address or is_loopback(address)) and "bindAddress" not in layers[0].entries:
         layers[0] = layers[0]._replace(entries={**layers[0].entries, "bindAddress": Given(LOOPBACK, closed)})
     return [tls_file_layer(world.files, strongest(layers, "tls.config.file")), *layers]
+
+
+def name_server_kind() -> NameServerKind:
+    """Return the name server of `NAME_SERVER_TO_INSTALL`, or of another plugin if that is not installed.
+
+    That plugin is loaded without any other, so that ``gantrymq nameserver`` starts fast; the setting ``plugins``
+    applies only to the broker.
+
+    Raises:
+        PluginError: no installed plugin offers a name server, several others do, or the known one is broken.
+    """
+    loaded = load_plugins(only_hooks=_NAME_SERVERS, only_distribution=NAME_SERVER_TO_INSTALL)
+    if not loaded.name_servers:
+        loaded = load_plugins(strict=False, only_hooks=_NAME_SERVERS)
+        for problem in loaded.problems:
+            warn(problem)
+    kinds = list(loaded.name_servers.values())
+    if not kinds:
+        raise PluginError(
+            f"no name server plugin is installed; install one with: {install_command(NAME_SERVER_TO_INSTALL)}"
+        )
+    if len(kinds) > 1:
+        names = ", ".join(kind.name for kind in kinds)
+        raise PluginError(f"plugins offer several name servers ({names}); uninstall all but one of them")
+    return kinds[0]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gantrymq.cli.server_process import log_options, raise_descriptor_limit, set_up_logs
-from gantrymq.commands.output import output_option, print_json, warn
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath, output_option, print_json, warn
 from gantrymq.commands.run import run
 from gantrymq.speedups import SWITCH, switch_warning
 

@@ -6,6 +6,7 @@ scripts must use the JSON.
 
 from __future__ import annotations
 
+import base64
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +14,6 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.commands.paths import FilledPath
 from gantrymq.model.hosts import parse_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -149,3 +149,31 @@ def _print_long_table(columns: Sequence[str], cells: Sequence[Sequence[str]]) ->
     full = sum(widths) + 3 * len(widths) - 1
     head = (" " * full, line.format(*columns), " " + "\N{BOX DRAWINGS LIGHT HORIZONTAL}" * (full - 2) + " ")
     sys.stdout.writelines(f"{each}\n" for each in (*head, *(line.format(*row) for row in cells), " " * full))
+
+
+class FilledPath(click.Path):
+    """A path that is not empty: ``--store "$STORE"`` with an unset variable would mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Convert as `click.Path`. Raises click.BadParameter for an empty path."""
+        if not str(value).strip():
+            self.fail("the path is empty; a variable in it may not be set", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def body_text(body: bytes, problem: str) -> str:
+    """Return a body as text for people, or a note with the *problem*."""
+    return f"(no body can be shown: {problem})" if problem else body.decode("utf-8", "backslashreplace")
+
+
+def body_members(body: bytes, problem: str) -> dict[str, str]:
+    """Return a body for scripts: ``body`` as text, or ``body_base64`` if it is not UTF-8.
+
+    A body with a *problem* is returned as stored in ``body_base64``, with ``body_problem``.
+    """
+    if problem:
+        return {"body_problem": problem, "body_base64": base64.b64encode(body).decode()}
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"body_base64": base64.b64encode(body).decode()}

@@ -18,7 +18,7 @@ class PullRequest(NamedTuple):
     queue_id: int
     queue_offset: int
     max_count: int = 32
-    sys_flag: int = 4  # 1: commit, 2: wait for messages, 4: has the subscription, see model.pull_flag
+    sys_flag: int = 4  # 1: commit, 2: wait for messages, 4: has the subscription, see model.sys_flag
     commit_offset: int = 0
     suspend_ms: int = 0  # maximum wait, with flag 2
     expression: str | None = None  # with flag 4; None means all

@@ -1,6 +1,7 @@
-"""Bits of the sysFlag of a message.
+"""Bits of the sysFlag of a message, and of that of a pull request (``PULL_*``).
 
-Source: apache/rocketmq common/.../sysflag/MessageSysFlag.java, common/.../compression/CompressionType.java.
+Source: apache/rocketmq common/.../sysflag/MessageSysFlag.java, common/.../compression/CompressionType.java,
+common/.../sysflag/PullSysFlag.java.
 """
 
 COMPRESSED = 0x1
@@ -17,3 +18,8 @@ COMPRESSION_MASK = 0x700
 COMPRESSION_LZ4 = 0x100
 COMPRESSION_ZSTD = 0x200
 COMPRESSION_ZLIB = 0x300
+
+
+PULL_COMMIT_OFFSET = 0x1  # commit the offset in commitOffset
+PULL_SUSPEND = 0x2  # the broker may hold the pull until messages arrive
+PULL_SUBSCRIPTION = 0x4  # use the subscription in this request instead of the group's

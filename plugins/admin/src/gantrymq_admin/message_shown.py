@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.bodies import body_members, body_text
-from gantrymq.commands.output import print_json
+from gantrymq.commands.output import body_members, body_text, print_json
 
 __all__ = ["as_json", "show"]
 

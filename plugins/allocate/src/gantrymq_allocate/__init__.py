@@ -5,9 +5,8 @@ without communication. Arithmetic and names are RocketMQ's; STICKY is GantryMQ's
 """
 
 from gantrymq_allocate.averagely import Averagely, AveragelyByCircle
-from gantrymq_allocate.configured import Configured
 from gantrymq_allocate.consistent_hash import ConsistentHash
-from gantrymq_allocate.machine_room import MachineRoom
+from gantrymq_allocate.machine_room import Configured, MachineRoom
 from gantrymq_allocate.nearby import MachineRoomNearby
 from gantrymq_allocate.sticky import Sticky
 

@@ -19,9 +19,8 @@ from collections.abc import Callable
 
 from gantrymq.interfaces import AllocationStrategy
 from gantrymq_allocate.averagely import Averagely, AveragelyByCircle
-from gantrymq_allocate.configured import Configured
 from gantrymq_allocate.consistent_hash import DEFAULT_VIRTUAL_NODES, ConsistentHash
-from gantrymq_allocate.machine_room import MachineRoom
+from gantrymq_allocate.machine_room import Configured, MachineRoom
 from gantrymq_allocate.nearby import MachineRoomNearby
 from gantrymq_allocate.queue_list import parse_previous, parse_queues
 from gantrymq_allocate.settings import StrategySettings

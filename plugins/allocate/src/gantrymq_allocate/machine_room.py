@@ -44,3 +44,23 @@ def room_of(broker_name: str) -> str | None:
     """
     parts = broker_name.rstrip(ROOM_MARK).split(ROOM_MARK)
     return parts[0] if len(parts) == 2 else None
+
+
+class Configured:
+    """CONFIG: returns the configured queues, unchecked.
+
+    They may not exist, may belong to another topic, or be assigned to other members too. Configure each member with its
+    own list, and omit no queue. Source: apache/rocketmq client/.../rebalance/AllocateMessageQueueByConfig.java.
+    """
+
+    name = "CONFIG"
+
+    def __init__(self, queues: Sequence[MessageQueue]) -> None:
+        """*queues*: the answer, in order; empty without the setting."""
+        self._queues = tuple(queues)
+
+    def allocate(
+        self, group: str, client_id: str, queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> list[MessageQueue]:
+        """Return the configured queues as a new list; the arguments are ignored."""
+        return list(self._queues)

@@ -10,20 +10,20 @@ from typing import Final, NamedTuple
 
 import attrs
 
-from gantrymq.errors import GantryError
+from gantrymq.errors import FormatError, GantryError
 from gantrymq.formats.record import read_record
 from gantrymq.interfaces import Broker, GetLimit, OnlineClient, QueueStatus
+from gantrymq.loose_json import loads
 from gantrymq.model.hosts import format_address
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, retry_topic
 from gantrymq.model.queue import Queue
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world.time_slices import TimeSlices
 from gantrymq_diagnosis.facts import GroupFacts, MemberFacts, QueueFacts, Told, TopicFacts
-from gantrymq_diagnosis.pop_modes import popped_topics
 from gantrymq_diagnosis.waiting_retries import waiting_retries
 from gantrymq_diagnosis.watch import Watch
 
-__all__ = ["FIGURES_TOGETHER", "Facts", "gather"]
+__all__ = ["FIGURES_TOGETHER", "Facts", "gather", "popped_topics"]
 
 QUEUES_TOGETHER: Final = 16  # queues between pauses
 FIGURES_TOGETHER: Final = 4
@@ -226,3 +226,21 @@ async def _stored_ms(broker: Broker, queue: Queue, queue_offset: int) -> int | N
         return read_record(found.buffers[0]).store_timestamp if found.count else None
     except GantryError:
         return None
+
+
+REQUEST_MODES = "messageRequestMode.json"
+POP = "POP"
+
+
+def popped_topics(broker: Broker, group: str) -> frozenset[str]:
+    """Return the topics with mode POP for *group*, as set by mqadmin setConsumeMode.
+
+    They are read from RocketMQ's messageRequestMode.json; empty if it is missing or cannot be read:
+    ``{"messageRequestModeMap":{TOPIC:{GROUP:{"consumerGroup":..,"mode":"POP","popShareQueueNum":8,"topic":..}}}}``
+    """
+    path = broker.root / "config" / REQUEST_MODES
+    try:
+        modes = loads(broker.world.files.read(path))["messageRequestModeMap"]
+        return frozenset(str(topic) for topic, groups in modes.items() if groups.get(group, {}).get("mode") == POP)
+    except (OSError, FormatError, AttributeError, KeyError, TypeError):
+        return frozenset()

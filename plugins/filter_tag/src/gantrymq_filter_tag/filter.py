@@ -10,11 +10,11 @@ common/.../message/MessageExtBrokerInner.java (tagsString2tagsCode).
 
 from __future__ import annotations
 
+from gantrymq.errors import SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces import ExtUnit, MessageFilter
 from gantrymq.model.java import string_hash
 from gantrymq.model.subscription import ALL, TAG, Subscription
-from gantrymq_filter_tag.expression import parse_tags
 
 _LOW_32 = 0xFFFFFFFF
 
@@ -79,3 +79,29 @@ class TagFilter:
             return AnyOf(())
         tags = parse_tags(subscription.expression)
         return EveryMessage() if tags is None else AnyOf(tags)
+
+
+SEPARATOR = "||"
+
+_JAVA_BLANKS = "".join(map(chr, range(0x21)))
+
+
+def parse_tags(expression: str | None) -> tuple[str, ...] | None:
+    """Return the distinct tags of an expression, in order; None means every message.
+
+    Pieces between separators are one tag each, without surrounding blanks; empty ones are dropped. An empty expression
+    and exactly ``*`` mean every message. Source: apache/rocketmq common/.../filter/FilterAPI.java.
+
+    Raises:
+        SubscriptionParseFailed: the expression consists of separators only.
+    """
+    if not expression or expression == ALL:
+        return None
+    pieces = expression.split(SEPARATOR)
+    if not any(pieces):
+        raise SubscriptionParseFailed(
+            f"tag expression {expression!r} has separators but no tag between them; write * for every message or "
+            f"name tags as in TagA || TagB"
+        )
+    tags = (piece.strip(_JAVA_BLANKS) for piece in pieces)
+    return tuple(dict.fromkeys(tag for tag in tags if tag))

@@ -11,12 +11,12 @@ import errno
 import json
 import logging
 from importlib import import_module
+from typing import Any
 
 from gantrymq.errors import ConfigError
 from gantrymq.interfaces import Broker
 from gantrymq.model.hosts import format_address
 from gantrymq.world.time_slices import TimeSlices
-from gantrymq_metrics.health import health
 from gantrymq_metrics.http_request import JSON, HttpResponse
 from gantrymq_metrics.http_server import HttpServer
 from gantrymq_metrics.oldest_messages import OldestMessages
@@ -114,3 +114,31 @@ class MetricsService:
         assert self._broker is not None
         found = health(self._broker)
         return HttpResponse(200 if found["healthy"] else 503, json.dumps(found).encode() + b"\n", JSON)
+
+
+def health(broker: Broker) -> dict[str, Any]:
+    """Return the contents of ``/healthz``.
+
+    ``healthy`` is false if ``problems`` is not empty: the store refuses writes, a table cannot be saved, or name
+    servers are configured and none of them has the broker registered. A single failing name server of several is
+    reported in ``nameServers`` only.
+    """
+    figures = broker.metrics()
+    problems = []
+    refusal = broker.store.state().refusal
+    if refusal is not None:
+        problems.append(f"the store refuses writes: {refusal}")
+    problems += figures.unwritten.values()
+    servers = figures.name_servers
+    if broker.settings.text("namesrvAddr").strip(" ;") and None not in servers.values():
+        reasons = "; ".join(f"{address}: {reason}" for address, reason in servers.items()) or "not registered yet"
+        problems.append(f"no name server has this broker registered: {reasons}")
+    return {
+        "healthy": not problems,
+        "problems": problems,
+        "cluster": figures.cluster,
+        "broker": figures.broker,
+        "address": figures.address,
+        "nameServers": {address: reason or "registered" for address, reason in servers.items()},
+        "parked": dict(figures.parked),
+    }

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from gantrymq.errors import RequestError, ServiceNotAvailable
-from gantrymq.interfaces import Broker, Connection, Handler
+from gantrymq.interfaces import Broker, Connection, Handler, MetricFamily
+from gantrymq.model.names import is_system_group
 from gantrymq.model.queue import Queue
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.serving import handlers_of
@@ -21,15 +24,15 @@ from gantrymq_pop.ack_requests import AckRequests
 from gantrymq_pop.acknowledger import Acknowledger
 from gantrymq_pop.assignment import Assignment
 from gantrymq_pop.checkpoints import Checkpoint
-from gantrymq_pop.in_flight import in_flight_metric
 from gantrymq_pop.long_polling import LongPolling
 from gantrymq_pop.order_file import OrderFile
 from gantrymq_pop.order_info import OrderTable
 from gantrymq_pop.pop_reader import PopReader
 from gantrymq_pop.requests import PopRequests
 from gantrymq_pop.revive_log import ReviveLog
+from gantrymq_pop.topics import producer_topic
 
-__all__ = ["CODES", "PopService"]
+__all__ = ["CODES", "PopService", "in_flight_metric"]
 
 log = logging.getLogger(__name__)
 
@@ -134,3 +137,24 @@ class PopService:
 
         self._tidying = asyncio.get_running_loop().create_task(tidy())
         self._tidying.add_done_callback(again)
+
+
+IN_FLIGHT = "rocketmq_consumer_inflight_messages"
+IN_FLIGHT_LABELS = ("topic", "consumer_group", "is_retry", "is_system")
+
+
+def in_flight_metric(counts: Mapping[tuple[str, str], int], is_own_topic: Callable[[str], bool]) -> MetricFamily:
+    """Return the metric of popped and unacknowledged messages, as RocketMQ 5 (ConsumerLagCalculator.calculateInflight).
+
+    Messages of ordered pops are not counted; they block their queue, and are few.
+
+    Args:
+        counts: messages by topic and group; a retry topic is reported under its original topic.
+        is_own_topic: returns whether a topic belongs to the broker itself.
+    """
+    values: Counter[tuple[str, ...]] = Counter()
+    for (real, group), count in counts.items():
+        topic = producer_topic(real, group)
+        system = is_own_topic(topic) or is_system_group(group)
+        values[topic, group, str(topic != real).lower(), str(system).lower()] += count
+    return MetricFamily(IN_FLIGHT, "Messages that groups popped and have not acknowledged.", IN_FLIGHT_LABELS, values)

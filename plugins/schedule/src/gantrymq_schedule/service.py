@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 
+from gantrymq.config import Settings
 from gantrymq.formats.tags_code import delay_levels_of
 from gantrymq.interfaces import Broker, Connection
 from gantrymq.remoting.command import Command, response_to
@@ -14,12 +16,12 @@ from gantrymq_schedule.levels.pending import PendingLevels
 from gantrymq_schedule.levels.table import LevelTable
 from gantrymq_schedule.metric_families import level_metrics
 from gantrymq_schedule.pending import PendingSource
-from gantrymq_schedule.retention import warn_of_retention
+from gantrymq_schedule.timer import settings as timers
 from gantrymq_schedule.timer.metric_families import timer_metrics
 from gantrymq_schedule.timer.pending import PendingTimers
 from gantrymq_schedule.timer.timers import Timers
 
-__all__ = ["Schedule"]
+__all__ = ["Schedule", "warn_of_retention"]
 
 
 class Schedule:
@@ -77,3 +79,25 @@ class Schedule:
         """Answer request 45: the offsets of the delay levels in the form of delayOffset.json."""
         text = self._levels.offsets_text() if self._levels is not None else DelayOffsetsFile().to_text()
         return response_to(request, 0, None, None, text.encode())
+
+
+log = logging.getLogger(__name__)
+
+RESERVED_H = "fileReservedTime"  # declared by a store that deletes old files
+
+
+def warn_of_retention(settings: Settings, delays_ms: Sequence[int]) -> None:
+    """Log one warning if the longest accepted delay exceeds the retention. *delays_ms*: delays of the levels."""
+    if RESERVED_H not in settings.schema:
+        return
+    delays_s = {"messageDelayLevel": max(delays_ms, default=0) / 1000}
+    if settings.flag(timers.ENABLED):
+        delays_s[timers.LONGEST_S] = settings.number(timers.LONGEST_S)
+    key = max(delays_s, key=lambda each: delays_s[each])
+    hours = settings.number(RESERVED_H)
+    if delays_s[key] > hours * 3600:
+        log.warning(
+            "%s allows delays of %d hours and %s=%d removes messages after %d hours, even if they still wait; set "
+            "%s to %d or more",
+            *(key, -(-delays_s[key] // 3600), RESERVED_H, hours, hours, RESERVED_H, -(-delays_s[key] // 3600)),
+        )

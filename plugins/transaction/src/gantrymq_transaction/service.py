@@ -23,11 +23,10 @@ from gantrymq_transaction.half_checker import GROUP, HalfChecker, uncertain_chec
 from gantrymq_transaction.half_text import HalfTextWriter
 from gantrymq_transaction.ledger import Ledger
 from gantrymq_transaction.messages import offsets_in_op
-from gantrymq_transaction.metric_families import register_transaction_metrics
 from gantrymq_transaction.reading import HALF_QUEUE, OP_QUEUE, SLICE, read_from
 from gantrymq_transaction.rules import next_check_ms
 from gantrymq_transaction.settings import TIMEOUT
-from gantrymq_transaction.undecided_stats import UndecidedStats
+from gantrymq_transaction.undecided_stats import UndecidedStats, register_transaction_metrics
 
 __all__ = ["RocketTransactions", "UndecidedStats"]
 

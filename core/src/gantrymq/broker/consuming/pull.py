@@ -47,9 +47,9 @@ from gantrymq.interfaces import (
     PullRequest,
 )
 from gantrymq.model.group import GroupConfig
-from gantrymq.model.pull_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import Queue
 from gantrymq.model.subscription import ALL, TAG, Subscription
+from gantrymq.model.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.topic import PERM_READ, TopicConfig
 from gantrymq.world import Clock
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from gantrymq.client.connection.instance import ClientInstance
 from gantrymq.client.reading.pull_result import PulledRecords, PullResult
 from gantrymq.loose_json import dumps
-from gantrymq.model.pull_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import TAG, Subscription
+from gantrymq.model.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
 from gantrymq.remoting.headers.pull import PullMessageRequest

@@ -29,7 +29,7 @@ class PullMessageRequest(Header):
     queue_id: Int32
     queue_offset: Int64
     max_msg_nums: Int32
-    sys_flag: Int32  # bits of `model.pull_flag`
+    sys_flag: Int32  # bits of `model.sys_flag`
     commit_offset: Int64
     suspend_timeout_millis: Int64
     subscription: str | None = None

@@ -9,8 +9,7 @@ import click
 from gantrymq.client import Client
 from gantrymq.client.admin import FOREVER_MS
 from gantrymq.client.message import ReceivedMessage
-from gantrymq.commands.bodies import body_text
-from gantrymq.commands.output import namesrv_option, output_option, print_json
+from gantrymq.commands.output import body_text, namesrv_option, output_option, print_json
 from gantrymq.commands.run import run
 from gantrymq.commands.times import TIMES, read_time_ms
 from gantrymq.errors import NoMessageFound

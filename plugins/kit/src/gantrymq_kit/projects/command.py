@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from gantrymq.commands.groups import CommandGroup
-from gantrymq.commands.output import output_option, print_json
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath, output_option, print_json
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq.model.subscription import SQL92, TAG
 from gantrymq_kit.projects.generate import KINDS, project, word_of

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, print_table, say
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath, output_option, print_json, print_table, say
 from gantrymq.errors import ConfigError, GantryError
 from gantrymq_spark.commands.inputs import input_options, moment_ms
 from gantrymq_spark.commands.spark import job_session, spark_options

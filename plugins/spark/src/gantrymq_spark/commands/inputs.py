@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from gantrymq.commands.output import DEFAULT_NAMESRV
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import DEFAULT_NAMESRV, FilledPath
 from gantrymq.commands.times import read_time_ms
 from gantrymq.errors import ConfigError
 from gantrymq.world.real import RealClock

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from gantrymq.commands.output import DEFAULT_NAMESRV, output_option, print_json, print_table, say
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import DEFAULT_NAMESRV, FilledPath, output_option, print_json, print_table, say
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, say, warn
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath, output_option, print_json, say, warn
 from gantrymq.commands.times import TIMES
 from gantrymq.formats.record import RecordView
 from gantrymq_store_files.log_walk import LogDamage

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.paths import FilledPath
+from gantrymq.commands.output import FilledPath
 from gantrymq.commands.times import read_time_ms
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 
