@@ -37,7 +37,7 @@ from pathlib import Path
 import attrs
 from arguments import FLUSH_MODES, existing_folder, seconds, whole
 from load_client import new_loop
-from peer_clients import CLIENTS, Client
+from peer_clients import CLIENTS, PeerClient
 from peer_servers import SERVERS, Missing, Running, processor_s
 
 from gantrymq import speedups
@@ -106,7 +106,7 @@ async def sends(send: Callable[[], Awaitable[None]], each: int, under_way: int, 
     return Found(count / (ended - began), client_s / count * 1e6, server_s / count * 1e6)
 
 
-async def consumption(client: Client, count: int, cell: str, number: int, pid: int) -> Found:
+async def consumption(client: PeerClient, count: int, cell: str, number: int, pid: int) -> Found:
     """Consume the backlog by a new group."""
     took_s, client_s, server_s = await measured(
         lambda: client.consume(f"{cell}-{number}", count, batches=cell == "consume-batches"), pid
@@ -114,7 +114,7 @@ async def consumption(client: Client, count: int, cell: str, number: int, pid: i
     return Found(count / took_s, client_s / count * 1e6, server_s / count * 1e6)
 
 
-async def fill(client: Client, bodies: list[bytes], count: int) -> None:
+async def fill(client: PeerClient, bodies: list[bytes], count: int) -> None:
     """Store a backlog of *count* messages in full batches."""
     left = count
 

@@ -23,13 +23,13 @@ from typing import Any, Protocol
 
 from peer_servers import PARTITIONS
 
-__all__ = ["CLIENTS", "Client"]
+__all__ = ["CLIENTS", "PeerClient"]
 
 NAME = "Load"
 READ = 256  # messages of one read, if the client needs a number
 
 
-class Client(Protocol):
+class PeerClient(Protocol):
     """A connected client; the topic exists."""
 
     async def send(self, body: bytes) -> None:
@@ -58,6 +58,7 @@ class _Gantry:
         await self._producer.send_batch([Message(NAME, body) for body in bodies])
 
     async def consume(self, group: str, count: int, *, batches: bool) -> float:
+        from gantrymq.client import Client
 
         seen, began = 0, 0.0
         async with Client(self._namesrv) as client, client.consumer(group, NAME, consume_from="first") as consumer:
@@ -78,19 +79,15 @@ class _Gantry:
 
 
 @asynccontextmanager
-async def gantrymq(namesrv: str, _: int, *, batching: bool = False) -> AsyncIterator[Client]:
+async def gantrymq(namesrv: str, _: int, *, batching: bool = False) -> AsyncIterator[PeerClient]:
     """Our client; with *batching* its producer gathers the sends of one turn of the event loop."""
-    from gantrymq.client import Batching
+    from gantrymq.client import Batching, Client
     from gantrymq.model.topic import TopicConfig
 
-    async with Client(namesrv) as client, client.admin as admin:
-        for each in (await admin.clusters()).brokers:
-            await admin.create_topic(each.master, TopicConfig(NAME, PARTITIONS, PARTITIONS))
-    async with (
-        Client(namesrv) as client,
-        client.producer("bench", batching=Batching(max_wait_ms=0) if batching else None) as producer,
-    ):
-        yield _Gantry(namesrv, producer)
+    async with Client(namesrv) as client:
+        for each in (await client.admin.clusters()).brokers:
+            await client.admin.create_topic(each.master, TopicConfig(NAME, PARTITIONS, PARTITIONS))
+        yield _Gantry(namesrv, client.producer("bench", batching=Batching(max_wait_ms=0) if batching else False))
 
 
 class _Redis:
@@ -123,7 +120,7 @@ class _Redis:
 
 
 @asynccontextmanager
-async def redis(address: str, in_flight: int) -> AsyncIterator[Client]:
+async def redis(address: str, in_flight: int) -> AsyncIterator[PeerClient]:
     """redis-py; streams."""
     from redis.asyncio import BlockingConnectionPool, Redis
 
@@ -168,7 +165,7 @@ class _Nats:
 
 
 @asynccontextmanager
-async def nats(address: str, _: int) -> AsyncIterator[Client]:
+async def nats(address: str, _: int) -> AsyncIterator[PeerClient]:
     """nats-py; JetStream."""
     from nats import connect
 
@@ -225,7 +222,7 @@ class _Kafka:
 
 
 @asynccontextmanager
-async def kafka(address: str, _: int) -> AsyncIterator[Client]:
+async def kafka(address: str, _: int) -> AsyncIterator[PeerClient]:
     """aiokafka."""
     from aiokafka import AIOKafkaProducer
     from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -244,7 +241,7 @@ async def kafka(address: str, _: int) -> AsyncIterator[Client]:
         await producer.stop()
 
 
-CLIENTS: dict[str, Callable[[str, int], AbstractAsyncContextManager[Client]]] = {
+CLIENTS: dict[str, Callable[[str, int], AbstractAsyncContextManager[PeerClient]]] = {
     "gantrymq": gantrymq,
     "batching": partial(gantrymq, batching=True),
     "redis": redis,

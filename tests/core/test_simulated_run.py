@@ -82,8 +82,9 @@ async def run(world: World, store: str) -> list[tuple[int, int, bytes]]:
 
     async with (
         Client(NAME_SERVER, world=world) as client,
+        Client(NAME_SERVER, world=world) as other,
         client.producer("PG") as producer,
-        client.reader(group="CG") as consumer,
+        other.reader(group="CG") as consumer,
     ):
         await producer.send(Message("T", b"0"))
         readers = [asyncio.ensure_future(read(consumer, queue)) for queue in await consumer.queues("T")]
