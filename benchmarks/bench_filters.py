@@ -46,6 +46,7 @@ from gantrymq_filter_sql92.expression import compiled
 from gantrymq_filter_sql92.filter import Sql92Filter
 from gantrymq_filter_tag.filter import TagFilter, tags_code
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from harness import JavaFilters

@@ -23,6 +23,7 @@ from pathlib import Path
 
 import attrs
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from harness import GantryServer

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gantrymq import speedups
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "interop"))
 
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, route_of

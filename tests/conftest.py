@@ -1,6 +1,5 @@
-"""Says which of the twins the run is about, finds the modules beside this one, such as `header_classes`, and starts
-the Spark session that a whole run shares. Hypothesis tries the same examples each time, however slow the machine is,
-and leaves no folder behind."""
+"""Configuration of every run: modules of `support` are importable, one Spark session is shared, and the report names
+the compiled or Python functions in use. Hypothesis tries the same examples each time, without deadline or database."""
 
 import sys
 from importlib.util import find_spec
@@ -8,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-# Makes `import header_classes` and the like work whatever import mode pytest runs in.
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
+# Makes `import polling` and other modules of `support` work in every import mode of pytest.
+SUPPORT = Path(__file__).parent / "support"
+if str(SUPPORT) not in sys.path:
+    sys.path.insert(0, str(SUPPORT))
 
 if find_spec("hypothesis"):  # not every plugin's tests need it
     from hypothesis import HealthCheck, settings

@@ -16,7 +16,7 @@ from chaos_rig.judging import assert_all_came, assert_all_there, assert_in_order
 from chaos_rig.scale import rounds
 from chaos_rig.stepped_clock import DAY_S, SteppedClock
 from harness import Driver, GantryCluster, Process, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 

@@ -16,7 +16,7 @@ from chaos_rig.judging import Bodies, assert_all_came, assert_all_there, assert_
 from chaos_rig.scale import rounds
 from durability_rig.small_disks import MIB, small_disk
 from harness import Driver, GantryCluster, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 

@@ -16,7 +16,7 @@ from chaos_rig.judging import assert_all_came, assert_all_there, assert_in_order
 from chaos_rig.proxy import HostileProxy
 from chaos_rig.scale import SEED, rounds
 from harness import Driver, GantryCluster, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = [pytest.mark.interop, pytest.mark.long]
 

@@ -15,7 +15,7 @@ from chaos_rig.judging import Place, assert_all_there, read_topic
 from chaos_rig.proxy import REORDERING, HostileProxy
 from chaos_rig.scale import SEED, rounds
 from harness import GantryCluster, JavaBroker, JavaNameServer, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage
 

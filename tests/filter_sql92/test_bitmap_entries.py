@@ -1,17 +1,12 @@
 """Queue entries with their bits: request 321, as sent by `mqadmin queryCq`."""
 
-import sys
 from base64 import b64encode
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_filter_sql92")
-
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
 
 from bitmap_rig import beside_a_broker, file_of, put, settle, units
 

@@ -1,17 +1,12 @@
 """The bit map in a broker: registration of groups, bits of new messages, files on disk, effects of settings."""
 
 import asyncio
-import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("gantrymq_storage_mmap")
 pytest.importorskip("gantrymq_filter_tag")
 pytest.importorskip("gantrymq_filter_sql92")
-
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
 
 from bitmap_rig import MADE, beside_a_broker, file_of, put, settle, shown, units
 from sql_client import SqlClient

@@ -3,8 +3,8 @@
 import itertools
 
 import pytest
-from filter_sql92.trees import conditions, stored
 from hypothesis import given
+from trees import conditions, stored
 
 from gantrymq_filter_sql92.compiling import condition
 from gantrymq_filter_sql92.expression import CompiledExpression, compiled

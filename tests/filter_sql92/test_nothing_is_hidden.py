@@ -6,7 +6,6 @@ change, the broker stops, is killed, and loses the end of its log; after each of
 
 import asyncio
 import random
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,9 +21,6 @@ from gantrymq_testing.cluster import Cluster
 from gantrymq_testing.simulated import SimulatedProcess, simulate
 
 pytest.importorskip("gantrymq_storage_mmap")
-
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parent))
 
 from sql_client import SqlClient
 

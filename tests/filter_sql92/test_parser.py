@@ -1,8 +1,8 @@
 """The tree that a text is parsed to."""
 
 import pytest
-from filter_sql92.trees import anything, conditions
 from hypothesis import given
+from trees import anything, conditions
 
 from gantrymq.errors import SubscriptionParseFailed
 from gantrymq_filter_sql92.format import format_expression

@@ -1,17 +1,12 @@
 """Columns of Spark give the same answers as the evaluator and Java."""
 
 import random
-import sys
 from contextlib import contextmanager
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("gantrymq_filter_sql92")
-
-if str(Path(__file__).parents[1] / "golden") not in sys.path:
-    sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 
 from sql92_answers import our_answer
 from sql92_golden import read

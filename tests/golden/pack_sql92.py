@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS / "interop")]
+sys.path[:0] = [str(TESTS / "support"), str(TESTS / "interop")]
 
 from harness import JavaFilters  # noqa: E402 (it is found only now)
 from sql92_golden import Answered, write  # noqa: E402

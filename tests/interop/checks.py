@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from harness.polling import wait_until
 from harness.probe import committed
 from harness.process import Event, Process
+from polling import wait_until
 
 # Now and then client 5.3.3 makes its first rebalance while its scheduled heartbeat holds the lock. The broker then
 # knows an older subscription than the pulls name, on Java's side as on ours, until the next heartbeat 30 s later.

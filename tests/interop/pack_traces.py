@@ -12,10 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import Driver, GantryServer, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 from test_message_trace import TRACES_S, in_trace_topic
 
 from gantrymq.client import decode_trace

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 from harness import GantryServer
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Admin, Client, Message, ReceivedMessage
 from gantrymq.client.admin import CLEANINGS, OffsetTarget, RequestNotServed

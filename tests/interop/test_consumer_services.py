@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from checks import wait_for_bodies
 from harness import Driver, GantryServer, MqAdmin, create_topic, gantrymq, wait_for_route
-from harness.polling import wait_until
 from harness.probe import committed, request
+from polling import wait_until
 
 from gantrymq.model.hosts import pack_host, parse_address
 from gantrymq.model.ids import offset_id

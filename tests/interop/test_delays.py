@@ -11,7 +11,7 @@ import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic
 from harness.java_servers import SMALL_STORE
 from harness.peers import used
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from harness import Driver, GantryServer, Process, create_topic
 from harness.gantry_server import gantrymq
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

@@ -19,7 +19,7 @@ from differential.side import Side
 from differential.stored import FILE_SETTINGS
 from harness import GantryServer, JavaBroker, JavaNameServer
 from harness.peers import used
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

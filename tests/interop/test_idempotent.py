@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from harness import Driver, GantryServer, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client, Message, ReceivedMessage, SqliteRecords, idempotent
 

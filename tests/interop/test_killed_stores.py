@@ -16,8 +16,8 @@ import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic, gantrymq
 from harness.java_servers import SMALL_STORE
 from harness.peers import used
-from harness.polling import wait_until
 from harness.process import Event
+from polling import wait_until
 
 from gantrymq.client import Client, Producer
 from gantrymq.client.message import Message

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, route_of, wait_for_route
-from harness.polling import wait_until
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

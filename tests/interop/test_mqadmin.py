@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from harness import GantryServer, MqAdmin, create_topic
-from harness.polling import wait_until
 from mqadmin_differences import result_of, unmet, unnamed
 from mqadmin_shapes import BROKER, NAMESRV, OFFSET_ID, UNIQUE_KEY, difference, golden
+from polling import wait_until
 
 from gantrymq.model.hosts import pack_host, parse_address
 from gantrymq.model.ids import offset_id

@@ -14,7 +14,7 @@ import pytest
 from harness import GantryServer, JavaBroker, JavaNameServer, create_topic
 from harness.java_servers import SMALL_STORE
 from harness.peers import used
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client, Producer
 from gantrymq.client.message import Message

@@ -8,9 +8,9 @@ import pytest
 from harness import Driver, GantryServer, Process, create_topic
 from harness.gantry_server import gantrymq
 from harness.peers import used
-from harness.polling import wait_until
 from harness.ports import free_port
 from harness.process import Event
+from polling import wait_until
 
 from gantrymq.broker.tables import locks
 from gantrymq_testing.running_broker import RunningBroker

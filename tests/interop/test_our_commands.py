@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from harness import Driver, Process, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.cli import main
 

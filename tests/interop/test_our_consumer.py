@@ -12,8 +12,8 @@ from checks import queues_of
 from harness import Driver, GantryServer, JavaBroker, Process, create_topic
 from harness.mqadmin import MqAdmin
 from harness.peers import used
-from harness.polling import wait_until
 from harness.ports import free_port
+from polling import wait_until
 
 from gantrymq.client import Client, Consumer, Message, Producer, ReceivedMessage, ReconsumeLater
 

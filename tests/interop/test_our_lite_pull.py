@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from checks import queues_of
 from harness import Driver, GantryServer, Process, create_topic
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client, LitePullConsumer
 

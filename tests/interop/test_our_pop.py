@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, create_topic, peers
-from harness.polling import wait_until
 from harness.pops import VERSION, Pops
+from polling import wait_until
 
 from gantrymq.client import Client, ClientError, PopConsumer, ReceivedMessage
 from gantrymq.model.properties import POP_CK

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from checks import assert_same_messages, wait_for_bodies
 from harness import Driver, GantryServer, create_topic
-from harness.polling import wait_until
 from harness.process import Event
+from polling import wait_until
 
 from gantrymq.client import Client, Message, ReceivedMessage, SendResult, TransactionState, by_key, reply_to
 from gantrymq.model.ids import parse_offset_id

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, Process, create_topic
 from harness.java_servers import SMALL_STORE
-from harness.polling import wait_until
 from harness.pops import VERSION, Pops
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

@@ -12,9 +12,9 @@ from harness import free_port, ports
 HERE = Path(__file__).parent
 ASK = """
 import sys
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = sys.argv[1:3]
 from harness import ports
-ports.PORTS = [int(port) for port in sys.argv[2:]]
+ports.PORTS = [int(port) for port in sys.argv[3:]]
 print(ports.free_port())
 """
 
@@ -46,6 +46,6 @@ def test_a_process_gets_no_port_that_another_one_was_given() -> None:
 
 def _ask(*choice: int) -> str:
     """Return the output of another process that reserves one of the ports *choice*."""
-    command = [sys.executable, "-c", ASK, str(HERE), *map(str, choice)]
+    command = [sys.executable, "-c", ASK, str(HERE), str(HERE.parent / "support"), *map(str, choice)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout + done.stderr

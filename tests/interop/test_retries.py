@@ -13,7 +13,7 @@ from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_top
 from harness.gantry_server import gantrymq
 from harness.java_servers import SMALL_STORE
 from harness.peers import used
-from harness.polling import wait_until
+from polling import wait_until
 
 from gantrymq.client import Client
 from gantrymq.model.names import SCHEDULE_TOPIC

@@ -19,9 +19,9 @@ pytest.importorskip("gantrymq_filter_sql92")
 from conftest import JavaServers
 from harness import Driver, GantryServer, Process, create_topic
 from harness.peers import used
-from harness.polling import wait_until
 from harness.probe import committed
 from harness.process import Event
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

@@ -9,8 +9,8 @@ from checks import assert_same_messages, leave, position, wait_for_bodies
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, MqAdmin
 from harness.gantry_server import gantrymq
 from harness.java_servers import SMALL_STORE
-from harness.polling import wait_until
 from harness.process import Event
+from polling import wait_until
 
 from gantrymq.formats.record import read_record
 from gantrymq.model.hosts import pack_host, parse_address

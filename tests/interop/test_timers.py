@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_topic
 from harness.java_servers import SMALL_STORE
-from harness.polling import wait_until
 from harness.process import Event
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

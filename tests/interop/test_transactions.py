@@ -9,9 +9,9 @@ from harness import Driver, GantryServer, JavaBroker, JavaNameServer, create_top
 from harness.gantry_server import gantrymq
 from harness.java_servers import SMALL_STORE
 from harness.peers import used
-from harness.polling import wait_until
 from harness.ports import free_port
 from harness.process import Process
+from polling import wait_until
 
 pytestmark = pytest.mark.interop
 

@@ -28,10 +28,6 @@ from gantrymq_store_files.index_hash import index_hash, index_keys
 from gantrymq_store_files.index_table import IndexTable
 from gantrymq_testing.store_contract_bench import StandingClock, StoreBench
 
-# Makes `import placed_messages` work whatever import mode pytest runs in.
-if str(Path(__file__).parent) not in sys.path:
-    sys.path.append(str(Path(__file__).parent))  # last: the golden tests have a test_queues too
-
 KEYS = (
     *SCHEMA,
     Setting("maxMessageSize", "number", 4 * 1024**2, "declared by the broker"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from harness import Driver, Process
-from harness.polling import wait_until
 from harness.process import Event
+from polling import wait_until
 
 from chaos_rig.judging import Bodies, place_of
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from harness.jars import QUICK, steps_class_path
 from harness.peers import used
-from harness.polling import wait_until
 from harness.probe import request
 from harness.process import Event, Process
+from polling import wait_until
 
 from differential.stored import read_log
 from gantrymq.loose_json import loads

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from polling import wait_until
+
 from harness.gantry_server import GantryServer
-from harness.polling import wait_until
 from harness.ports import free_port
 from harness.probe import route_of
 

@@ -14,7 +14,7 @@ import socket
 import struct
 from typing import Any
 
-from harness.polling import wait_until
+from polling import wait_until
 
 QUERY_CONSUMER_OFFSET = 14
 UPDATE_AND_CREATE_TOPIC = 17

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from harness.polling import wait_until
+from polling import wait_until
 
 Event = dict[str, Any]
 T = TypeVar("T")

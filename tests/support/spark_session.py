@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / ".ci"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / ".ci"))
 
 from javas import no_spark
 
