@@ -108,14 +108,15 @@ final class Read {
             try {
                 long offset = Math.max(0, context.getPullConsumer().fetchConsumeOffset(queue, false));
                 PullResult result = context.getPullConsumer().pull(queue, "*", offset, 32);
-                if (result.getMsgFoundList() != null) {
-                    for (MessageExt message : result.getMsgFoundList()) {
-                        bodies.add(new String(message.getBody()));
-                        open.countDown();
-                    }
-                }
+                List<MessageExt> found = result.getMsgFoundList();
                 context.getPullConsumer().updateConsumeOffset(queue, result.getNextBeginOffset());
                 context.setPullNextDelayTimeMillis(100);
+                if (found != null) {
+                    for (MessageExt message : found) {
+                        bodies.add(new String(message.getBody()));
+                        open.countDown(); // last: the shutdown that follows stores the offsets
+                    }
+                }
             } catch (Exception e) {
                 Events.error(-1, e);
             }
