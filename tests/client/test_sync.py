@@ -16,7 +16,7 @@ from client_rig import Servers
 from gantrymq.client import Client as AsyncClient
 from gantrymq.client import MessageQueue, OffsetTarget, ReconsumeLater, TopicConfig, TransactionState
 from gantrymq.client.sync import Client, Message
-from gantrymq.client.sync.transactions import run_check_in_thread
+from gantrymq.client.sync.parts import run_check_in_thread
 from gantrymq.errors import CallTimeout, ClientError, InvalidParameter, NoRoute
 
 DEADLINE_S = 60.0

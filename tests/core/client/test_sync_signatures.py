@@ -1,6 +1,5 @@
 """The client for threads has the methods of the async one, with the same arguments."""
 
-import ast
 import importlib.util
 import inspect
 import subprocess
@@ -9,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gantrymq.client import Admin, Client, Consumer, Producer, Reader, TransactionProducer, sync
+from gantrymq.client import (
+    Admin,
+    Client,
+    Consumer,
+    LitePullConsumer,
+    PopConsumer,
+    Producer,
+    Reader,
+    TransactionProducer,
+    sync,
+)
 from gantrymq.client.connection.base import BaseClient
 
 OWN = {"closed_by", "chunks", "join"}  # between the parts of the client itself
@@ -33,10 +42,12 @@ PAIRS = [
     (Producer, sync.Producer),
     (TransactionProducer, sync.TransactionProducer),
     (Consumer, sync.Consumer),
+    (LitePullConsumer, sync.LitePullConsumer),
+    (PopConsumer, sync.PopConsumer),
     (Reader, sync.Reader),
     (Admin, sync.Admin),
 ]
-GENERATOR = Path(__file__).resolve().parents[3] / ".ci" / "sync_admin.py"
+GENERATOR = Path(__file__).resolve().parents[3] / ".ci" / "sync_twins.py"
 
 
 def public(cls):
@@ -67,18 +78,24 @@ def test_run_takes_what_it_takes_there():
     assert [each[0] for each in arguments(Consumer.run)] == [each[0] for each in arguments(sync.Consumer.run)]
 
 
-def test_administration_is_what_its_generator_writes():
-    spec = importlib.util.spec_from_file_location("sync_admin", GENERATOR)
+def test_a_twin_that_is_out_of_date_is_told(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ruff")
+    generator = sync_twins()
+    monkeypatch.setattr(sys, "argv", ["sync_twins.py", "--check"])
+    assert generator.main() == 0
+    changed = tmp_path / "twins.py"
+    changed.write_text(generator.TARGET.read_text().replace("def flush(self)", "def flushed(self)"))
+    monkeypatch.setattr(generator, "TARGET", changed)
+    monkeypatch.setattr(generator, "ROOT", tmp_path)
+    assert generator.main() == 1
+    assert capsys.readouterr().err == "twins.py is out of date; run: python .ci/sync_twins.py\n"
+
+
+def sync_twins():
+    spec = importlib.util.spec_from_file_location("sync_twins", GENERATOR)
     generator = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generator)
-    written, wanted = (ast.parse(text) for text in (generator.PAGE.read_text(), generator.text()))
-    assert ast.dump(imports_apart(written)) == ast.dump(imports_apart(wanted)), "run: python .ci/sync_admin.py"
-
-
-def imports_apart(module):
-    """Return the module without its imports, because ruff orders them."""
-    module.body = [each for each in module.body if not isinstance(each, ast.ImportFrom | ast.If)]
-    return module
+    return generator
 
 
 def test_importing_the_other_client_does_not_load_this_one():

@@ -11,16 +11,18 @@ Messages, results, settings and errors are those of `gantrymq.client`; both pack
 from __future__ import annotations
 
 from gantrymq.client.message import Message, ReceivedMessage
-from gantrymq.client.sync.admin import Admin
 from gantrymq.client.sync.client import Client
-from gantrymq.client.sync.consumer import Consumer
 from gantrymq.client.sync.idempotent import Idempotent, idempotent
-from gantrymq.client.sync.lite_pull import LitePullConsumer
-from gantrymq.client.sync.pop import PopConsumer
-from gantrymq.client.sync.producer import Producer
-from gantrymq.client.sync.reader import Reader
 from gantrymq.client.sync.streams import MessageStream
-from gantrymq.client.sync.transactions import TransactionProducer
+from gantrymq.client.sync.twins import (
+    Admin,
+    Consumer,
+    LitePullConsumer,
+    PopConsumer,
+    Producer,
+    Reader,
+    TransactionProducer,
+)
 
 __all__ = [
     "Admin",

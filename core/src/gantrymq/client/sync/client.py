@@ -22,8 +22,18 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 from gantrymq.client.calls.connection_config import ConnectOptions
 from gantrymq.client.client import Client as AsyncClient
 from gantrymq.client.connection.base import READY_TIMEOUT_S, BaseClient
+from gantrymq.client.sync.parts import Check, run_check_in_thread
 from gantrymq.client.sync.portal import Portal
 from gantrymq.client.sync.streams import MessageStream
+from gantrymq.client.sync.twins import (
+    Admin,
+    Consumer,
+    LitePullConsumer,
+    PopConsumer,
+    Producer,
+    Reader,
+    TransactionProducer,
+)
 from gantrymq.errors import ClientError
 
 if TYPE_CHECKING:
@@ -31,13 +41,6 @@ if TYPE_CHECKING:
     from gantrymq.client.pop.consumer import PopOptions
     from gantrymq.client.producing.producer import ProducerOptions
     from gantrymq.client.reading.reader import ReaderOptions
-    from gantrymq.client.sync.admin import Admin
-    from gantrymq.client.sync.consumer import Consumer
-    from gantrymq.client.sync.lite_pull import LitePullConsumer
-    from gantrymq.client.sync.pop import PopConsumer
-    from gantrymq.client.sync.producer import Producer
-    from gantrymq.client.sync.reader import Reader
-    from gantrymq.client.sync.transactions import Check, TransactionProducer
     from gantrymq.client.tracing.hooks import Hook
     from gantrymq.client.tracing.message_trace import MessageTrace
 
@@ -146,7 +149,6 @@ class Client:
             InvalidParameter, OptionUnusable: a name or option is not valid.
             ClientError: the client is not started, or has a producer of that group with other options.
         """
-        from gantrymq.client.sync.producer import Producer
 
         portal = self._started()
         return self._wrapper_of(portal.call_sync(lambda: self._wrapped.producer(group, **options)), Producer)
@@ -163,8 +165,6 @@ class Client:
         Raises:
             as `producer`.
         """
-        from gantrymq.client.sync.transactions import TransactionProducer, run_check_in_thread
-
         portal = self._started()
         checked = run_check_in_thread(check)
         wrapped = portal.call_sync(lambda: self._wrapped.transaction_producer(group, checked, **options))
@@ -179,11 +179,10 @@ class Client:
             InvalidParameter: a name or option is not valid.
             ClientError: the client is not started, or has a consumer of that group.
         """
-        from gantrymq.client.sync.consumer import Consumer
 
         portal = self._started()
         wrapped = portal.call_sync(lambda: self._wrapped.consumer(group, topics, **options))
-        return Consumer(self, portal, wrapped, auto_ack=options.get("auto_ack", True))
+        return Consumer(self, portal, wrapped)
 
     def lite_pull(
         self, group: str, topics: str | Mapping[str, str] | None = None, **options: Unpack[LitePullOptions]
@@ -192,7 +191,6 @@ class Client:
 
         *on_rebalance* is called in the client's own thread: it must not call the client or block. Raises as `consumer`.
         """
-        from gantrymq.client.sync.lite_pull import LitePullConsumer
 
         portal = self._started()
         return LitePullConsumer(
@@ -206,7 +204,6 @@ class Client:
             InvalidParameter: a name or option is not valid.
             ClientError: the client is not started.
         """
-        from gantrymq.client.sync.pop import PopConsumer
 
         portal = self._started()
         return PopConsumer(self, portal, portal.call_sync(lambda: self._wrapped.pop_consumer(group, topic, **options)))
@@ -218,7 +215,6 @@ class Client:
             InvalidParameter: a name or option is not valid.
             ClientError: the client is not started.
         """
-        from gantrymq.client.sync.reader import Reader
 
         portal = self._started()
         return Reader(self, portal, portal.call_sync(lambda: self._wrapped.reader(topic, **options)))
@@ -226,7 +222,6 @@ class Client:
     @property
     def admin(self) -> Admin:
         """Administration of clusters, topics and groups. Raises ClientError: the client is not started."""
-        from gantrymq.client.sync.admin import Admin
 
         portal = self._started()
         if self._admin is None or not self._admin.is_started:

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 from gantrymq.client.user_functions import EXITS
 from gantrymq.errors import ClientError
 
-__all__ = ["Portal"]
+__all__ = ["Portal", "wait_result"]
 
 T = TypeVar("T")
 
