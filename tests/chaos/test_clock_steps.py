@@ -19,6 +19,7 @@ from durability_rig.broker_process import BrokerProcess
 from durability_rig.pages import FREE_PORT, Pages
 from harness import gantrymq, route_of
 from harness.probe import request
+from polling import until
 
 from gantrymq.client import Client, PullStatus
 from gantrymq.client.message import Message, ReceivedMessage
@@ -240,10 +241,7 @@ def test_a_clock_four_days_ahead_makes_log_files_old_enough_to_go(clock: Stepped
     async def until_gone(server: Server) -> None:
         async with Client(server.namesrv) as client, client.reader(group="stepped-reader") as consumer:
             (queue,) = await consumer.queues(TOPIC)
-            end = time.monotonic() + LATE_S
-            while len(log_files()) > KEPT:
-                assert time.monotonic() < end, server.process.errors
-                await asyncio.sleep(0.05)
+            await until(lambda: len(log_files()) <= KEPT, "deletion", LATE_S, lambda: str(server.process.errors))
             assert await consumer.min_offset(queue) > 0
             result = await consumer.pull(queue, 0)  # a consumer that has not read them gets the offset to continue from
             assert result.status in (PullStatus.OFFSET_ILLEGAL, PullStatus.NO_MATCHED_MSG), result.status

@@ -8,7 +8,6 @@ most the number that can have been in progress when the broker was killed.
 
 import asyncio
 import contextlib
-import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from chaos_rig.judging import read_topic
 from chaos_rig.scale import rounds
 from harness import Driver, GantryCluster, create_topic
 from harness.process import Process
+from polling import until
 
 from gantrymq.client import (
     Client,
@@ -122,13 +122,6 @@ async def transactions(producer: TransactionProducer, work: Work) -> None:
             (work.rolled_back if number % 4 == 1 else work.acknowledged).add(body)
 
 
-async def wait_until(condition: Callable[[], bool], what: str, deadline_s: float) -> None:
-    until = time.monotonic() + deadline_s
-    while not condition():
-        assert time.monotonic() < until, f"no {what} within {deadline_s} s"
-        await asyncio.sleep(0.1)
-
-
 async def scenario(cluster: GantryCluster, java: Process, kills: int) -> Work:
     """Send, consume and kill; return when the group has consumed everything."""
     work = Work()
@@ -142,7 +135,7 @@ async def scenario(cluster: GantryCluster, java: Process, kills: int) -> Work:
         sending.append(asyncio.create_task(transactions(paying, work)))
         for _ in range(kills):
             wanted = len(work.acknowledged) + MORE
-            await wait_until(lambda w=wanted: len(work.acknowledged) >= w, f"{MORE} more messages", PROGRESS_S)
+            await until(lambda w=wanted: len(work.acknowledged) >= w, f"{MORE} more messages", PROGRESS_S)
             cluster.kill("broker-a")
             await asyncio.to_thread(cluster.start, "broker-a")
         work.sending = False
@@ -152,7 +145,7 @@ async def scenario(cluster: GantryCluster, java: Process, kills: int) -> Work:
             return work.consumed.keys() | {event["body"] for event in java.of("got")}
 
         try:
-            await wait_until(lambda: work.acknowledged <= came(), "end of consumption", ALL_CAME_S)
+            await until(lambda: work.acknowledged <= came(), "end of consumption", ALL_CAME_S)
         except AssertionError:
             missing = sorted(work.acknowledged - came())
             raise AssertionError(f"{len(missing)} of {len(work.acknowledged)} never came: {missing[:10]}") from None

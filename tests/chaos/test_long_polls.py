@@ -18,6 +18,7 @@ from harness import Driver, GantryCluster, create_topic
 from load_rig import connect, create_topic_request, pull_request, raise_descriptor_limit
 from load_rig.connection import Answer, Connection
 from load_rig.requests import send_request
+from polling import until
 
 from gantrymq.client import Admin, Client
 
@@ -103,10 +104,13 @@ async def one_round(
         offset = number if wakes else 0
         request = pull_request(TOPIC, queue, offset, f"poll-{member % 50}", hold_ms=hold_ms)
         connection.ask(request, take)
+
+    async def all_held() -> bool:
+        assert not codes, f"answered before anything came: {codes}"
+        return int((await admin.runtime_info(address))["pullRequestsHeld"]) >= POLLS
+
     async with asyncio.timeout(DEADLINE_S):
-        while int((await admin.runtime_info(address))["pullRequestsHeld"]) < POLLS:
-            assert not codes, f"answered before anything came: {codes}"
-            await asyncio.sleep(0.05)
+        await until(all_held, "held pulls", DEADLINE_S)
         for queue in range(QUEUES // 2):
             assert (await sender.call(send_request(TOPIC, queue, b"wakes", queues=QUEUES))).code == 0
         await every.wait()

@@ -95,7 +95,7 @@ class Beside:
     async def _run(self) -> None:
         last = time.monotonic()
         while True:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # real time: turns of the event loop are measured
             self.turns += 1
             self.longest_s = max(self.longest_s, time.monotonic() - last)
             last = time.monotonic()

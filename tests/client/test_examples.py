@@ -7,11 +7,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from polling import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -195,9 +195,7 @@ def test_the_example_that_books_each_order_once(servers, tmp_path):
             while len(lines) < 10:
                 lines.add(line := booking.stdout.readline())
                 assert line, f"it ended after {sorted(lines)}"
-            deadline = time.monotonic() + END_S
-            while len(booked(tmp_path)) < 10 and time.monotonic() < deadline:  # printed before the commit
-                time.sleep(0.01)
+            wait_until(lambda: len(booked(tmp_path)) >= 10, "commit, after the line that is printed", END_S)
             booking.send_signal(signal.SIGINT)
             _, errors = booking.communicate(timeout=END_S)
         finally:

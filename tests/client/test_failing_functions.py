@@ -202,7 +202,7 @@ def test_what_ends_a_program_ends_the_run_with_that_error_and_loses_no_message(k
 
 
 async def later(seen, message):
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     seen.append(message.body)
 
 

@@ -1,10 +1,10 @@
 """More sends than can be in flight, and oneway messages as fast as they can be sent."""
 
 import asyncio
-import time
 
 import pytest
 from client_rig import Beside
+from polling import until
 
 from gantrymq.client import Client
 from gantrymq.client.message import Message
@@ -19,10 +19,11 @@ async def stored(admin, address):
 
 async def until_stored(admin, address, count):
     """Oneway messages are stored some time after they were sent."""
-    deadline = time.monotonic() + STORED_S
-    while (there := await stored(admin, address)) != count:
-        assert time.monotonic() < deadline, f"{there} of {count} are stored"
-        await asyncio.sleep(0.05)
+
+    async def complete():
+        return await stored(admin, address) == count
+
+    await until(complete, f"{count} stored messages", STORED_S)
 
 
 @pytest.mark.slow

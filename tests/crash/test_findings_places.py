@@ -94,6 +94,7 @@ class WithoutReservation(RealFiles):
         self.loop_thread = threading.current_thread()
         self.filling = threading.Event()  # a thread is in the middle of a file
         self.go_on = threading.Event()
+        self.filled = threading.Event()  # that thread has written its bytes
 
     def open(self, path: Path | str, *, create: bool = False, read_only: bool = False) -> File:
         opened = super().open(path, create=create, read_only=read_only)
@@ -108,11 +109,14 @@ class _Slow:
         inner, files = self._inner, self._files
         ends = [end - 1 for end in range(4096, length + 1, 4096)]
         empty = [end for end in ends if inner.pread(1, end) in (b"", b"\0")]
-        if threading.current_thread() is not files.loop_thread and inner.path.name != f"{0:020d}":
+        slow = threading.current_thread() is not files.loop_thread and inner.path.name != f"{0:020d}"
+        if slow:
             files.filling.set()
             files.go_on.wait(0.3)  # so that waiting for the end of this thread ends
         for end in empty:
             inner.pwrite(b"\0", end)
+        if slow:
+            files.filled.set()
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._inner, name)
@@ -125,7 +129,7 @@ def test_a_log_file_in_use_is_not_filled_with_zeros_any_more(tmp_path: Path) -> 
     async def main() -> None:
         files = WithoutReservation()
         world = attrs.evolve(real_world(), files=files)
-        settings = Settings([*SCHEMA, *plugins().schema], SIZES)
+        settings = Settings([*SCHEMA, *plugins().config], SIZES)
         store = plugins().stores["mmap"](StoreContext(world, tmp_path / "store", settings))
         await store.start()
         for number in range(12):  # into the second file
@@ -138,7 +142,8 @@ def test_a_log_file_in_use_is_not_filled_with_zeros_any_more(tmp_path: Path) -> 
         files.go_on.set()
         await store.flushed(result.end)
         store.publish(result.end)
-        await asyncio.sleep(0.05)  # the thread ends
+        if files.filling.is_set():
+            assert await world.workers.run(files.filled.wait, 60.0)
         at = 0
         while at < len(bodies):
             got = store.get(Queue("A", 0), at, GetLimit(), None)

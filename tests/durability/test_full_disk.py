@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from durability_rig.ledger import Ledger
 from durability_rig.load import make_load_topics, read_everything
 from durability_rig.pages import FREE_PORT, Pages
 from durability_rig.small_disks import SmallDisk, small_disk
+from polling import until
 
 from gantrymq.client import Client, Producer, Reader, SendFailed
 from gantrymq.errors import BrokerRefused
@@ -29,7 +30,6 @@ SERVICE_NOT_AVAILABLE = 14
 ONCE = 1  # the one send that meets the full disk first may be told this instead
 GROUP, TOPIC = "full-disk-group", "LoadA"
 RESUME_S = 10.0
-POLL_S = 0.05
 SEND_S = 1.0  # so long a producer tries a broker that is not ready
 MOST_TOPICS = 200
 SENDS = 200
@@ -84,10 +84,7 @@ class Run:
 
     async def until_taken(self, producer: Producer) -> None:
         """Send until the broker takes messages again, and some more."""
-        deadline = asyncio.get_running_loop().time() + RESUME_S
-        while not await self.send(producer):
-            assert asyncio.get_running_loop().time() < deadline, self.refusals[-1]
-            await asyncio.sleep(POLL_S)
+        await until(lambda: self.send(producer), "accepted send", RESUME_S, lambda: str(self.refusals[-1]))
         for _ in range(SENDS):
             assert await self.send(producer), self.refusals[-1]
 
@@ -294,12 +291,4 @@ async def until_saved(small: SmallDisk, queue: MessageQueue, offset: int) -> Non
     def saved() -> bool:
         return path.exists() and f'"{TOPIC}@{GROUP}":{{{queue.queue_id}:{offset}' in path.read_text()
 
-    await until(saved, f"{offset} in {path}")
-
-
-async def until(look: Callable[[], bool], what: str) -> None:
-    """Wait for *look*, but not for longer than RESUME_S."""
-    deadline = asyncio.get_running_loop().time() + RESUME_S
-    while not look():
-        assert asyncio.get_running_loop().time() < deadline, f"no {what}"
-        await asyncio.sleep(POLL_S)
+    await until(saved, f"{offset} in {path}", RESUME_S)

@@ -6,7 +6,6 @@ import asyncio
 import random
 import re
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from durability_rig.broker_process import BrokerProcess
 from durability_rig.ledger import Findings, Ledger
 from durability_rig.load import TOPICS, Load, make_load_topics, read_everything
+from polling import wait_until
 
 from gantrymq.client import Client
 from gantrymq.formats.record import RecordView, iter_records
@@ -88,10 +88,11 @@ class Setup:
         path = self.store / "consumequeue" / record.topic / str(record.queue_id) / f"{0:020d}"
         start = record.queue_offset * ENTRY_BYTES
         entry = ENTRY.pack(record.log_offset, record.total_size, 0)[:12]  # without its tags code
-        give_up = time.monotonic() + WRITTEN_S
-        while not path.exists() or path.read_bytes()[start : start + len(entry)] != entry:
-            assert time.monotonic() < give_up, f"{path} does not get the entry of {record.log_offset}"
-            time.sleep(0.01)
+
+        def written() -> bool:
+            return path.exists() and path.read_bytes()[start : start + len(entry)] == entry
+
+        wait_until(written, f"entry of {record.log_offset} in {path}", WRITTEN_S)
 
     def compare(self, broker: BrokerProcess) -> Findings:
         """Read everything back."""

@@ -68,7 +68,7 @@ async def price(name: str) -> dict[str, int]:
 @broker.subscriber("Slow", group="slow", consume_from="first")
 async def slow(number: int) -> None:
     print(f"slow {number} begun", flush=True)
-    await asyncio.sleep(1.0 if number else 0)
+    await asyncio.sleep(1.0 if number else 0)  # real time: a process is stopped while its handler works
     print(f"slow {number} done", flush=True)
 
 

@@ -16,6 +16,7 @@ from faststream import BaseMiddleware
 from faststream.exceptions import NackMessage, SetupError, StopConsume
 from faststream.middlewares import AckPolicy
 from faststream.security import BaseSecurity
+from polling import until
 
 from gantrymq.client import CallTimeout, Client, ClientError, SqliteRecords, idempotent
 from gantrymq_faststream import GantryBroker, TestGantryBroker
@@ -194,7 +195,7 @@ def test_a_broker_starts_again_and_a_handler_may_stop_its_subscriber(servers):
             await broker.start()
             await broker.publish(1, "Orders")
             await asyncio.wait_for(end.wait(), END_S)
-            await asyncio.wait_for(stopped(broker.subscribers[0]), END_S)
+            await until(lambda: broker.subscribers[0].consumer is None, "stopped subscriber", END_S)
             await broker.publish(2, "Orders")
         assert seen == [1]
         async with broker:
@@ -203,11 +204,6 @@ def test_a_broker_starts_again_and_a_handler_may_stop_its_subscriber(servers):
 
     asyncio.run(main())
     assert seen[-1] == 2 and set(seen) == {1, 2}
-
-
-async def stopped(subscriber):
-    while subscriber.consumer is not None:  # noqa: ASYNC110  # there is nothing to wait for
-        await asyncio.sleep(0.01)
 
 
 def test_a_handler_that_takes_too_long_to_stop_is_cancelled_and_its_message_comes_again(servers):

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from faststream import BaseMiddleware
 from faststream.exceptions import SetupError
+from polling import until
 
 from gantrymq.client import Client, Message
 from gantrymq_faststream import GantryBroker
@@ -18,12 +19,6 @@ END_S = 60.0
 @pytest.fixture
 def topic():
     return f"Orders_{uuid.uuid4().hex[:8]}"
-
-
-async def until(condition):
-    async with asyncio.timeout(END_S):
-        while not condition():  # noqa: ASYNC110  # handlers note what they see in a list
-            await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("suspends", [True, False])
@@ -45,7 +40,7 @@ def test_a_handler_that_cancels_its_own_task_does_not_end_the_subscriber(namesrv
             for order in (1, 2):
                 await broker.publish(order, topic, ordering_key="one")
             await broker.start()
-            await until(lambda: len(seen) == len(expected))
+            await until(lambda: len(seen) == len(expected), "calls of the handler", END_S)
             (subscriber,) = broker.subscribers
             assert len(subscriber.tasks) == 1
 
@@ -83,7 +78,7 @@ def test_a_subscriber_whose_consumer_is_gone_says_so(namesrv, topic, caplog):
             await broker.start()
             (subscriber,) = broker.subscribers
             await subscriber.consumer.close()
-            await until(lambda: not subscriber.tasks)
+            await until(lambda: not subscriber.tasks, "end of the tasks", END_S)
 
     with caplog.at_level(logging.DEBUG, logger.name):
         asyncio.run(main())
@@ -108,12 +103,12 @@ def test_an_answer_that_cannot_be_delivered_does_not_call_the_handler_again(name
             async with Client(namesrv, instance_name="asker") as asker:
                 question = asker.producer("askers").request(Message(topic, b"apples"), timeout_s=END_S)
                 asked = asyncio.ensure_future(question)
-                await until(lambda: seen)
+                await until(lambda: seen, "calls of the handler", END_S)
                 asked.cancel()
             go_on.set()
-            await until(lambda: "the answer to request" in caplog.text)
+            await until(lambda: "the answer to request" in caplog.text, "line in the log", END_S)
             await broker.publish("pears", topic, delay_level=6)  # 2 s, when the first would have come again
-            await until(lambda: len(seen) == 2)
+            await until(lambda: len(seen) == 2, "calls of the handler", END_S)
 
     with caplog.at_level(logging.DEBUG, logger.name):
         asyncio.run(main())
@@ -166,7 +161,7 @@ def test_handlers_run_in_the_span_of_their_message(namesrv, topic):
                 await broker.publish_batch(1, 2, 3, topic=batches, ordering_key="one")
             context.detach(token)
             await broker.start()
-            await until(lambda: {"bill", "keep", "batch of 3"} <= seen.keys())
+            await until(lambda: {"bill", "keep", "batch of 3"} <= seen.keys(), "calls of the handler", END_S)
 
     asyncio.run(main())
     spans = {span.context.span_id: span for span in exporter.get_finished_spans()}

@@ -72,10 +72,10 @@ class Round:
         usual = len(process.tasks())
         own, others = recorded()[self._kind], recorded()["ns" if self._kind == "broker" else "broker"]
         while self.sent < self._frames:
-            await self._talk(world.network, others if self._random.random() < 0.1 else own)
+            await self._talk(world, others if self._random.random() < 0.1 else own)
         for talker in self._open:
             talker.transport.abort()
-        await asyncio.sleep(SETTLE_S)
+        await world.clock.sleep(SETTLE_S)
         self._look(server, process, usual)
         await self._ask(world)
         await process.run(server.stop())
@@ -97,10 +97,11 @@ class Round:
             settings.set(key, value, "the test")
         return BrokerServer(world, settings, self._plugins)
 
-    async def _talk(self, network: SimulatedNetwork, frames: list[bytes]) -> None:
+    async def _talk(self, world: World, frames: list[bytes]) -> None:
         """A connection with a few frames, in one write or several; closed now or later, by either side."""
         talker = _Talker()
-        await network.on_host("10.0.0.9").connect(HOST, PORT, lambda: talker)
+        assert isinstance(world.network, SimulatedNetwork)
+        await world.network.on_host("10.0.0.9").connect(HOST, PORT, lambda: talker)
         count = self._random.choice((1, 1, 2, 5, 20))
         spoilt = [mutated(self._random, frames) for _ in range(count)]
         together = self._random.random() < 0.2
@@ -110,7 +111,7 @@ class Round:
             talker.transport.write(data)
             self.sent += count if together else 1
             began = time.process_time()
-            await asyncio.sleep(self._random.choice((0.0, 0.01)))
+            await world.clock.sleep(self._random.choice((0.0, 0.01)))
             self._slowest_s = max(self._slowest_s, time.process_time() - began)
         self._open.append(talker)
         if len(self._open) > OPEN:

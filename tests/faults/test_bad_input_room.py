@@ -6,6 +6,7 @@ import time
 
 import pytest
 from faulty_broker import DEADLINE_S, LOG_FILE_BYTES
+from polling import wait_until
 
 from gantrymq.broker.tables import state_files
 from gantrymq.remoting.codes import RequestCode
@@ -42,11 +43,13 @@ def disk(monkeypatch):
 
 def answered(peer, is_wanted):
     """The first answer to a send that meets the condition."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not is_wanted(answer := peer.send("T", BODY)):
-        assert time.monotonic() < deadline, (answer.code, answer.remark)
-        time.sleep(0.02)
-    return answer
+    answers = []
+
+    def look():
+        answers.append(peer.send("T", BODY))
+        return answers[-1] if is_wanted(answers[-1]) else None
+
+    return wait_until(look, "such answer", DEADLINE_S, lambda: f"{answers[-1].code} {answers[-1].remark}")
 
 
 def refused(peer, cause):

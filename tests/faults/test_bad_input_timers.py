@@ -4,6 +4,7 @@ import base64
 import time
 
 import pytest
+from polling import wait_until
 
 pytest.importorskip("gantrymq_schedule")
 
@@ -17,10 +18,7 @@ IN_AN_HOUR_MS = int(time.time() * 1000) + 3600 * 1000
 
 def wait_for(folder):
     """Wait until *folder* has a file."""
-    until = time.monotonic() + 30
-    while not folder.is_dir() or not list(folder.iterdir()):
-        assert time.monotonic() < until, folder
-        time.sleep(0.01)
+    wait_until(lambda: folder.is_dir() and list(folder.iterdir()), f"file in {folder}")
 
 
 def handle(topic, broker, time_ms):

@@ -1,10 +1,9 @@
 """Retention on stores written by Java: the queues start where the records do, and the store continues from there."""
 
-import asyncio
-
 import pytest
 from golden_stores import Scenario
 from mmap_stores import read_queue, with_open_store
+from polling import until
 
 from gantrymq.interfaces import Cleaning
 from gantrymq.model.queue import Queue
@@ -17,11 +16,8 @@ async def cleaned(store):
     """Delete all log files but the newest; some seconds of patience for a busy machine."""
     wanted = (await store.clean(Cleaning.EXPIRED_LOG)).log_files
     start = store.state().min_log_offset
-    for _ in range(3000):
-        if store._retention._task is None:
-            return wanted, start
-        await asyncio.sleep(0.01)
-    raise AssertionError("the cleaning does not end")
+    await until(lambda: store._retention._task is None, "end of the cleaning", poll_s=0.01)
+    return wanted, start
 
 
 @pytest.mark.parametrize("name", SEVERAL_LOG_FILES)

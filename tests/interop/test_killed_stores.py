@@ -110,7 +110,7 @@ async def _load_and_kill(server: GantryServer, topics: tuple[str, ...]) -> Sent:
                 place = (name, result.queue.queue_id, result.queue_offset + step)
                 assert place not in sent.places
                 sent.places[place] = each
-            await asyncio.sleep(rng.uniform(0, PAUSE_S))
+            await asyncio.sleep(rng.uniform(0, PAUSE_S))  # real time: rate of the load
 
     async with (
         asyncio.timeout(DEADLINE_S),
@@ -120,10 +120,10 @@ async def _load_and_kill(server: GantryServer, topics: tuple[str, ...]) -> Sent:
     ):
         for task in range(TASKS):
             tasks.create_task(send(producer, task))
-        await asyncio.sleep(LOAD_S)
+        await asyncio.sleep(LOAD_S)  # real time: length of the load
         before = _checkpoint(server.store)
         await asyncio.to_thread(wait_until, lambda: _checkpoint(server.store) != before, "a checkpoint", DEADLINE_S)
-        await asyncio.sleep(MORE_S)
+        await asyncio.sleep(MORE_S)  # real time: length of the load
         killed.set()
         server.kill()
     return sent

@@ -89,7 +89,7 @@ async def _check_under_load(server: Server, topic: str) -> list[tuple[int, dict[
             except GantryError:
                 assert killed.is_set()
                 return
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)  # real time: rate of the load
 
     def moved() -> bool:
         return _checkpoint(server.store).recovery_timestamp() > moved_ms

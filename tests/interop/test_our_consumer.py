@@ -256,7 +256,7 @@ def test_a_broker_is_restarted_between_java_and_ours(
             body = f"{len(sent)}"
             sent[body] = time.monotonic()
             await producer.send(Message(topic, body.encode()), timeout_s=DEADLINE_S)
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # real time: rate of the load
 
     async def work() -> None:
         seen, over = Seen(), asyncio.Event()

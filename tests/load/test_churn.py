@@ -97,9 +97,9 @@ async def churned() -> None:
             await asyncio.gather(*(churn.round(number + each) for each in range(AT_ONCE)))
             number += AT_ONCE
             if before is None and number >= WARM_ROUNDS:
-                await asyncio.sleep(SETTLED_S)
+                await asyncio.sleep(SETTLED_S)  # real time: memory is freed at an unknown time
                 before = costs(broker)
-        await asyncio.sleep(SETTLED_S)
+        await asyncio.sleep(SETTLED_S)  # real time: memory is freed at an unknown time
         after = costs(broker)
         assert churn.wrong == []
         assert number > 2 * WARM_ROUNDS, "too few rounds to tell anything"

@@ -3,7 +3,6 @@ long.
 """
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 from load_rig import (
@@ -16,6 +15,7 @@ from load_rig import (
     pull_request,
     send_request,
 )
+from polling import until
 
 BODY_BYTES = 1024 * 1024
 MESSAGES = 16
@@ -23,7 +23,6 @@ EACH_BYTES = 4 * 1024 * 1024  # the most that one such connection may cost
 OTHERS_S = 2.0  # the longest that others may wait for an answer meanwhile, on an otherwise busy machine
 ANSWER_S = 240.0
 GIVEN_BACK_S = 30.0
-LOOK_S = 0.2
 LEFT_BYTES = 24 * 1024 * 1024  # memory of the waiting requests is not released while other objects share its arenas
 
 
@@ -54,28 +53,19 @@ async def greedy(count: int, pulls: int, *, read: bool) -> None:
         for _ in range(40):
             slowest = max(slowest, (await other.call(members_request("nobody"))).took_s)
             most = max(most, broker.private_bytes())
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # real time: interval of the samples
         assert most - before < count * EACH_BYTES
         assert slowest < OTHERS_S
         if read:
             for each in crowd:
                 each.read_on()
-            await until(lambda: not any(each.waiting for each in crowd), ANSWER_S)
+            await until(lambda: not any(each.waiting for each in crowd), "answers", ANSWER_S)
             assert [each.strays for each in crowd] == [0] * count
         assert not any(each.lost for each in crowd)
         for each in crowd:
             each.close()
-        await until(lambda: broker.private_bytes() < before + LEFT_BYTES, GIVEN_BACK_S)
-        assert broker.private_bytes() < before + LEFT_BYTES
+        await until(lambda: broker.private_bytes() < before + LEFT_BYTES, "release of memory", GIVEN_BACK_S)
 
 
 def checked(_: Connection, answer: Answer) -> None:
     assert answer.code == 0
-
-
-async def until(done: Callable[[], bool], deadline_s: float) -> None:
-    """Wait for it, but no longer than *deadline_s*."""
-    for _ in range(int(deadline_s / LOOK_S)):
-        if done():
-            return
-        await asyncio.sleep(LOOK_S)

@@ -72,16 +72,16 @@ async def load(seconds: float, say: Say) -> None:
         memory = Memory(broker)
         watching = asyncio.create_task(memory.watch())
         crowd.start()
-        await asyncio.sleep(WARM_UP_S)
+        await asyncio.sleep(WARM_UP_S)  # real time: length of the load
         alone: list[list[float]] = []
         beside: list[list[float]] = []
         owed: list[int] = []
         for _ in range(ROUNDS):
             crowd.take_times()
-            await asyncio.sleep(seconds / ROUNDS / 2)
+            await asyncio.sleep(seconds / ROUNDS / 2)  # real time: length of the load
             alone.append(crowd.take_times())
             slow.start()
-            await asyncio.sleep(seconds / ROUNDS / 2)
+            await asyncio.sleep(seconds / ROUNDS / 2)  # real time: length of the load
             beside.append(crowd.take_times())
             owed.append(slow.connection.waiting)
             await slow.read_all(ANSWER_S)
@@ -125,7 +125,7 @@ class Memory:
         """Sample until cancelled."""
         while True:
             self.most = max(self.most, self._broker.private_bytes())
-            await asyncio.sleep(SAMPLE_S)
+            await asyncio.sleep(SAMPLE_S)  # real time: interval of the samples
 
 
 def usual_p99(rounds: list[list[float]]) -> float:

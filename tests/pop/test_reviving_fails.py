@@ -1,7 +1,5 @@
 """Unacknowledged messages are redelivered despite failures during the revival."""
 
-import asyncio
-
 import pytest
 
 from gantrymq.broker.facade import BrokerFacade
@@ -95,13 +93,13 @@ def test_a_message_with_properties_to_the_brim_comes_back(popped, monkeypatch):
 
 
 def test_an_acknowledgement_during_a_revival_that_fails_ends_it(popped, put_all, caplog):
-    async def fail(messages, store):
-        if any(map(is_copy, messages)):
-            await asyncio.sleep(0.2)
-            raise StoreError("a gate failed")
-        return await store()
-
     async def main(client):
+        async def fail(messages, store):
+            if any(map(is_copy, messages)):
+                await client.clock.sleep(0.2)
+                raise StoreError("a gate failed")
+            return await store()
+
         await client.send(b"1")
         (message,) = (await client.pop(invisible=2000)).messages
         put_all(fail)

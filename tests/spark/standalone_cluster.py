@@ -5,10 +5,10 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pyspark
+from polling import wait_until
 
 HOME = Path(pyspark.__file__).parent
 WAIT_S = 40
@@ -66,11 +66,13 @@ class StandaloneCluster:
         return log
 
     def _said(self, log, words):
-        until = time.monotonic() + WAIT_S
-        while time.monotonic() < until:
-            if found := re.search(words, log.read_text(errors="replace")):
-                return found[found.re.groups]
-            if self._processes[-1].poll() is not None:
-                break
-            time.sleep(0.1)
-        raise AssertionError(f"{log.name} does not say {words!r}:\n{log.read_text(errors='replace')[-3000:]}")
+        def said():
+            return log.read_text(errors="replace")
+
+        def look():
+            found = re.search(words, said())
+            assert found or self._processes[-1].poll() is None, said()[-3000:]
+            return found
+
+        found = wait_until(look, f"{words!r} in {log.name}", WAIT_S, lambda: said()[-3000:])
+        return found[found.re.groups]

@@ -34,7 +34,7 @@ def broker(tmp_path_factory):
         for number in range(COUNT):
             running.send("Source", b"%d" % number, tags=f"t{number % 2}", keys="k", properties={"a": str(number)})
             if number % 10 == 9:
-                time.sleep(0.25)  # store times that a replay has to keep
+                time.sleep(0.25)  # real time: store times that a replay has to keep
         yield running
 
 

@@ -5,11 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from polling import wait_until
 
 pytest.importorskip("pyspark")
 pytest.importorskip("gantrymq_storage_mmap")
@@ -149,8 +149,8 @@ def test_a_query_killed_inside_a_micro_batch_sends_each_row_once_after_the_check
     for number in range(kills):
         before = stored()
         process = subprocess.Popen(words, start_new_session=True)
-        while process.poll() is None and stored() < before + 200 * (number % 5 + 1):
-            time.sleep(0.02)
+        wanted = before + 200 * (number % 5 + 1)
+        wait_until(lambda p=process, w=wanted: p.poll() is not None or stored() >= w, "stored rows", 600.0)
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

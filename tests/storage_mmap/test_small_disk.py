@@ -6,6 +6,7 @@ import sys
 import time
 
 import pytest
+from polling import until
 
 from gantrymq.config import Setting, Settings
 from gantrymq.interfaces import PutStatus, StoreContext
@@ -52,28 +53,34 @@ def run(case, root, **settings):
 
 
 async def until_refused(store, pause_s=0.001):
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
+    async def refusal():
         (result,) = store.put([BIG])
         if result.status is not PutStatus.OK:
             return result
         await store.flushed(result.end)
         store.publish(result.end)
-        await asyncio.sleep(pause_s)
-    raise AssertionError("nothing was refused")
+        return None
+
+    return await until(refusal, "refusal", PATIENCE_S, poll_s=pause_s)
+
+
+async def until_accepted(store):
+    """Send a message all the time until it is accepted and published."""
+
+    def accepted():
+        (result,) = store.put([BIG])
+        return result if result.status is PutStatus.OK else None
+
+    result = await until(accepted, "accepted write", PATIENCE_S, poll_s=0.005)
+    await store.flushed(result.end)
+    store.publish(result.end)
 
 
 async def resumed_s(store):
     """Return the seconds until a message is accepted, sending all the time."""
     began = time.monotonic()
-    while time.monotonic() < began + PATIENCE_S:
-        (result,) = store.put([BIG])
-        if result.status is PutStatus.OK:
-            await store.flushed(result.end)
-            store.publish(result.end)
-            return time.monotonic() - began
-        await asyncio.sleep(0.005)
-    raise AssertionError("writes did not resume")
+    await until_accepted(store)
+    return time.monotonic() - began
 
 
 def test_no_room_for_the_next_log_file_then_room(small_disk):
@@ -86,7 +93,7 @@ def test_no_room_for_the_next_log_file_then_room(small_disk):
             f"the next commit log file of {MIB} bytes finds no room on the disk of {small_disk}/store/commitlog (No "
             "space left on device); free space; writes resume by themselves once there is room"
         )
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # real time: a real disk is full, and the store tries again after each second
         assert store.put([message()])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
         ballast.unlink()
         assert await resumed_s(store) <= 1
@@ -112,17 +119,9 @@ def test_a_disk_above_the_ratio_then_below_it(small_disk):
 
 def test_the_oldest_files_make_room_by_themselves(small_disk):
     async def case(store, said):
-        taken = 0
-        for _ in range(100):
-            (result,) = store.put([BIG])
-            while result.status is not PutStatus.OK:
-                await asyncio.sleep(0.02)
-                (result,) = store.put([BIG])
-            await store.flushed(result.end)
-            store.publish(result.end)
-            taken += 1
-            await asyncio.sleep(0.01)
-        assert taken == 100  # 50 MiB of log on 16 MiB of disk
+        for _ in range(100):  # 50 MiB of log on 16 MiB of disk
+            await until_accepted(store)
+            await asyncio.sleep(0.01)  # real time: rate of the load
         assert store.state().min_log_offset >= 30 * MIB
 
     run(case, small_disk / "store", cleanResourceInterval=50, deleteCommitLogFilesInterval=0)

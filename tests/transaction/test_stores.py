@@ -4,6 +4,7 @@ import asyncio
 import shutil
 
 import pytest
+from polling import until
 
 pytest.importorskip("gantrymq_storage_mmap")
 
@@ -88,12 +89,15 @@ def test_a_log_that_ends_inside_the_commit_yields_one_message(tmp_path, kept):
 
     async def again(bench):
         producer = await bench.producer()
-        for _ in range(100):
+
+        async def decided():
             if not (await listed(bench))["undecided"]:
-                break
+                return True
             for asked in producer.asked:
                 await producer.end(Half.in_check(asked), COMMIT, from_check=True)
-            await asyncio.sleep(0.05)
+            return False
+
+        await until(decided, "decision")
         assert await producer.end(half, COMMIT) == 0
         assert await bench.bodies() == [b"one"]
         assert (await listed(bench))["undecided"] == 0

@@ -186,9 +186,9 @@ class HostileProxy:
                 data = b"".join(reversed(frames)) + data[whole:] if frames else data
             self.done[fate] += 1
             if fate == "delay":
-                await asyncio.sleep(rng.uniform(0, DELAY_S))
+                await asyncio.sleep(rng.uniform(0, DELAY_S))  # real time: the fault itself
             elif fate == "hold":
-                await asyncio.sleep(rng.uniform(0, HOLD_S))
+                await asyncio.sleep(rng.uniform(0, HOLD_S))  # real time: the fault itself
             elif fate == "drip":
                 for at in range(min(len(data), DRIP_BYTES)):
                     target.write(data[at : at + 1])
@@ -203,7 +203,7 @@ class HostileProxy:
     async def _throw_garbage(self) -> None:
         rng = self._rng
         while True:
-            await asyncio.sleep(GARBAGE_S)
+            await asyncio.sleep(GARBAGE_S)  # real time: rate of the faults
             if self._calm:
                 continue
             with contextlib.suppress(OSError):

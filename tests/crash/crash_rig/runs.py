@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -125,7 +124,7 @@ def _work(run: Run, ledger: Ledger, number: int) -> Callable[[Life], Awaitable[o
 
     async def work(life: Life) -> None:
         if number > run.kills:
-            await asyncio.sleep(0.3)
+            await life.world.clock.sleep(0.3)
         elif number:
             await Day(life, ledger, f"{run.seed}/{number}", operations=run.operations // 4, idle=0.6).run()
         else:

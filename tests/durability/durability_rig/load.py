@@ -91,7 +91,7 @@ class Load:
                 ledger.acknowledge(seed, [number for number, _ in pairs], result)
                 self._on_acknowledged()
             if self._pause_s:
-                await asyncio.sleep(rng.uniform(0, self._pause_s))
+                await asyncio.sleep(rng.uniform(0, self._pause_s))  # real time: rate of the load
 
     async def follow(self, topic: str) -> None:
         """Read *topic* as it grows, and record the messages."""

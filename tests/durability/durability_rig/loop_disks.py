@@ -18,10 +18,11 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from polling import wait_until
 
 FICLONE = 0x40049409  # linux/fs.h
 SHELF_BYTES = 8 << 30  # sparse
@@ -158,10 +159,16 @@ def _listed(column: str, *words: str) -> list[str]:
 
 
 def _unmount(folder: Path) -> None:
-    """Unmount; a folder that stays busy is taken out of sight, and goes when its last user does, which is an error."""
-    deadline = time.monotonic() + BUSY_S
-    while (done := subprocess.run(["umount", str(folder)], capture_output=True, text=True)).returncode:
-        if time.monotonic() > deadline:
-            subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
-            raise RuntimeError(f"{folder} was still in use: {done.stderr.strip()}")
-        time.sleep(0.1)
+    """Unmount *folder*. A folder that stays busy is detached, to be unmounted after its last use, and is an error."""
+    errors: list[str] = []
+
+    def unmounted() -> bool:
+        done = subprocess.run(["umount", str(folder)], capture_output=True, text=True, check=False)
+        errors.append(done.stderr.strip())
+        return not done.returncode
+
+    try:
+        wait_until(unmounted, f"end of the use of {folder}", BUSY_S, lambda: errors[-1])
+    except TimeoutError:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True, capture_output=True)
+        raise

@@ -128,7 +128,7 @@ class PowerHistory:
         for step, phase in enumerate(life.phases):
             ends = step == len(life.phases) - 1
             if not phase.topics:
-                await asyncio.sleep(phase.seconds)
+                await asyncio.sleep(phase.seconds)  # real time: length of the idle phase
                 if ends:
                     at_end()
                 continue

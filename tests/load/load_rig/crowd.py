@@ -5,6 +5,8 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 
+from polling import until
+
 from load_rig.connection import Answer, Connection
 from load_rig.requests import pull_request, send_request
 
@@ -13,7 +15,6 @@ SIZES = (100, 1024, 1024, 1024, 8192)
 SHARE_OF_SENDS = 0.6
 SHARE_OF_HELD_PULLS = 0.1
 HOLD_MS = 500
-POLL_S = 0.05
 
 
 class Crowd:
@@ -50,11 +51,7 @@ class Crowd:
     async def stop(self, deadline_s: float) -> None:
         """Send no more requests and wait until every request is answered, for at most *deadline_s*."""
         self._running = False
-        end = asyncio.get_running_loop().time() + deadline_s
-        while any(each.waiting for each in self._connections):
-            if asyncio.get_running_loop().time() > end:
-                return
-            await asyncio.sleep(POLL_S)
+        await until(lambda: not any(each.waiting for each in self._connections), "answers", deadline_s)
 
     def take_times(self) -> list[float]:
         """The times since the last call, ascending."""

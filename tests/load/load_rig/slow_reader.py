@@ -2,6 +2,8 @@
 
 import asyncio
 
+from polling import until
+
 from load_rig.connection import Answer, Connection
 from load_rig.requests import create_topic_request, pull_request, send_request
 
@@ -10,7 +12,6 @@ BODY_BYTES = 256 * 1024
 MESSAGES = 16
 PULLS_AT_ONCE = 10
 MOST_PULLS = 200  # their answers stay below the 64 MiB of unwritten data that closes a connection
-POLL_S = 0.05
 
 
 class SlowReader:
@@ -40,17 +41,13 @@ class SlowReader:
         assert self._task is not None
         self._task.cancel()
         self.connection.read_on()
-        end = asyncio.get_running_loop().time() + deadline_s
-        while self.connection.waiting and not self.connection.lost:
-            if asyncio.get_running_loop().time() > end:
-                return
-            await asyncio.sleep(POLL_S)
+        await until(lambda: not self.connection.waiting or self.connection.lost, "answers", deadline_s)
 
     async def _go_on(self) -> None:
         for number in range(MOST_PULLS):
             self.connection.ask(pull_request(TOPIC, 0, number % MESSAGES, "slow"), self._answered)
             if number % PULLS_AT_ONCE == 0:
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.02)  # real time: rate of the load
 
     def _answered(self, connection: Connection, answer: Answer) -> None:
         self.read_bytes += answer.body_bytes

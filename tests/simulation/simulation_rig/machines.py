@@ -123,7 +123,7 @@ def broker(world: World, host: str, namesrv: str, given: dict[str, Any]) -> Mach
     """A broker on port 10911 of *host*."""
 
     def build(own: World) -> BrokerServer:
-        settings = Settings([*SCHEMA, *plugins().schema])
+        settings = Settings([*SCHEMA, *plugins().config])
         values = {
             "bindAddress": host,
             "brokerName": "broker-a",
