@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 import pytest
+from manual_clock import ManualClock
 
 from gantrymq.config import Settings
 from gantrymq.loose_json import dumps
@@ -59,51 +60,6 @@ def registration() -> MakeRegistration:
     return make
 
 
-class FakeClock:
-    """A manual clock; due timers run in order when it is advanced."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000.0  # seconds
-        self.stepped_s = 0.0  # seconds that the wall clock was set ahead, or, if negative, back
-        self._due: list[FakeTimer] = []
-
-    def utc_offset_ms(self, at_ms: int) -> int:
-        """UTC."""
-        return 0
-
-    def now_ms(self) -> int:
-        return int((self.now + self.stepped_s) * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> FakeTimer:
-        timer = FakeTimer(self.now + delay_s, callback, args)
-        self._due.append(timer)
-        return timer
-
-    async def sleep(self, seconds: float) -> None:
-        self.advance(seconds)
-
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := [timer for timer in self._due if timer.at <= end]:
-            timer = min(due, key=lambda t: t.at)
-            self._due.remove(timer)
-            self.now = max(self.now, timer.at)
-            if not timer.cancelled:
-                timer.callback(*timer.args)
-        self.now = end
-
-
-class FakeTimer:
-    def __init__(self, at: float, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.at, self.callback, self.args, self.cancelled = at, callback, args, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
 class InlineWorkers:
     async def run(self, work: Callable[..., Any], *args: Any) -> Any:
         return work(*args)
@@ -116,12 +72,12 @@ class InlineWorkers:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def world(clock: FakeClock) -> World:
+def world(clock: ManualClock) -> World:
     """Real files and sockets, time and threads under control."""
     return attrs.evolve(real_world(), clock=clock, workers=InlineWorkers())
 

@@ -1,4 +1,4 @@
-"""Golden stores and helpers for the tests of the Spark plugin."""
+"""Golden stores, the Spark session and a broker for the tests of the Spark plugin."""
 
 import shutil
 import sys
@@ -46,3 +46,21 @@ def golden_copy(golden_folder, tmp_path):
         return Scenario(name, folder)
 
     return get
+
+
+@pytest.fixture(scope="session")
+def session(spark):
+    """The Spark session of the run, with the plugin's sources and sinks."""
+    from gantrymq_spark import register
+
+    register(spark)
+    return spark
+
+
+@pytest.fixture(scope="module")
+def broker(request, tmp_path_factory):
+    """A broker with the SETTINGS of the test module."""
+    from gantrymq_testing.running_broker import RunningBroker
+
+    with RunningBroker(tmp_path_factory.mktemp("broker"), request.module.SETTINGS) as running:
+        yield running

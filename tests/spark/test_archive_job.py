@@ -13,28 +13,14 @@ from gantrymq.errors import ConfigError, StoreError
 from gantrymq.interfaces.store import StoreMessage
 from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4
-from gantrymq_spark import register
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.archive_read import read_archive
 from gantrymq_spark.jobs.inputs import Input, messages
 from gantrymq_spark.jobs.query import Search, query
 from gantrymq_spark.jobs.replay import replay, rows_to_replay
-from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
 SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "mmap", "enablePropertyFilter": True}
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def fill(broker, topic, begin, end, queues=4):

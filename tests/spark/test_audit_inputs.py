@@ -14,7 +14,6 @@ pytest.importorskip("gantrymq_filter_tag")
 
 from planted_store import Planted
 
-from gantrymq_spark import register
 from gantrymq_spark.jobs.archive import archive
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.inputs import Input
@@ -24,12 +23,6 @@ audit_module = import_module("gantrymq_spark.commands.audit")
 stats_module = import_module("gantrymq_spark.commands.stats")
 pytestmark = pytest.mark.spark
 SETTINGS = {"plugins": "storage_mmap,filter_tag,admin", "store": "mmap"}
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def places(frame):

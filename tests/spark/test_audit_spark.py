@@ -11,7 +11,6 @@ sys.path.append(str(Path(__file__).parents[1] / "store_tools"))
 
 from planted_store import Planted
 
-from gantrymq_spark import register
 from gantrymq_spark.jobs.audit import Limits, audit
 from gantrymq_spark.jobs.audit_summary import summary_of, write_findings
 from gantrymq_spark.jobs.inputs import Input
@@ -21,12 +20,6 @@ from gantrymq_spark.report.page import write_page
 pytestmark = pytest.mark.spark
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def looked_at(session, given, limits):

@@ -13,7 +13,6 @@ from gantrymq.broker import BrokerServer
 from gantrymq.client import Client
 from gantrymq.model.topic import TopicConfig
 from gantrymq_spark import register
-from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
 LOG_FILE_BYTES = 8192
@@ -25,12 +24,6 @@ SETTINGS = {
     "fileReservedTime": 0,
 }
 DEADLINE_S = 120
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
-        yield running
 
 
 class Query:

@@ -19,18 +19,11 @@ from gantrymq.client import Client
 from gantrymq.errors import ConfigError, InvalidParameter
 from gantrymq_spark.columns import schema, spark_schema
 from gantrymq_spark.live.source import LiveSource
-from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
 
 SETTINGS = {"plugins": "storage_mmap,filter_tag", "store": "mmap"}
 COLUMNS = StructType([StructField("body", BinaryType()), StructField("queueOffset", LongType())])
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
-        yield running
 
 
 def fill(broker, topic, begin, end, queues=4):

@@ -12,23 +12,9 @@ pytest.importorskip("gantrymq_filter_tag")
 from pyspark.sql import functions as sql
 
 from gantrymq.client import Client
-from gantrymq_spark import register
-from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
 SETTINGS = {"plugins": "storage_mmap,filter_tag,filter_sql92,admin", "store": "mmap", "enablePropertyFilter": True}
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def fill(broker, topic, begin, end, queues=4):

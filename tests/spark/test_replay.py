@@ -38,14 +38,6 @@ def broker(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="module")
-def session(spark):
-    from gantrymq_spark import register
-
-    register(spark)
-    return spark
-
-
 def told(message):
     return message.queue_id, message.body, message.tags, message.keys, message.properties["a"]
 

@@ -18,25 +18,10 @@ from pyspark.sql import functions as sql
 
 from gantrymq.model.queue import Queue
 from gantrymq_spark.sink.dedup import SINK_ID, SeenIds, once
-from gantrymq_testing.running_broker import RunningBroker
 
 pytestmark = pytest.mark.spark
 SETTINGS = {"plugins": "storage_mmap,admin", "store": "mmap", "autoCreateTopicEnable": False}
 QUERY = Path(__file__).parent / "sink_query.py"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with RunningBroker(tmp_path_factory.mktemp("broker"), SETTINGS) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    from gantrymq_spark import register
-
-    register(spark)
-    return spark
 
 
 def written(frame, broker, **options):

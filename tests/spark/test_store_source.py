@@ -6,16 +6,9 @@ import pytest
 from golden_stores import SCENARIOS
 from spark_columns import described, recorded
 
-from gantrymq_spark import register
 from gantrymq_spark.columns import COLUMNS, spark_schema
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def store(session, scenario, **options):

@@ -13,7 +13,6 @@ from golden_stores import SCENARIOS
 from spark_columns import described
 
 from gantrymq.model.names import is_system_topic
-from gantrymq_spark import register
 from gantrymq_spark.store_source import StoreReader, StoreSource
 from gantrymq_testing.running_broker import RunningBroker
 
@@ -22,12 +21,6 @@ ADDED = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}  # by Java's client
 OTHERWISE = ("kind", "msgId", "transactionId", "properties")  # msgId: Java's client has the unique key there
 PULLED = [name for name in SCENARIOS if name not in ("crash/killed", "crash/torn", "ha/slave", "mqadmin")]
 ROLLING = {"plugins": "storage_mmap", "store": "mmap", "mappedFileSizeCommitLog": 65536}
-
-
-@pytest.fixture(scope="module")
-def session(spark):
-    register(spark)
-    return spark
 
 
 def store(session, folder, **options):

@@ -14,7 +14,7 @@ if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_desk import run_broker
-from fake_clock import FakeClock
+from manual_clock import ManualClock
 
 from gantrymq.broker.settings import SCHEMA
 from gantrymq.config import Settings
@@ -22,8 +22,8 @@ from gantrymq.plugins import Plugins
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from manual_clock import ManualClock
 
 from gantrymq.remoting.command import Command, decode
 from gantrymq.remoting.connection import Connection
@@ -23,47 +24,6 @@ from gantrymq.world.real.network import RealNetwork
 # Makes `import loop_tests` work in every import mode of pytest.
 if str(Path(__file__).parent) not in sys.path:
     sys.path.insert(0, str(Path(__file__).parent))
-
-
-class ManualTimer:
-    def __init__(self, due: float, callback: Callable[..., Any], args: tuple[Any, ...]) -> None:
-        self.due, self.callback, self.args, self.cancelled = due, callback, args, False
-
-    def cancel(self) -> None:
-        self.cancelled = True
-
-
-class ManualClock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.timers: list[ManualTimer] = []
-
-    def utc_offset_ms(self, at_ms: int) -> int:
-        """UTC."""
-        return 0
-
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> ManualTimer:
-        timer = ManualTimer(self.now + delay_s, callback, args)
-        self.timers.append(timer)
-        return timer
-
-    async def sleep(self, seconds: float) -> None:
-        raise NotImplementedError
-
-    def advance(self, seconds: float) -> None:
-        end = self.now + seconds
-        while due := [timer for timer in self.timers if timer.due <= end and not timer.cancelled]:
-            timer = min(due, key=lambda timer: timer.due)
-            self.timers.remove(timer)
-            self.now = max(self.now, timer.due)
-            timer.callback(*timer.args)
-        self.now = end
 
 
 class RecordingTransport(asyncio.Transport):
@@ -180,7 +140,7 @@ class Rig:
 
 @pytest.fixture
 def clock() -> ManualClock:
-    return ManualClock()
+    return ManualClock(now=1000.0)
 
 
 @pytest.fixture
