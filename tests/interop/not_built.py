@@ -31,17 +31,21 @@ TABLE = (
         "attribute cleanup.policy=COMPACTION is not implemented in this version",
     ),
     NotBuilt("progress of RocksDB queues", 354, {"topic": TOPIC}, 3, "RocksDB is not implemented in this version"),
-    NotBuilt(
-        "tables of RocksDB as JSON", 355, {"configType": "topics"}, 3, "RocksDB is not implemented in this version"
-    ),
+    NotBuilt("RocksDB tables as JSON", 355, {"configType": "topics"}, 3, "RocksDB is not implemented in this version"),
     NotBuilt("static topics", 513, {"topic": TOPIC}, 3, "static topics are not implemented in this version"),
     NotBuilt("epochs of a controlled broker", 1007, {}, 3, "the controller is not implemented in this version"),
     NotBuilt(
         "limits for reading cold data", 2001, {}, 3, "the control of cold data is not implemented in this version"
     ),
-    NotBuilt("removing such limits", 2002, {}, 3, "the control of cold data is not implemented in this version"),
     NotBuilt(
-        "how the commit log is read ahead",
+        "removal of limits for reading cold data",
+        2002,
+        {},
+        3,
+        "the control of cold data is not implemented in this version",
+    ),
+    NotBuilt(
+        "read-ahead mode of the commit log",
         2004,
         {},
         3,
