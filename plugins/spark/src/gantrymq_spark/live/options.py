@@ -1,23 +1,21 @@
 """Options of the source ``gantrymq``, parsed from text; each mistake raises one sentence.
 
-Options have the names of Spark's Kafka source if it has the same option; case does not matter (``startingoffsets``).
+Options have the names of Spark's Kafka source if it has the same option.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 
 import attrs
 
 from gantrymq.client.calls.decoding import parse_tags
-from gantrymq.errors import ClientError, ConfigError, InvalidParameter, SubscriptionParseFailed
+from gantrymq.errors import ClientError, ConfigError, SubscriptionParseFailed
 from gantrymq.model import names
 from gantrymq.model.queue import MessageQueue
 from gantrymq.model.subscription import ALL, SQL92, TAG, Subscription
 from gantrymq_filter_sql92.parser import parse
-from gantrymq_spark.columns import selected
 from gantrymq_spark.live.starting_offsets import (
     EARLIEST,
     LATEST,
@@ -27,13 +25,11 @@ from gantrymq_spark.live.starting_offsets import (
     read_time,
     read_times,
 )
-from gantrymq_spark.live.times import duration_ms
-from gantrymq_spark.store_options import read_body_problems
+from gantrymq_spark.option_texts import OptionTexts
 
 __all__ = ["DEFAULT_GROUP", "OPTIONS", "LiveOptions", "QueueSelection", "read_columns", "read_options"]
 
 DEFAULT_GROUP = "GANTRYMQ_SPARK"
-NAMESRV_VARIABLE = "NAMESRV_ADDR"
 DEFAULT_DELAY_MS = 15 * 60_000
 DEFAULT_WAIT_MS = 2 * 60_000
 
@@ -62,7 +58,6 @@ OPTIONS = (
     "sql92",
     "brokerWait",
 )
-_SPELLED = {name.lower(): name for name in OPTIONS}
 _WANTED = ("subscribe", "subscribePattern", "assign")
 
 
@@ -113,71 +108,48 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     Raises:
         ConfigError: an option is unknown or malformed.
     """
-    texts = _spelled(given)
+    texts = OptionTexts(given, OPTIONS, "the source gantrymq")
     for name in BATCH_ONLY if streaming else STREAM_ONLY:
         if name in texts:
             kind, other = ("batch", "a stream") if streaming else ("streaming", "a batch")
             raise ConfigError(f"option {name} is for {kind} queries; remove it, this query is {other}")
-    delay = texts.get("maxTriggerDelay")
-    least, most = _count(texts, "minOffsetsPerTrigger"), _count(texts, "maxOffsetsPerTrigger")
-    if delay is not None and least is None:
+    least, most = texts.count("minOffsetsPerTrigger"), texts.count("maxOffsetsPerTrigger")
+    if "maxTriggerDelay" in texts and least is None:
         raise ConfigError("option maxTriggerDelay has no effect without minOffsetsPerTrigger; set both or neither")
     if least is not None and most is not None and least > most:
         raise ConfigError(f"option minOffsetsPerTrigger is {least}, more than maxOffsetsPerTrigger, which is {most}")
     expression, expression_type = _filter(texts)
-    wait = texts.get("brokerWait")
     return LiveOptions(
-        namesrv=_namesrv(texts, environ),
+        namesrv=texts.name_servers(environ),
         wanted=_selection(texts),
         starting=_places(texts, "starting", StartingOffsets("startingOffsets", LATEST if streaming else EARLIEST)),
         ending=_ending(texts),
-        tls=_flag(texts, "tls"),
-        fail_on_data_loss=_flag(texts, "failOnDataLoss") is not False,
-        min_partitions=_count(texts, "minPartitions"),
-        max_records=_count(texts, "maxRecordsPerPartition"),
-        max_bytes=_count(texts, "maxBytesPerPartition"),
+        tls=texts.flag("tls"),
+        fail_on_data_loss=texts.flag("failOnDataLoss", True),
+        min_partitions=texts.count("minPartitions"),
+        max_records=texts.count("maxRecordsPerPartition"),
+        max_bytes=texts.count("maxBytesPerPartition"),
         max_offsets=most,
         min_offsets=least,
-        max_delay_ms=DEFAULT_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay),
-        columns=read_columns(texts),
-        stored_bodies=_flag(texts, "storedBodies") is True,
-        body_problems=read_body_problems("bodyProblems", texts.get("bodyProblems", "null")),
-        filter_pushdown=_flag(texts, "filterPushdown") is True,
-        group=_group(texts),
+        max_delay_ms=texts.duration_ms("maxTriggerDelay", DEFAULT_DELAY_MS),
+        columns=texts.columns(),
+        stored_bodies=texts.flag("storedBodies", False),
+        body_problems=texts.body_problems(),
+        filter_pushdown=texts.flag("filterPushdown", False),
+        group=texts.legal("groupId", texts.get("groupId", DEFAULT_GROUP), names.check_group),
         commits="groupId" in texts,
         expression=expression,
         expression_type=expression_type,
-        wait_ms=DEFAULT_WAIT_MS if wait is None else duration_ms("brokerWait", wait),
+        wait_ms=texts.duration_ms("brokerWait", DEFAULT_WAIT_MS),
     )
 
 
-def _spelled(given: Mapping[str, str]) -> dict[str, str]:
-    texts = {}
-    for name, text in given.items():
-        spelled = _SPELLED.get(name.lower())
-        if spelled is None:
-            near = difflib.get_close_matches(name.lower(), _SPELLED, 1)
-            hint = f"did you mean {_SPELLED[near[0]]}?" if near else f"the options are {', '.join(OPTIONS)}"
-            raise ConfigError(f"the source gantrymq has no option {name}; {hint}")
-        texts[spelled] = str(text)
-    return texts
-
-
-def _namesrv(texts: Mapping[str, str], environ: Mapping[str, str]) -> str:
-    found = texts.get("namesrv", environ.get(NAMESRV_VARIABLE, "")).strip()
-    if not found:
-        raise ConfigError(
-            'option namesrv is missing; set it to the name servers, such as "10.0.0.1:9876;10.0.0.2:9876"'
-        )
-    return found
-
-
-def _selection(texts: Mapping[str, str]) -> QueueSelection:
+def _selection(texts: OptionTexts) -> QueueSelection:
     given = [name for name in _WANTED if name in texts]
     if len(given) != 1:
         said = f"{' and '.join(given)} are set" if given else "none of them is set"
         raise ConfigError(f"set one of the options subscribe, subscribePattern and assign; {said}")
-    text = texts[given[0]].strip()
+    text = texts.get(given[0])
     if given[0] == "subscribePattern":
         try:
             re.compile(text)
@@ -189,24 +161,17 @@ def _selection(texts: Mapping[str, str]) -> QueueSelection:
     if given[0] == "assign":
         queues = frozenset(queue_tree("assign", text))
         for topic in sorted({queue.topic for queue in queues}):
-            _check_topic("assign", topic)
+            texts.legal("assign", topic, names.check_topic)
         return QueueSelection(queues=queues)
     topics = tuple(dict.fromkeys(topic.strip() for topic in text.split(",") if topic.strip()))
     if not topics:
         raise ConfigError("option subscribe names no topic; write one, or several with commas between them")
     for topic in topics:
-        _check_topic("subscribe", topic)
+        texts.legal("subscribe", topic, names.check_topic)
     return QueueSelection(topics=topics)
 
 
-def _check_topic(option: str, topic: str) -> None:
-    try:
-        names.check_topic(topic)
-    except InvalidParameter as problem:
-        raise ConfigError(f"option {option}: {problem}") from None
-
-
-def _places(texts: Mapping[str, str], end: str, default: StartingOffsets) -> StartingOffsets:
+def _places(texts: OptionTexts, end: str, default: StartingOffsets) -> StartingOffsets:
     """Parse whichever of the three options is set."""
     offsets, moment, moments = f"{end}Offsets", f"{end}Timestamp", f"{end}OffsetsByTimestamp"
     given = [name for name in (offsets, moment, moments) if name in texts]
@@ -215,10 +180,10 @@ def _places(texts: Mapping[str, str], end: str, default: StartingOffsets) -> Sta
     if not given:
         return default
     reader = {offsets: read_offsets, moment: read_time, moments: read_times}[given[0]]
-    return reader(given[0], texts[given[0]])
+    return reader(given[0], texts.get(given[0]))
 
 
-def _ending(texts: Mapping[str, str]) -> StartingOffsets:
+def _ending(texts: OptionTexts) -> StartingOffsets:
     found = _places(texts, "ending", StartingOffsets("endingOffsets", LATEST))
     if EARLIEST in (found.everywhere, *found.by_queue.values()):
         raise ConfigError(
@@ -227,48 +192,17 @@ def _ending(texts: Mapping[str, str]) -> StartingOffsets:
     return found
 
 
-def _count(texts: Mapping[str, str], name: str) -> int | None:
-    if name not in texts:
-        return None
-    text = texts[name].strip()
-    if not re.fullmatch(r"[0-9]{1,18}", text, re.ASCII) or int(text) == 0:
-        raise ConfigError(f"option {name}: {text!r} is not a count; write a number from 1")
-    return int(text)
-
-
-def _flag(texts: Mapping[str, str], name: str) -> bool | None:
-    if name not in texts:
-        return None
-    word = texts[name].strip().lower()
-    if word not in ("true", "false"):
-        raise ConfigError(f"option {name}: {texts[name]!r} is neither true nor false")
-    return word == "true"
-
-
 def read_columns(given: Mapping[str, str]) -> tuple[str, ...]:
     """Return the columns of option ``columns``, all columns without it. Raises ConfigError."""
-    named = next((text for name, text in given.items() if name.lower() == "columns"), None)
-    try:
-        return selected(named)
-    except InvalidParameter as problem:
-        raise ConfigError(f"option {problem}") from None
+    return OptionTexts({name: text for name, text in given.items() if name.lower() == "columns"}, OPTIONS, "").columns()
 
 
-def _group(texts: Mapping[str, str]) -> str:
-    group = texts.get("groupId", DEFAULT_GROUP).strip()
-    try:
-        names.check_group(group)
-    except InvalidParameter as problem:
-        raise ConfigError(f"option groupId: {problem}") from None
-    return group
-
-
-def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
+def _filter(texts: OptionTexts) -> tuple[str, str]:
     """Return expression and type."""
     if "tags" in texts and "sql92" in texts:
         raise ConfigError("options tags and sql92 cannot be set together; write TAGS IN ('TagA', 'TagB') in sql92")
     if "sql92" in texts:
-        expression = texts["sql92"].strip()
+        expression = texts.get("sql92")
         if not expression:
             raise ConfigError("option sql92 is empty; write an expression such as a > 5 AND TAGS = 'TagA'")
         asked = Subscription("", expression, SQL92).resolved()
@@ -278,7 +212,7 @@ def _filter(texts: Mapping[str, str]) -> tuple[str, str]:
             except SubscriptionParseFailed as problem:
                 raise ConfigError(f"option sql92: {problem}") from None
         return expression, SQL92
-    expression = texts.get("tags", ALL).strip()
+    expression = texts.get("tags", ALL)
     try:
         parse_tags(expression)
     except ClientError as problem:
