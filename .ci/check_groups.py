@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import environments
@@ -39,16 +39,11 @@ class Count(NamedTuple):
 
 def main() -> int:
     work_dir = Path(sys.argv[1])
-    ended, unwritten = {}, []
-    for result in RESULTS:
-        if (path := work_dir / result).exists():
-            ended |= json.loads(path.read_text()).get("testenvs", {})
-        else:
-            unwritten.append(f"{path} does not exist: tox ended before it wrote its results")
+    ended, unwritten = read_results(work_dir)
     complete = {"sanitize", "slow", "spark"} | ({"interop"} if every_client_is_here() else set())
     problems, total, counted = unwritten, Count(0, 0, 0), 0
     for name in expected_environments():
-        commands = ended.get(name, {}).get("test", [])
+        commands = ended.get(name)
         if not commands:
             problems.append(f"{name} ran no command")
             continue
@@ -72,6 +67,21 @@ def main() -> int:
         f"{total.skipped} skipped, {total.failed} failed"
     )
     return 1 if problems else 0
+
+
+def read_results(work_dir: Path) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the commands that ran, by environment, and a sentence for each missing result.
+
+    Each result lists all environments, without commands those that this run of tox left out.
+    """
+    ended, unwritten = {}, []
+    for name in RESULTS:
+        if (path := work_dir / name).exists():
+            environments = json.loads(path.read_text()).get("testenvs", {})
+            ended |= {each: ran["test"] for each, ran in environments.items() if ran.get("test")}
+        else:
+            unwritten.append(f"{path} does not exist: tox ended before it wrote its results")
+    return ended, unwritten
 
 
 def expected_environments() -> list[str]:

@@ -14,7 +14,9 @@ from gantrymq.client.message import ReceivedMessage
 from gantrymq.errors import ClientError
 from gantrymq.formats.record import body_crc, iter_records
 
-READERS = {decoding._plain_messages, decoding.plain_messages}  # only one if no functions are compiled
+READERS = tuple(
+    dict.fromkeys((decoding._plain_messages, decoding.plain_messages))
+)  # only one if no functions are compiled
 
 
 @pytest.fixture(params=READERS)
