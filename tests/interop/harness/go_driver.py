@@ -1,7 +1,6 @@
-"""Runs the program of `go` on `rocketmq-client-go`."""
+"""Runs the program in `go` on `rocketmq-client-go`."""
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -9,61 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from harness.client_driver import ClientDriver
 from harness.peers import used
-from harness.process import Event, Process
 from harness.tools import HERE, cache, filling
 
 SOURCE = HERE / "go"
-USUAL_PLACE = Path("/usr/local/go/bin/go")  # where Go's own archives are unpacked to
+USUAL_PLACE = Path("/usr/local/go/bin/go")  # the installation folder of Go's own archives
 BUILD_S = 600.0
-RUN_S = 90.0
 
 
-class GoDriver:
-    """Starts driver processes against one name server.
-
-    Args:
-        scratch: each process gets a home of its own below it.
-        namesrv: HOST:PORT.
-    """
+class GoDriver(ClientDriver):
+    """Starts the program of `go`. The arguments are those of ClientDriver."""
 
     def __init__(self, scratch: Path, namesrv: str) -> None:
+        super().__init__(scratch, namesrv, "go-")
         used(f"Go {_version()}")
-        self._program = _build()
-        self._scratch = scratch
-        self._namesrv = namesrv
-        self._started = 0
+        self._driver = _build()
 
-    def start(self, command: str, **options: str | int) -> Process:
-        """Start a sub-command and return at once. `keys_prefix="k"` becomes `--keys-prefix k`."""
-        self._started += 1
-        name = f"go-{command}-{self._started}"
-        home = self._scratch / name
-        home.mkdir(parents=True, exist_ok=True)
-        arguments = [word for key, value in options.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-        words = [self._program, command, "--namesrv", self._namesrv, *arguments]
-        return Process(name, words, home, env={**os.environ, "HOME": str(home)})
-
-    def run(self, command: str, deadline_s: float = RUN_S, **options: str | int) -> list[Event]:
-        """Run a sub-command to its end and return its events."""
-        return self.start(command, **options).finish(deadline_s)
-
-    def produce(self, topic: str, count: int, mode: str = "sync", **options: str | int) -> list[Event]:
-        """Send *count* messages; a failed one is an error. Returns the "sent" events by index."""
-        events = self.run("produce", topic=topic, count=count, mode=mode, **options)
-        sent = sorted((e for e in events if e["event"] == "sent"), key=lambda e: int(e["index"]))
-        assert [e["index"] for e in sent] == list(range(count)), f"sent only {len(sent)} of {count}"
-        return sent
-
-    def push(self, topic: str, group: str, **options: str | int) -> Process:
-        """Start a push consumer that stays until it is stopped, and return when it is connected."""
-        process = self.start("push", topic=topic, group=group, **options)
-        process.wait_for(lambda p: p.of("started"), "started")
-        return process
+    def program(self, command: str, home: Path) -> list[Path]:
+        return [self._driver]
 
 
 def _version() -> str:
-    """The client's version that is asked for, such as 2.1.2."""
+    """Return the required version of the client, such as 2.1.2."""
     found = re.search(r"rocketmq-client-go/v2 v(\S+)", (SOURCE / "go.mod").read_text())
     assert found is not None
     return found[1]
@@ -84,7 +51,7 @@ def _build() -> Path:
 
 
 def _compiler() -> str:
-    """The program `go`; the test is skipped, with a sentence, where there is none."""
+    """Return the path of the program `go`. Skip the test if there is none."""
     found = shutil.which("go") or (str(USUAL_PLACE) if USUAL_PLACE.exists() else None)
     if found is None:
         pytest.skip("the tests of the Go client need `go` (1.19 or newer) on the PATH")
