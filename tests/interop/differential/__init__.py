@@ -1,11 +1,11 @@
-"""One script per kind of message, run against a Java broker 5.3.3 and against ours with the same official client.
+"""One script per kind of message, run with the same official client on a Java broker 5.3.3 and on ours.
 
-| file | has |
+| file | contents |
 |---|---|
 | `kinds.py` | the scripts |
-| `side.py` | one of the two brokers, and the client at work for it |
-| `stored.py` | what a store has: records with their queue entries |
-| `normal.py` | the same without times, ids and addresses |
-| `account.py` | all that a run left, as lines to compare |
-| `named.py` | the differences that are known, each with its reason |
+| `side.py` | one of the two brokers, and its client |
+| `stored.py` | records of a store with their queue entries |
+| `normal.py` | replacement of times, ids and addresses |
+| `account.py` | the results of a run as lines to compare |
+| `named.py` | known differences, each with its reason |
 """

@@ -1,4 +1,4 @@
-"""All that a run left, as lines: records by queue, what consumers got, topics made, positions of groups."""
+"""The results of a run as lines: records by queue, received messages, created topics, offsets of groups."""
 
 from collections import defaultdict
 from typing import Any
@@ -17,7 +17,7 @@ EVENTS = ("received", "asked", "answer", "answered", "error", "sent")
 
 
 def account(side: Side) -> list[str]:
-    """The lines of a run that has just ended."""
+    """Return the lines of a run that has just ended."""
     log = read_log(side.store)
     normal = Normal(log, side.start)
     records = with_entries(side.store, [record for record in log if record.log_offset >= side.start])
@@ -56,7 +56,7 @@ def _record(normal: Normal, stored: Stored) -> str:
 
 
 def _traces(normal: Normal, stored: Stored) -> list[str]:
-    """A line for each thing told: the client puts together what it has, and chooses any queue."""
+    """Return a line for each traced event: the client combines pending events, and chooses any queue."""
     found = []
     for told in bytes(stored.record.body).decode().split("\x02"):
         words = told.split("\x01")

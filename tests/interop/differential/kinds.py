@@ -1,7 +1,7 @@
-"""The scripts, one for each kind of message. What a script does is the same for both brokers.
+"""The scripts, one for each kind of message. A script does the same on both brokers.
 
-A step waits for what it needs, so that records come into the log in one order. Topics have one queue where the client
-would choose one by itself.
+A step waits for its preconditions, so that the order of records in the log is fixed. Topics have one queue if the
+client would choose the queue.
 """
 
 import json
@@ -52,7 +52,7 @@ def batch(side: Side) -> None:
 
 
 def broadcasting(side: Side) -> None:
-    """Two consumers, each of which gets everything; a failed message is not sent back."""
+    """Two consumers that both receive all messages; a failed message is not sent back."""
     create_topic(side.namesrv, "Broadcast", 1)
     side.do("producer", name="broadcast", group="broadcast-producers", topic="Broadcast")
     for name in ("broadcast-1", "broadcast-2"):
@@ -65,7 +65,7 @@ def broadcasting(side: Side) -> None:
 
 
 def delay(side: Side) -> None:
-    """Levels 1 and 2, one above the last, which is taken for the last, and one in a batch."""
+    """Levels 1 and 2, one above the last level, which counts as the last, and one in a batch."""
     create_topic(side.namesrv, "Delay", 2)
     side.note_first("delay-group", "Delay")
     side.do("producer", name="delay", group="delay-producers", topic="Delay")
@@ -80,7 +80,7 @@ def delay(side: Side) -> None:
 
 
 def retry(side: Side) -> None:
-    """Refused once without a level, once with one; and refused to the end, which is the dead letters."""
+    """Failed once without a level and once with one; and failed until it becomes a dead letter."""
     create_topic(side.namesrv, "Retry", 1)
     side.do("producer", name="retry", group="retry-producers", topic="Retry")
     for name, group, fail, options in (
@@ -99,7 +99,7 @@ def retry(side: Side) -> None:
 
 
 def ordered(side: Side) -> None:
-    """Each message refused once before the next; and one that is refused to the end is left out of the way."""
+    """Each message fails once before the next is consumed; one that always fails is finally skipped."""
     create_topic(side.namesrv, "Ordered", 2)
     side.note_first("ordered-group", "Ordered")
     side.do("producer", name="ordered", group="ordered-producers", topic="Ordered")
@@ -118,7 +118,7 @@ def ordered(side: Side) -> None:
 
 
 def transaction(side: Side) -> None:
-    """Committed, rolled back, committed or rolled back when asked the second time, and never decided."""
+    """Committed, rolled back, committed or rolled back at the second check, and never decided."""
     create_topic(side.namesrv, "Transaction", 1)
     side.do(
         "producer",
@@ -151,7 +151,7 @@ def transaction(side: Side) -> None:
 
 
 def timer(side: Side) -> None:
-    """Due in milliseconds, in seconds, at once because it is past; and one that is recalled."""
+    """Due in milliseconds, in seconds, at once since the time is past; and one that is recalled."""
     create_topic(side.namesrv, "Timer", 1)
     side.do("producer", name="timer", group="timer-producers", topic="Timer")
     for i, wish in enumerate(("TIMER_DELAY_MS=2000", "TIMER_DELAY_SEC=2", "TIMER_DELIVER_MS=1000")):
@@ -167,7 +167,7 @@ def timer(side: Side) -> None:
 
 
 def pop(side: Side) -> None:
-    """A push consumer whose group pops: refused once, and acknowledged when it comes again."""
+    """A push consumer in pop mode: a message fails once, and is acknowledged when delivered again."""
     create_topic(side.namesrv, "Pop", 1)
     side.ask(UPDATE_GROUP, {}, json.dumps({"groupName": "pop-group"}).encode())
     mode = {"topic": "Pop", "consumerGroup": "pop-group", "mode": "POP", "popShareQueueNum": 0}
@@ -180,7 +180,7 @@ def pop(side: Side) -> None:
 
 
 def request_reply(side: Side) -> None:
-    """Two questions with their answers, and one that nobody answers."""
+    """Two requests with replies, and one without."""
     create_topic(side.namesrv, "Request", 1)
     side.do("producer", name="answering", group="answering-producers", topic="Request")
     side.do("consumer", name="answers", group="answers-group", topic="Request", answer_from="answering", sub="A")
@@ -192,7 +192,7 @@ def request_reply(side: Side) -> None:
 
 
 def trace(side: Side) -> None:
-    """What a producer and a consumer tell of a message, in the topic of traces."""
+    """Records of a producer and a consumer about a message, in the trace topic."""
     create_topic(side.namesrv, "Traced", 1)
     side.do("producer", "trace", name="traced", group="traced-producers", topic="Traced")
     side.do("send", by="traced", topic="Traced", body="traced-0", tags="A", keys="k")

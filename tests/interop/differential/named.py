@@ -1,7 +1,6 @@
-"""What a run leaves otherwise than at a Java broker, by kind, with the reason.
+"""Known differences from a Java broker in the results of a run, by kind, with the reason.
 
-``-`` is a line that only the Java broker's run had, ``+`` one that only ours has; patterns are those of the shell, and
-each must be met.
+``-`` is a line only of the Java broker's run, ``+`` one only of ours. Patterns are shell patterns, and each must match.
 """
 
 import difflib
@@ -11,7 +10,7 @@ from typing import NamedTuple
 
 
 class Named(NamedTuple):
-    """One difference of one kind."""
+    """A known difference of one kind."""
 
     kind: str
     reason: str
@@ -23,7 +22,7 @@ OP, REVIVE, TIMER = "RMQ_SYS_TRANS_OP_HALF_TOPIC", "rmq_sys_REVIVE_LOG_DefaultCl
 DIFFERENT: tuple[Named, ...] = (
     Named(
         "transaction",
-        "an op message names a half message that was checked, too, and is there when the decision is",
+        "an op message also names a half message that was checked, and is stored at the time of the decision",
         (
             f"- {OP}/0/*",
             f"+ {OP}/0/*",
@@ -33,24 +32,24 @@ DIFFERENT: tuple[Named, ...] = (
     ),
     Named(
         "pop",
-        "what is popped and acknowledged is in the revive log at once, not by way of the timer when it is due",
+        "pops and acknowledgements are in the revive log at once, not through the timer when they are due",
         (f"- {TIMER}/0/*REAL_TOPIC={REVIVE}*", f"- {REVIVE}/0/*TIMER_DEQUEUE_MS=*", f"+ {REVIVE}/*"),
     ),
     Named(
         "pop",
-        "how far the saved offsets of groups count what pops said",
+        "the position up to which saved offsets of groups include pops",
         (f"+ offset CID_RMQ_SYS_REVIVE_KNOWN {REVIVE}/*",),
     ),
 )
 
 
 def differences(java: Sequence[str], ours: Sequence[str]) -> list[str]:
-    """The lines that one has and the other has not, with a sign before each."""
+    """Return the lines that only one of the two has, each after its sign."""
     return [line for line in difflib.ndiff(java, ours) if line[0] in "+-"]
 
 
 def unnamed(kind: str, found: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What of *found* has no name, and which patterns of this kind were not met."""
+    """Return the lines of *found* that match no pattern, and the patterns of this kind that match no line."""
     patterns = [pattern for named in DIFFERENT if named.kind == kind for pattern in named.lines]
     strange = [line for line in found if not any(fnmatchcase(line, pattern) for pattern in patterns)]
     return strange, [pattern for pattern in patterns if not any(fnmatchcase(line, pattern) for line in found)]

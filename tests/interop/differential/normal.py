@@ -1,4 +1,4 @@
-"""What two runs have in common: times, ids, addresses and places in the log become words.
+"""Normal form of a run: times, ids, addresses and log offsets become words.
 
 An id becomes a number in the order in which ids came up, so that two records of one message still show it. A place in
 the log becomes the topic, queue and queue offset of the record there. Queue offsets count from the first of the run.
@@ -33,7 +33,7 @@ _TIME = re.compile(r"\b1[6-9]\d{11}\b")
 
 
 class Normal:
-    """The words of one run.
+    """The replacements of one run.
 
     Args:
         log: all records of the store.
@@ -56,22 +56,22 @@ class Normal:
             self.id(key)
 
     def id(self, value: str) -> str:
-        """A word for an id, the same for the same id."""
+        """Return a word for an id, the same for the same id."""
         return self._ids.setdefault(value, f"id{len(self._ids) + 1}")
 
     def queue_offset(self, topic: str, queue_id: int, offset: int) -> int:
-        """*offset*, counted from the first record of the run in that queue."""
+        """Return *offset* relative to the first record of the run in that queue."""
         return offset - self._first.get((topic, queue_id), 0)
 
     def place(self, log_offset: int) -> str:
-        """Where the record at *log_offset* lies; the number itself where there is none."""
+        """Return the queue and offset of the record at *log_offset*, or the number itself without a record."""
         record = self._by_log_offset.get(log_offset)
         if record is None or log_offset == 0:  # what has no place says 0
             return "nowhere" if log_offset else "0"
         return f"{record.topic}/{record.queue_id}/{self.queue_offset(*_place(record), record.queue_offset)}"
 
     def property(self, name: str, value: str) -> str:
-        """The value of a property."""
+        """Return the normal form of the value of a property."""
         if name in IDS:
             return self.id(value)
         if name in TIMES:
@@ -87,11 +87,11 @@ class Normal:
         return self.text(value)
 
     def text(self, value: str) -> str:
-        """Any other text: the ids, addresses and times in it are replaced."""
+        """Return any other text with its ids, addresses and times replaced."""
         return _TIME.sub("TIME", _ADDRESS.sub("ADDRESS", _ID.sub(lambda found: self.id(found[0]), value)))
 
     def body(self, record: RecordView) -> str:
-        """The body of a record of the store."""
+        """Return the normal form of the body of a record."""
         text = bytes(record.body).decode("utf-8", "replace")
         if record.topic == OP:
             offsets = sorted(int(offset) for offset in text.split(",") if offset)
@@ -99,7 +99,7 @@ class Normal:
         return self.text(text) if is_system(record.topic) else text
 
     def tags_code(self, stored: Stored) -> str:
-        """What the queue has for filtering; of a delayed message how long after it was stored it is due, in ms."""
+        """Return the tags code of the queue entry; for a delayed message, the delay after its store time in ms."""
         if stored.tags_code is None:
             return "no entry"
         if stored.record.topic == SCHEDULE:
@@ -109,13 +109,13 @@ class Normal:
         return str(stored.tags_code)
 
     def _pop_handle(self, value: str) -> str:
-        """Which revive queue is chosen makes no difference, and a broker chooses as it likes."""
+        """Replace the number of the revive queue: a broker may choose any."""
         queue_offset, _, invisible, _, retry, broker, queue, *offset = value.split(" ")
         return " ".join([queue_offset, "TIME", invisible, "ANY", retry, broker, queue, *offset])
 
 
 def is_system(topic: str) -> bool:
-    """Whether a broker or the client's own machinery writes to *topic*."""
+    """Return whether a broker or the client itself, not the script, writes to *topic*."""
     return "rmq_sys" in topic.lower() or topic in (SCHEDULE, "TRANS_CHECK_MAX_TIME_TOPIC")
 
 

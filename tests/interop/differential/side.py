@@ -1,4 +1,4 @@
-"""One of the two brokers, with the official client that does a script's steps for it."""
+"""One of the two brokers, with the official client that runs the steps of a script."""
 
 import json
 from collections.abc import Callable
@@ -26,7 +26,7 @@ ALL_TOPICS, ALL_OFFSETS, UPDATE_GROUP, SET_MODE, UPDATE_OFFSET = 21, 43, 200, 40
 
 
 class Side:
-    """A broker under a script.
+    """A broker on which scripts run.
 
     Args:
         name: ``java`` or ``ours``.
@@ -54,7 +54,7 @@ class Side:
         self.steps.wait_for_start(lambda p: p.of("started"), "started", STEP_S)
 
     def begin(self) -> None:
-        """A run begins: what is there already is none of its."""
+        """Begin a run, which excludes everything stored before."""
         log = read_log(self.store)
         self.start = log[-1].log_offset + log[-1].total_size if log else 0
         self._begun = len(self.steps.events)
@@ -63,12 +63,12 @@ class Side:
         self._offsets = self._positions()
 
     def topics(self) -> dict[str, Any]:
-        """The topics that the run has brought, with their settings."""
+        """Return the topics that the run created, with their settings."""
         found = dict(loads(self.ask(ALL_TOPICS, {}))["topicConfigTable"])
         return {name: row for name, row in found.items() if name not in self._topics}
 
     def moved(self) -> dict[tuple[str, str, int], int]:
-        """Positions of groups that the run has moved, by topic, group and queue."""
+        """Return the offsets of groups that the run changed, by topic, group and queue."""
         return {place: offset for place, offset in self._positions().items() if self._offsets.get(place, 0) != offset}
 
     def _positions(self) -> dict[tuple[str, str, int], int]:
@@ -81,11 +81,11 @@ class Side:
 
     @property
     def events(self) -> list[Event]:
-        """What the client printed in this run."""
+        """Return the events that the client printed in this run."""
         return self.steps.events[self._begun :]
 
     def do(self, verb: str, *flags: str, **options: str | int) -> Event:
-        """Do a step and return the first line that it printed, or the line that says that it is done."""
+        """Run a step and return the first line that it printed, or the line that reports its end."""
         words = [verb, *(f"--{flag}" for flag in flags)]
         for key, value in options.items():
             words += [f"--{key.rstrip('_').replace('_', '-')}", str(value)]
@@ -95,25 +95,25 @@ class Side:
         return self.steps.events[before]
 
     def received(self, name: str) -> list[Event]:
-        """What the consumer *name* received in this run."""
+        """Return the messages that the consumer *name* received in this run."""
         return [e for e in self.events if e["event"] == "received" and e["name"] == name]
 
     def wait_received(self, name: str, count: int) -> list[Event]:
-        """Wait until the consumer *name* received *count* messages, repeated ones counted again."""
+        """Wait until the consumer *name* has received *count* messages, including repeated ones."""
         what = f"{count} messages for {name} on {self.name}"
         wait_until(lambda: len(self.received(name)) >= count, what, ARRIVAL_S, lambda: str(self.received(name)))
         return self.received(name)
 
     def wait_events(self, event: str, count: int) -> None:
-        """Wait until the client printed *count* events of one kind in this run."""
+        """Wait until the client has printed *count* events of one kind in this run."""
         self._wait(lambda: len([e for e in self.events if e["event"] == event]) >= count, f"{count} {event}")
 
     def wait_stored(self, topic: str, count: int) -> None:
-        """Wait until the run has *count* records of *topic*."""
+        """Wait until the run has stored *count* records of *topic*."""
         self._wait(lambda: len(self._records(topic)) >= count, f"{count} records of {topic}")
 
     def note_first(self, group: str, topic: str) -> None:
-        """Commit the group's first position by itself, before a consumer commits those of several queues at once.
+        """Commit the first offset of the group alone, before a consumer commits those of several queues at once.
 
         Of two first commits at once a Java broker may forget one.
         Source: apache/rocketmq broker/.../offset/ConsumerOffsetManager.java (commitOffset).
@@ -122,7 +122,7 @@ class Side:
         self.ask(UPDATE_OFFSET, {"consumerGroup": group, "topic": topic, "queueId": "0", "commitOffset": "0"})
 
     def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> bytes:
-        """Send the broker one request and return the body of its answer."""
+        """Send one request to the broker and return the body of the response."""
         header, found = request(self.broker, code, fields, body)
         assert header["code"] == 0, f"{self.name} answered {header}"
         return found

@@ -18,19 +18,19 @@ _MAGICS = {magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2)}
 
 
 class Stored(NamedTuple):
-    """One record and its entry."""
+    """A record and its queue entry."""
 
     record: RecordView
     tags_code: int | None  # None where no queue has an entry for it
 
     @property
     def place(self) -> tuple[str, int]:
-        """Its topic and queue."""
+        """The topic and queue."""
         return self.record.topic, self.record.queue_id
 
 
 def read_log(store: Path) -> list[RecordView]:
-    """All records, in log order."""
+    """Return all records in log order."""
     file = store / "commitlog" / f"{0:020}"
     log = file.read_bytes() if file.exists() else b""  # a Java broker makes it for the first message
     found, position = [], 0
@@ -41,12 +41,12 @@ def read_log(store: Path) -> list[RecordView]:
 
 
 def with_entries(store: Path, records: list[RecordView]) -> list[Stored]:
-    """The records with the tags codes of their queue entries."""
+    """Return the records with the tags codes of their queue entries."""
     return [Stored(record, _tags_code(store, record)) for record in records]
 
 
 def _tags_code(store: Path, record: RecordView) -> int | None:
-    """None where the queue's files do not have the entry, or not yet."""
+    """Return None if the files of the queue do not have the entry yet."""
     file, inside = divmod(record.queue_offset * ENTRY_BYTES, QUEUE_BYTES)
     path = store / "consumequeue" / record.topic / str(record.queue_id) / f"{file * QUEUE_BYTES:020}"
     if not path.exists():

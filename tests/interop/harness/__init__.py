@@ -1,17 +1,17 @@
-"""Helpers that start real RocketMQ clients and servers, and ours, as processes of a test.
+"""Start real RocketMQ clients and servers, and ours, as processes of a test.
 
 | class | runs |
 |---|---|
-| JavaNameServer, JavaBroker | Apache RocketMQ's own servers, from Maven Central |
+| JavaNameServer, JavaBroker | servers of Apache RocketMQ, from Maven Central |
 | GantryServer | `gantrymq start`, `nameserver` or `broker` |
 | GantryCluster | two name servers and two brokers of ours |
-| Driver | our small program on the official Java client, `java/client` |
-| MqAdmin | the official admin tool and clients for it to look at, `java/tools` |
-| JavaFilters | the SQL92 filter of a Java broker by itself, `java/filter` |
-| GoDriver | our small program on `rocketmq-client-go`, `go` |
-| NodeDriver | our small program on `ali-ons`, `node` |
+| Driver | our driver program for the official Java client, `java/client` |
+| MqAdmin | the official admin tool, and clients for it to inspect, `java/tools` |
+| JavaFilters | the SQL92 filter of a Java broker, without the broker, `java/filter` |
+| GoDriver | our driver program for `rocketmq-client-go`, `go` |
+| NodeDriver | our driver program for `ali-ons`, `node` |
 
-Everything listens on loopback, writes below a folder that the test hands in, and is stopped by its process id.
+All processes listen on loopback, write below a folder given by the test, and are stopped by process id.
 """
 
 from harness.cluster import GantryCluster

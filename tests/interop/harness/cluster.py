@@ -1,6 +1,6 @@
-"""Several of each: by default two name servers and two brokers of ours, which a test kills and starts again.
+"""Several name servers and brokers of ours, by default two of each, which a test kills and restarts.
 
-Every server keeps its port and its folder over its lives, so clients and servers that know it find it again.
+A restarted server has the same port and folder, so that clients and other servers find it again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,14 +21,14 @@ BROKERS = ("broker-a", "broker-b")
 
 
 class GantryCluster:
-    """The servers of `DefaultCluster`; all of them run when the constructor returns.
+    """The servers of `DefaultCluster`, all running when the constructor returns.
 
     Args:
-        scratch: each server gets a folder of its own below it.
-        names: of the servers; a name server's begins with ``namesrv``.
+        scratch: each server gets its own folder below it.
+        names: of the servers; those of name servers begin with ``namesrv``.
         namesrv_settings: of all name servers.
         broker_settings: of all brokers.
-        environ: more of their environment, for all of them.
+        environ: additional environment variables of all servers.
     """
 
     def __init__(
@@ -53,29 +53,29 @@ class GantryCluster:
 
     @property
     def namesrvs(self) -> tuple[str, ...]:
-        """HOST:PORT of each name server, alive or not."""
+        """HOST:PORT of each name server, running or not."""
         return tuple(self.address(name) for name in self._ports if name.startswith("namesrv"))
 
     @property
     def namesrv(self) -> str:
-        """All name servers, as clients are told them."""
+        """The addresses of all name servers in the format for clients."""
         return ";".join(self.namesrvs)
 
     @property
     def brokers(self) -> tuple[str, ...]:
-        """Names of the brokers, alive or not."""
+        """Names of the brokers, running or not."""
         return tuple(name for name in self._ports if not name.startswith("namesrv"))
 
     def address(self, name: str) -> str:
-        """HOST:PORT of the server *name*, alive or not."""
+        """HOST:PORT of the server *name*, running or not."""
         return f"127.0.0.1:{self._ports[name]}"
 
     def server(self, name: str) -> GantryServer:
-        """The server *name*, which runs."""
+        """The running server *name*."""
         return self._servers[name]
 
     def start(self, name: str, settings: Mapping[str, str] | None = None) -> GantryServer:
-        """Start the server *name*, in its old folder and at its old port."""
+        """Start the server *name* in its previous folder, at its previous port."""
         port, folder = self._ports[name], self._scratch / name
         if name.startswith("namesrv"):
             server = GantryServer.name_server(folder, port=port, settings=self._namesrv_settings, environ=self._environ)
@@ -87,15 +87,15 @@ class GantryCluster:
         return server
 
     def kill(self, name: str) -> None:
-        """SIGKILL the server *name*."""
+        """Send SIGKILL to the server *name*."""
         self._servers.pop(name).kill()
 
     def stop_one(self, name: str) -> None:
-        """Stop the server *name* as its operator would."""
+        """Stop the server *name* regularly."""
         assert self._servers.pop(name).stop() == 0
 
     def heal(self) -> None:
-        """Start what does not run and wait until every name server knows every broker."""
+        """Start all stopped servers and wait until every name server knows every broker."""
         for name in self._ports:
             if name not in self._servers:
                 self.start(name)
@@ -103,7 +103,7 @@ class GantryCluster:
             self.wait_for_route("TBW102", lambda route: all(name in route for name in self.brokers), address)
 
     def wait_for_route(self, topic: str, look: Callable[[str], bool], address: str) -> str:
-        """Wait until the name server at *address* has a route for *topic* that *look* accepts, and return it."""
+        """Wait until the name server at *address* has a route for *topic* that *look* accepts, and return the route."""
 
         def found() -> str | None:
             route = route_of(address, topic)
@@ -112,7 +112,7 @@ class GantryCluster:
         return wait_until(found, f"the route of {topic} wanted at {address}", AGAIN_S) or ""
 
     def stop(self) -> None:
-        """Stop all that runs, the brokers first."""
+        """Stop all running servers, brokers first."""
         with ExitStack() as stack:
             for server in self._servers.values():
                 stack.callback(server.stop)

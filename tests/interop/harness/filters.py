@@ -1,4 +1,4 @@
-"""Runs `gantrymq.interop.Filters` (java/filter): what Java's own SQL92 filter says of an expression and properties."""
+"""Runs `gantrymq.interop.Filters` (java/filter): the result of Java's SQL92 filter for an expression and properties."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,14 @@ AT_ONCE = 1_000  # lines written before the first of their answers is waited for
 
 
 class JavaAnswer(NamedTuple):
-    """What Java answered: ``true``, ``false``, ``null``, ``refused`` by its parser or ``failed`` on the message."""
+    """The answer of Java: ``true``, ``false``, ``null``, ``refused`` by its parser or ``failed`` on the message."""
 
     answer: str
     why: str  # of the last two, in Java's words
 
 
 class JavaFilters(Process):
-    """The filter classes of a Java broker, in a process of their own without a broker.
+    """The filter classes of a Java broker, in a process without a broker.
 
     Args:
         scratch: its home.
@@ -36,7 +36,7 @@ class JavaFilters(Process):
         super().__init__("filters", words, scratch)
 
     def answers(self, pairs: Sequence[tuple[str, bytes]]) -> list[JavaAnswer]:
-        """Java's answer to each pair of an expression and raw property bytes, in their order."""
+        """Return Java's answer to each pair of an expression and raw property bytes, in the same order."""
         found: list[JavaAnswer] = []
         for begin in range(0, len(pairs), AT_ONCE):
             events = self._ask(
@@ -46,9 +46,9 @@ class JavaFilters(Process):
         return found
 
     def rate(self, seconds: float, expressions: Iterable[str], messages: Iterable[bytes]) -> Event:
-        """Answers for a second of CPU: ``whole`` from raw properties on, ``decoded`` with a map of them at hand.
+        """Return answers per second of CPU: ``whole`` from raw properties, ``decoded`` from a map of properties.
 
-        Every expression is asked of each message; *seconds* are of CPU, for each of the two.
+        Every expression is evaluated for each message. Each of the two rates is measured for *seconds* of CPU.
         """
         texts = ",".join(_base64(text.encode()) for text in expressions)
         raws = ",".join(map(_base64, messages))

@@ -1,4 +1,4 @@
-"""GantryMQ as a user starts it: the command line in a process of its own."""
+"""GantryMQ as a user starts it: the command line, in a separate process."""
 
 import json
 import os
@@ -19,7 +19,7 @@ COMMAND_S = 30.0
 class GantryServer(Process):
     """A `gantrymq` server; ready and registered when the constructor returns.
 
-    Build it with `both`, `name_server` or `broker`. `ready` is the line that it printed: asking for an address that
+    Create it with `both`, `name_server` or `broker`. `ready` is the line that it printed; access to an address that
     this process does not have is a KeyError.
     """
 
@@ -46,7 +46,7 @@ class GantryServer(Process):
 
     @classmethod
     def both(cls, scratch: Path, *, store: Path | None = None, settings: Mapping[str, str] | None = None) -> Self:
-        """Name server and broker in one process, on free ports."""
+        """Start name server and broker in one process, on free ports."""
         folder = store or scratch / "store"
         ports = ("--namesrv-port", "0", "--broker-port", "0")
         return cls("start", scratch, "--store", str(folder), *ports, *_sets(settings))
@@ -60,7 +60,7 @@ class GantryServer(Process):
         settings: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
-        """A name server alone, on a loopback port, by default a free one."""
+        """Start a name server on a loopback port, by default a free one."""
         conf = _write(
             scratch / "namesrv.conf", {"bindAddress": "127.0.0.1", "kvConfigPath": str(scratch / "kvConfig.json")}
         )
@@ -75,7 +75,7 @@ class GantryServer(Process):
         settings: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
-        """A broker alone that registers with *namesrv*, on a free loopback port."""
+        """Start a broker that registers with *namesrv*, on a free loopback port."""
         conf = _write(
             scratch / "broker.conf",
             {
@@ -93,10 +93,10 @@ class GantryServer(Process):
 
 
 def gantrymq(scratch: Path, *words: str, environ: Mapping[str, str] | None = None) -> Any:
-    """Run a command of `gantrymq` to its end, with more of an environment, and return what it printed as JSON.
+    """Run a `gantrymq` command with additional environment variables and return its JSON output.
 
     Raises:
-        RuntimeError: it ended with another code than 0.
+        RuntimeError: the exit code is not 0.
     """
     done = subprocess.run(
         [_program(), *words, "--output", "json"],
@@ -119,9 +119,9 @@ def _program() -> Path:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """Settings may come from the environment, and some files lie in the home by default: take neither from the user.
+    """Return an environment without the user's settings and home, where some files are by default.
 
-    Whether compiled functions are used is the user's choice.
+    The user decides whether compiled functions are used.
     """
     own = {name: os.environ[name] for name in ("PATH", "GANTRYMQ_SPEEDUPS") if name in os.environ}
     return {**own, "HOME": str(scratch)}

@@ -1,4 +1,4 @@
-"""Download the jars of a RocketMQ version and compile the driver, once per machine.
+"""Downloads the jars of a RocketMQ version and compiles the driver, once per machine.
 
 <cache>/<version>/steps-jar-<hash of pom and sources>/steps.jar
 <cache>/<version>/server-<hash of the pom>/*.jar
@@ -43,27 +43,27 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-Xmx256m", *JVM)  # to start, rather than f
 
 
 def server_class_path(version: str) -> str:
-    """The class path of the name server and broker *version*."""
+    """Return the class path of the name server and broker *version*."""
     return f"{_jars(SERVER, version, 'server')}/*"
 
 
 def steps_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.Steps`, compiled against the client *version*, which is 5.3.3 or newer."""
+    """Return the class path of `gantrymq.interop.Steps`, compiled against the client *version* (5.3.3 or newer)."""
     shared = (path for name in ("Events", "Leaving", "Options") for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(STEPS / "src").rglob("*.java"), *shared])
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "steps")
 
 
 def driver_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.Driver`, compiled against the client *version*."""
+    """Return the class path of `gantrymq.interop.Driver`, compiled against the client *version*."""
     sources = sorted((CLIENT / "src").rglob("*.java"))
     return _compiled(CLIENT / "pom.xml", sources, _jars(CLIENT, version, "client"), version, "driver")
 
 
 def driver_archive(version: str, class_path: str) -> Path:
-    """An archive of the driver's classes, which Java maps into memory in place of reading and checking 2,000 of them.
+    """Return an archive of the driver's classes. Java maps it instead of reading and verifying 2,000 classes.
 
-    It was written by a driver that found no name server, and fits those that are started as `QUICK` has it.
+    It is written by a driver without a name server, and is valid for processes with the options `QUICK`.
 
     Args:
         version: of the client.
@@ -81,14 +81,14 @@ def driver_archive(version: str, class_path: str) -> Path:
 
 
 def tools_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.MqAdmin`, compiled against the admin tool *version*."""
+    """Return the class path of `gantrymq.interop.MqAdmin`, compiled against the admin tool *version*."""
     shared = (path for name in ("Events", "Leaving") for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(TOOLS / "src").rglob("*.java"), *shared])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "tools")
 
 
 def pops_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.Pops`, compiled against the client *version* (5 or newer)."""
+    """Return the class path of `gantrymq.interop.Pops`, compiled against the client *version* (5 or newer)."""
     names = ("Events", "Leaving", "Received")
     shared = (path for name in names for path in (CLIENT / "src").rglob(f"{name}.java"))
     sources = sorted([*(POPS / "src").rglob("*.java"), *shared])
@@ -96,13 +96,13 @@ def pops_class_path(version: str) -> str:
 
 
 def filters_class_path(version: str) -> str:
-    """The class path of `gantrymq.interop.Filters`, compiled against the broker *version*, which brings the filters."""
+    """Return the class path of `gantrymq.interop.Filters`, compiled against the broker *version*."""
     sources = sorted([*(FILTERS / "src").rglob("*.java"), *(CLIENT / "src").rglob("Events.java")])
     return _compiled(SERVER / "pom.xml", sources, _jars(SERVER, version, "server"), version, "filters")
 
 
 def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: str) -> str:
-    """The class path of one program of ours: its jar, then the jars it was compiled against."""
+    """Return the class path of one of our programs: its jar, then the jars that it was compiled against."""
     kept = cache() / version / f"{name}-jar-{_digest(pom, *sources)}"
     with filling(kept) as folder:
         if folder is not None:
@@ -114,7 +114,7 @@ def _compiled(pom: Path, sources: list[Path], jars: Path, version: str, name: st
 
 
 def kept_jars(project: Path, name: str) -> Path:
-    """The folder of the jars that the ``pom.xml`` in *project* lists, with the versions that it names."""
+    """Return the folder with the jars listed in the ``pom.xml`` of *project*, in the versions named there."""
     return _jars(project, "own", name)
 
 

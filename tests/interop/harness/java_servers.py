@@ -1,4 +1,4 @@
-"""Apache RocketMQ's own name server and broker, each in a folder of its own."""
+"""Name server and broker of Apache RocketMQ, each in its own folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -61,12 +61,12 @@ class JavaBroker(Process):
 
     Args:
         version: of RocketMQ, such as "5.3.3".
-        scratch: its home; configuration, logs and, unless *store* is given, the store lie below it.
+        scratch: its home; configuration, logs and, unless *store* is given, the store are below it.
         namesrv: HOST:PORT of the name server, Java's or ours.
-        store: the store's folder; one that is there is opened.
-        settings: of broker.conf, over those for small files.
+        store: the store's folder; an existing store is opened.
+        settings: of broker.conf; they override those for small files.
         port: to listen on; 0 for a free one.
-        keep: whether the store is looked at afterwards: then it is stopped at the end, which takes ten seconds.
+        keep: whether the test reads the store afterwards; the broker is then stopped, which takes ten seconds.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ def _java(version: str, scratch: Path, heap: tuple[str, ...], main: str, conf: P
 
 
 def _write_conf(scratch: Path, name: str, settings: Mapping[str, str]) -> Path:
-    """Write the settings as RocketMQ reads them; its home needs a folder `conf`."""
+    """Write the settings in RocketMQ's format. Its home needs a folder `conf`."""
     folder = scratch / "conf"
     folder.mkdir(parents=True, exist_ok=True)
     conf = folder / name

@@ -10,7 +10,7 @@ ANSWER_S = 60.0
 
 
 class MqAdmin(Process):
-    """The admin tool of *version*, and the live clients that its commands can look at.
+    """The admin tool of *version*, and live clients that its commands can inspect.
 
     Args:
         version: of `rocketmq-tools`.
@@ -32,15 +32,15 @@ class MqAdmin(Process):
         serves(f"mqadmin {version}", self.alive)
 
     def live(self, topic: str) -> None:
-        """Start a producer and two consumers of *topic*, which stay."""
+        """Start a producer and two consumers of *topic* that keep running."""
         self._ask("live", self._namesrv, topic)
 
     def send(self, topic: str, broker: str, queue_id: int, tag: str, key: str, body_base64: str) -> None:
-        """Send one message by the producer."""
+        """Send one message with the producer."""
         self._ask("send", topic, broker, str(queue_id), tag, key, body_base64)
 
     def run(self, *command: str) -> str:
-        """Run one command and return what it wrote, standard output and error together."""
+        """Run one command and return its standard output and error together."""
         return str(self._ask("run", *command)["text"])
 
     def _ask(self, *fields: str) -> Event:

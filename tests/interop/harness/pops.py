@@ -13,7 +13,7 @@ DRAIN_S = 660.0
 
 
 class Pops(Process):
-    """Pops of one group at one broker, and push consumers in pop mode.
+    """Pops by one group from one broker, and push consumers in pop mode.
 
     Args:
         scratch: its home.
@@ -34,34 +34,34 @@ class Pops(Process):
         self.broker = broker
 
     def mode(self, topic: str, group: str, mode: str = "POP") -> None:
-        """Set how the group reads the topic."""
+        """Set the mode in which the group reads the topic."""
         self._ask("mode", self.broker, topic, group, mode)
 
     def pop(
         self, topic: str, group: str, *, invisible_ms: int = 60_000, poll_ms: int = 2_000, most: int = 32
     ) -> list[Any]:
-        """The messages of one pop; one that takes half a second longer than *poll_ms* to arrive finds nothing."""
+        """Return the messages of one pop; none if the answer takes half a second longer than *poll_ms*."""
         found = self._ask("pop", self.broker, topic, group, str(most), str(invisible_ms), str(poll_ms))
         return list(found["messages"])
 
     def ack(self, topic: str, group: str, handle: str) -> str:
-        """Acknowledge one message; the status that the client makes of the answer."""
+        """Acknowledge one message and return the status that the client reports."""
         return str(self._ask("ack", self.broker, topic, group, handle)["status"])
 
     def batch_ack(self, topic: str, group: str, handles: list[str]) -> str:
-        """Acknowledge several."""
+        """Acknowledge several messages."""
         return str(self._ask("batch", self.broker, topic, group, *handles)["status"])
 
     def change(self, topic: str, group: str, handle: str, invisible_ms: int) -> str:
-        """Change an invisible time; the new handle."""
+        """Change an invisible time and return the new handle."""
         return str(self._ask("change", self.broker, topic, group, handle, str(invisible_ms))["handle"])
 
     def push(self, topic: str, group: str, failing: str = "\0") -> None:
-        """Start a push consumer, for which messages that begin with *failing* fail once; they are "received" events."""
+        """Start a push consumer with "received" events. Messages that begin with *failing* fail once."""
         self._ask("push", topic, group, failing)
 
     def drain(self, topic: str, group: str, *, threads: int, count: int, warmup: int) -> Event:
-        """Pop *count* messages and acknowledge each; the client's report."""
+        """Pop *count* messages, acknowledge each, and return the client's report."""
         words = (self.broker, topic, group, str(threads), str(count), str(warmup))
         return self._ask("drain", *words, deadline_s=DRAIN_S)
 

@@ -1,8 +1,8 @@
-"""Free loopback ports for servers that have to be told theirs.
+"""Free loopback ports for servers that need a fixed port.
 
-A server binds its port seconds after it was told, and may be killed and started again at it. Meanwhile neither another
-run of tests nor an outgoing connection may take it: ports come from below those that systems give to connections, and
-each stays locked, as one byte of a file in the cache, until the process that asked for it ends.
+A server binds its port seconds after its start, and may be killed and restarted. In the meantime neither another
+test run nor an outgoing connection may take it: ports are below the ephemeral range of operating systems, and
+each is locked, as one byte of a file in the cache, until the process that reserved it ends.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ _ours: set[int] = set()  # a process's locks do not keep itself out
 
 
 def free_port(*, also_below: int = 0) -> int:
-    """Return a port that is free and nobody else will be given, and with it the port *also_below* lower.
+    """Reserve a free port, and the port *also_below* lower, and return it.
 
-    A broker takes `listenPort - 2` as well, so it is asked for with `also_below=2`.
+    A broker also uses `listenPort - 2`, so its port is reserved with `also_below=2`.
     """
     choice = PORTS[also_below:]
     for port in random.sample(choice, min(len(choice), 200)):
@@ -31,7 +31,7 @@ def free_port(*, also_below: int = 0) -> int:
 
 
 def _take(port: int) -> bool:
-    """Whether *port* is free, and this process's from now on."""
+    """Try to reserve *port* for this process. Return False if it is in use."""
     with suppress(OSError), socket.socket() as listener:
         listener.bind(("127.0.0.1", port))
         if port not in _ours:
@@ -43,5 +43,5 @@ def _take(port: int) -> bool:
 
 @cache
 def _locks() -> int:
-    """The file whose bytes are locked; open as long as the process lives, since closing it would give them back."""
+    """Return the descriptor of the lock file, open until the process ends, since closing it releases the locks."""
     return os.open(tools.cache() / "ports.lock", os.O_RDWR | os.O_CREAT)

@@ -1,7 +1,6 @@
-"""The few requests that the harness itself sends: is a route there, make a topic, how far a group is, and those no
-client of ours has.
+"""Requests that the harness sends: for routes, topics, committed offsets, and some that no client of ours has.
 
-Written apart from GantryMQ's own code on purpose, so that a test never checks that code with itself. A frame is
+Deliberately independent of GantryMQ's code, so that a test does not check that code with itself. A frame is
 
     | length int32 | codec 0, header length int24 | header, JSON | body |
 
@@ -26,7 +25,7 @@ _LENGTHS = struct.Struct(">ii")
 
 
 def route_of(namesrv: str, topic: str) -> str | None:
-    """The route of *topic* as the name server's own text, or None where it has none or does not answer."""
+    """Return the route of *topic* as sent by the name server, or None without a route or an answer."""
     try:
         header, body = request(namesrv, GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
     except OSError:
@@ -45,10 +44,10 @@ def wait_for_route(namesrv: str, topic: str = "TBW102", deadline_s: float = ROUT
 
 
 def wait_for_registration(namesrv: str, broker: str) -> None:
-    """Wait until *namesrv* has the route of a Java *broker* that has just started, which is asked to register.
+    """Wait until *namesrv* has the route of a Java *broker* that has just started, which is told to register.
 
-    A broker 5.3.3 registers when it starts, before it has found out which name servers answer, and so with none of
-    them; it does so again only 10 s later, and whenever its permission is set.
+    A broker 5.3.3 registers at its start, before it knows which name servers answer, and therefore with none of
+    them. It registers again 10 s later, and whenever its permission is set.
     """
 
     def look() -> bool:
@@ -63,7 +62,7 @@ def wait_for_registration(namesrv: str, broker: str) -> None:
 
 
 def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attributes: str = "") -> None:
-    """Make *topic* on every master that the name server knows, and wait for its route."""
+    """Create *topic* on every master that the name server knows, and wait for its route."""
     for broker in set(re.findall(r'"?0"?:"([^"]+)"', wait_for_route(namesrv))):
         header, _ = request(
             broker,
@@ -86,7 +85,7 @@ def create_topic(namesrv: str, topic: str, queues: int = 4, perm: int = 6, attri
 
 
 def committed(broker: str, group: str, topic: str, queue_id: int) -> int | None:
-    """The queue offset that *group* goes on from by the broker's account, or None where it has noted none."""
+    """Return the committed queue offset of *group* on the broker, or None if there is none."""
     header, _ = request(
         broker, QUERY_CONSUMER_OFFSET, {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
     )
@@ -94,7 +93,7 @@ def committed(broker: str, group: str, topic: str, queue_id: int) -> int | None:
 
 
 def request(address: str, code: int, ext_fields: dict[str, str], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-    """Send one request on a connection of its own and return header and body of the response."""
+    """Send one request on a new connection and return header and body of the response."""
     host, _, port = address.rpartition(":")
     header = json.dumps(
         {

@@ -1,4 +1,4 @@
-"""One child process: its JSON lines are collected while it runs, all other output goes to files."""
+"""A child process whose JSON lines are collected while it runs; all other output is written to files."""
 
 import json
 import os
@@ -19,7 +19,7 @@ TAIL_CHARS = 3000
 
 
 class Process:
-    """A running command. As a context manager it is stopped at the end, or killed where it leaves nothing of use.
+    """A running command. As a context manager it is stopped at the end, or killed if its files are not needed.
 
     Lines of standard output that start with `{` are parsed into `events`, in order; every line is kept in
     `<name>.out`, standard error in `<name>.err`, both in *scratch*.
@@ -48,15 +48,15 @@ class Process:
 
     @property
     def output(self) -> str:
-        """All that the process has written to standard output so far."""
+        """The standard output so far."""
         return self._out.read_text(errors="replace") if self._out.exists() else ""
 
     def of(self, event: str) -> list[Event]:
-        """The events of one kind so far."""
+        """Return the events of one kind so far."""
         return [e for e in list(self.events) if e.get("event") == event]
 
     def wait_for(self, look: Callable[[Self], T], what: str, deadline_s: float = 60.0) -> T:
-        """Poll *look* until it is true; a process that ends before that is an error at once."""
+        """Poll *look* until it is true and return its value. Fail at once if the process ends before."""
 
         def look_and_check() -> T:
             ended = self._child.poll() is not None
@@ -70,7 +70,7 @@ class Process:
         return wait_until(look_and_check, f"{what} from {self.name}", deadline_s, self.tail)
 
     def wait_for_start(self, look: Callable[[Self], T], what: str, deadline_s: float) -> T:
-        """As `wait_for`, for constructors: a process that does not come up is stopped, as nobody else could."""
+        """Wait as `wait_for`, for constructors: a process that does not start is stopped."""
         try:
             return self.wait_for(look, what, deadline_s)
         except BaseException:
@@ -78,7 +78,7 @@ class Process:
             raise
 
     def finish(self, deadline_s: float = 60.0) -> list[Event]:
-        """Wait until the process ends by itself with code 0 and return all its events."""
+        """Wait until the process ends with code 0 and return all its events."""
         try:
             code = self._child.wait(deadline_s)
         except subprocess.TimeoutExpired:
@@ -96,14 +96,14 @@ class Process:
         self._child.stdin.flush()
 
     def close_input(self) -> None:
-        """Close its standard input, which asks a driver to leave in good order."""
+        """Close its standard input, which tells a driver to end regularly."""
         assert self._child.stdin is not None
         self._child.stdin.close()
 
     def stop(self, deadline_s: float = STOP_S) -> int:
-        """Send SIGTERM, wait, and return the exit code; SIGKILL and an error where it does not end.
+        """Send SIGTERM, wait, and return the exit code. If the process does not end, send SIGKILL and raise an error.
 
-        Safe to call again.
+        May be called again.
         """
         if self._child.poll() is None:
             self._child.terminate()
@@ -122,7 +122,7 @@ class Process:
         self._ended()
 
     def pause(self) -> None:
-        """Send SIGSTOP: it stands still until `resume`."""
+        """Send SIGSTOP, which suspends the process until `resume`."""
         self._child.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -133,7 +133,7 @@ class Process:
         return self._child.poll() is None
 
     def tail(self) -> str:
-        """The last output, for messages of failed tests."""
+        """Return the last output, for messages of failed tests."""
         err = self._err.read_text(errors="replace") if self._err.exists() else ""
         return f"\n-- {self._out}\n{self.output[-TAIL_CHARS:]}\n-- {self._err}\n{err[-TAIL_CHARS:]}"
 
@@ -149,7 +149,7 @@ class Process:
             self.stop()
 
     def _ended(self) -> None:
-        """Collect the last lines and give the pipes back."""
+        """Collect the last lines and close the pipes."""
         self._reader.join(STOP_S)
         self.close_input()
 

@@ -1,4 +1,4 @@
-"""What has to be on the machine, and where downloads are kept."""
+"""Required programs, and the cache of downloads."""
 
 import fcntl
 import os
@@ -13,14 +13,14 @@ HERE = Path(__file__).resolve().parent.parent
 
 
 def require(*names: str) -> None:
-    """Skip the test, with a sentence, where one of the programs *names* is not on the PATH."""
+    """Skip the test if one of the programs *names* is not on the PATH."""
     for name in names:
         if shutil.which(name) is None:
             pytest.skip(f"the interop tests need `{name}` on the PATH")
 
 
 def cache() -> Path:
-    """The folder for jars and node modules, kept between runs: $GANTRYMQ_INTEROP_CACHE or one below ~/.cache."""
+    """Return the folder for jars and node modules: $GANTRYMQ_INTEROP_CACHE, or one below ~/.cache."""
     chosen = os.environ.get("GANTRYMQ_INTEROP_CACHE")
     folder = Path(chosen) if chosen else Path.home() / ".cache" / "gantrymq" / "interop"
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,9 +29,9 @@ def cache() -> Path:
 
 @contextmanager
 def filling(folder: Path) -> Iterator[Path | None]:
-    """Yield a new folder to fill, which becomes *folder* at the end; None where *folder* is there already.
+    """Yield a new folder that becomes *folder* at the end, or None if *folder* exists.
 
-    A file lock beside it makes a second run wait for the first; what an interrupted run left is removed.
+    A file lock makes a second run wait for the first. Files of an interrupted run are removed.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with (folder.parent / f"{folder.name}.lock").open("w") as lock:
