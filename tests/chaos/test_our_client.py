@@ -15,7 +15,7 @@ from chaos_rig.judging import Place, assert_all_there, read_topic
 from chaos_rig.proxy import REORDERING, HostileProxy
 from chaos_rig.scale import SEED, rounds
 from harness import GantryCluster, JavaBroker, JavaNameServer, create_topic
-from polling import wait_until
+from polling import until
 
 from gantrymq.client import Client, ClientError, Consumer, Message, Producer, ReceivedMessage
 
@@ -156,15 +156,15 @@ async def run(namesrv: str, proxy: HostileProxy, work: Work, cuts: int, troubles
         ]
         watcher = asyncio.create_task(work.watch(groups))
 
-        async def until(true: Callable[[], bool], what: str, seconds: float) -> None:
-            await asyncio.to_thread(wait_until, true, what, seconds, lambda: f"{dict(proxy.done)}")
+        def faults() -> str:
+            return f"{dict(proxy.done)}"
 
-        await until(lambda: proxy.done["cut inside a frame"] >= cuts // 2, "cuts", WORK_S)
+        await until(lambda: proxy.done["cut inside a frame"] >= cuts // 2, "cuts", WORK_S, faults)
         for trouble in troubles:
             await asyncio.to_thread(trouble)
             before = len(work.acknowledged)
-            await until(lambda before=before: len(work.acknowledged) > before + 50, "sends to go on", WORK_S)
-        await until(lambda: proxy.done["cut inside a frame"] >= cuts, "cuts", WORK_S)
+            await until(lambda before=before: len(work.acknowledged) > before + 50, "sends to go on", WORK_S, faults)
+        await until(lambda: proxy.done["cut inside a frame"] >= cuts, "cuts", WORK_S, faults)
         proxy.calm_down()
         work.sending = False
         await asyncio.gather(*senders)
@@ -173,7 +173,7 @@ async def run(namesrv: str, proxy: HostileProxy, work: Work, cuts: int, troubles
         assert_all_there(work.acknowledged, found)
         wanted = set(found.values())
         for came in (work.consumed, work.in_order):
-            await until(lambda came=came: wanted <= came.keys(), "the groups to catch up", CATCH_UP_S)
+            await until(lambda came=came: wanted <= came.keys(), "the groups to catch up", CATCH_UP_S, faults)
         watcher.cancel()
         begun = asyncio.get_running_loop().time()
     assert asyncio.get_running_loop().time() - begun < 20

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 from harness import GantryServer
-from polling import wait_until
+from polling import until
 
 from gantrymq.client import Admin, Client, Message, ReceivedMessage
 from gantrymq.client.admin import CLEANINGS, OffsetTarget, RequestNotServed
@@ -44,16 +44,6 @@ def servers(
     request: pytest.FixtureRequest, java_servers: Callable[[str], tuple[str, str]], ours: GantryServer
 ) -> Servers:
     return Servers(request.param, ours.namesrv if request.param == "ours" else java_servers(request.param)[0])
-
-
-async def until(look: Callable[[], Awaitable[Got]], what: str) -> Got:
-    """Poll until *look* returns a true value, and return it."""
-    loop = asyncio.get_running_loop()
-
-    def found() -> Got:
-        return asyncio.run_coroutine_threadsafe(look(), loop).result()  # type: ignore[arg-type]
-
-    return await asyncio.to_thread(wait_until, found, what, DEADLINE_S)
 
 
 async def routed(admin: Admin, topic: str) -> None:

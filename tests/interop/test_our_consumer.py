@@ -13,7 +13,7 @@ from harness import Driver, GantryServer, JavaBroker, Process, create_topic
 from harness.mqadmin import MqAdmin
 from harness.peers import used
 from harness.ports import free_port
-from polling import wait_until
+from polling import until
 
 from gantrymq.client import Client, Consumer, Message, Producer, ReceivedMessage, ReconsumeLater
 
@@ -43,7 +43,7 @@ class Seen:
         return [message.body.decode() for message in self.messages]
 
     async def until(self, true: Callable[[], object]) -> None:
-        await asyncio.to_thread(wait_until, true, "messages", DEADLINE_S, lambda: f"there are {self.bodies}")
+        await until(true, "messages", DEADLINE_S, lambda: f"there are {self.bodies}")
 
 
 def bodies_of(java: Process) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from checks import queues_of
 from harness import Driver, GantryServer, Process, create_topic
-from polling import wait_until
+from polling import until
 
 from gantrymq.client import Client, LitePullConsumer
 
@@ -90,19 +90,16 @@ def test_in_one_group_with_javas_push_consumer(
     def of_java() -> set[str]:
         return {str(event["body"]) for event in java.of("received")}
 
-    async def until(true: Callable[[], object]) -> None:
-        await asyncio.to_thread(wait_until, true, "what is shared", DEADLINE_S)
-
     async def work() -> None:
         async with Client(namesrv) as client, client.lite_pull(group, topic) as consumer:
-            await until(lambda: len(consumer.assignment) == 3 and len(queues_of(java)) == 3)
+            await until(lambda: len(consumer.assignment) == 3 and len(queues_of(java)) == 3, "shared queues")
             sent = await asyncio.to_thread(driver.produce, topic, 60, body_prefix="shared")
             ours = await polled(consumer, 30)
-            await until(lambda: {str(event["body"]) for event in sent} == of_java() | set(ours))
+            await until(lambda: {str(event["body"]) for event in sent} == of_java() | set(ours), "shared messages")
             assert len(ours) == 30
             await consumer.poll(0)
-        await until(lambda: len(queues_of(java)) == 6)
+        await until(lambda: len(queues_of(java)) == 6, "queues of one member")
         sent = await asyncio.to_thread(driver.produce, topic, 12, body_prefix="alone")
-        await until(lambda: {str(event["body"]) for event in sent} <= of_java())
+        await until(lambda: {str(event["body"]) for event in sent} <= of_java(), "messages of one member")
 
     asyncio.run(work())
