@@ -41,9 +41,9 @@ from gantrymq_store_tools.check import ranges
 from gantrymq_store_tools.index_write import IndexWriter
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.numpy_records import uses_numpy
 from gantrymq_store_tools.open_files import OpenFiles
 from gantrymq_store_tools.queue_write import QueueWriter
+from gantrymq_store_tools.range_part import uses_numpy
 from gantrymq_store_tools.store_rules import rules_of
 
 CHUNK_BYTES = 4 * 1024 * 1024

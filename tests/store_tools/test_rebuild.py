@@ -13,13 +13,15 @@ from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from gantrymq_store_files.queue_entry import ENTRY
 from gantrymq_store_files.record_crc import crc_tail
-from gantrymq_store_tools import numpy_records
 from gantrymq_store_tools import rebuild as module
 from gantrymq_store_tools.layout import find_layout
 from gantrymq_store_tools.log_reader import LogReader
 from gantrymq_store_tools.range_part import IndexKeys
 from gantrymq_store_tools.rebuild import join, rebuild_range, split
 from gantrymq_store_tools.record_entries import EntryRules
+
+if find_spec("numpy") is not None:
+    from gantrymq_store_tools import numpy_records
 
 numpy_only = pytest.mark.skipif(find_spec("numpy") is None, reason="needs numpy")
 PURE = [True, pytest.param(False, marks=numpy_only)]

@@ -3,7 +3,7 @@
     register(spark)                      registers the sources and the sink with a session
     session, java                        the session of the commands; checks of Spark and Java
     columns                              the columns of a message
-    batches, records, record_fields,     stored records as Arrow batches, built by column without Python objects per row
+    batches, records                     stored records as Arrow batches, built by column without Python objects per row
     property_texts, slices, positions,
     inner_batches
     store_ranges, record_run, log_scan,  a store's folder: split into ranges, checked many records at a time; its damage

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from gantrymq_spark.columns import COLUMNS
-from gantrymq_spark.record_fields import gather
 from gantrymq_spark.slices import slices
+from gantrymq_store_tools.record_columns import gather
 
 __all__ = ["PropertyTexts"]
 

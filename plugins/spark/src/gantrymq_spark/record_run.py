@@ -7,23 +7,16 @@ properties, lone surrogates, a filler), ends the run and is left to the record-b
 
 from __future__ import annotations
 
-import struct
-from typing import Any
-from zlib import crc32
-
 import numpy as np
 import pyarrow as pa
 
-from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
-from gantrymq_spark.record_fields import HEAD_BYTES, gather
 from gantrymq_spark.records import Records
 from gantrymq_store_files.filler import FILLER_TOPIC
 from gantrymq_store_files.record_crc import CRC_TAIL_BYTES, CRC_TAIL_START, record_crc_matches
+from gantrymq_store_tools.record_columns import chain, first_false, gather, right_crcs
 
 __all__ = ["sound_run", "whole_records"]
 
-_START = struct.Struct(">iI")
-_LONGEST_HEAD = max(HEAD_BYTES)
 _FILLER = FILLER_TOPIC.encode()
 
 
@@ -36,13 +29,14 @@ def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) 
         end: records at or after this log offset are not included.
         check_crc: whether the CRCs of bodies are checked.
     """
-    starts = _chain(view, min(end - base, len(view)))
+    starts = chain(view, min(end - base, len(view)))
     if not starts:
         return None
     records = Records(view, np.array(starts, dtype=np.int64))
     count = _well_built(records, base)
     if count and check_crc:
-        count = _right_crcs(view, records, count)
+        starts, ends = (places[:count].tolist() for places in records.body_places)
+        count = right_crcs(view, starts, ends, records.fields.column("body_crc")[:count].tolist())
     if not count:
         return None
     if count < len(records):
@@ -55,7 +49,7 @@ def sound_run(view: memoryview, base: int, end: int, *, check_crc: bool = True) 
 
 def whole_records(view: memoryview) -> Records | None:
     """Return the leading records of *view* whose lengths add up and whose topic is valid text, from any source."""
-    starts = _chain(view, len(view))
+    starts = chain(view, len(view))
     if not starts:
         return None
     records = Records(view, np.array(starts, dtype=np.int64))
@@ -67,20 +61,6 @@ def whole_records(view: memoryview) -> Records | None:
     return None if not count else records.at(slice(count)) if count < len(records) else records
 
 
-def _chain(view: memoryview, end: int) -> list[int]:
-    """Return the starts of records, as far as sizes and magics are valid."""
-    starts: list[int] = []
-    unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
-    last = min(end, left - _LONGEST_HEAD + 1)
-    while at < last:
-        size, magic = unpack(view, at)
-        if (magic != MAGIC_V1 and magic != MAGIC_V2) or size < MIN_RECORD_BYTES or at + size > left:
-            break
-        found(at)
-        at += size
-    return starts
-
-
 def _well_built(records: Records, base: int | None) -> int:
     """Return the number of records before the first with inconsistent lengths or another log offset."""
     fields = records.fields
@@ -89,7 +69,7 @@ def _well_built(records: Records, base: int | None) -> int:
     good = (body_ends >= starts) & (body_ends + 3 <= ends)
     if base is not None:
         good &= fields.column("log_offset") == fields.at + base
-    count = _first_false(good)
+    count = first_false(good)
     if not count:
         return 0
     body_ends, ends = np.where(good, body_ends, fields.at), ends[:count]
@@ -98,17 +78,7 @@ def _well_built(records: Records, base: int | None) -> int:
     length_at = np.where(good, topic_ends, 0)
     lengths = fields.data[length_at].astype(np.int64) << 8 | fields.data[length_at + 1]
     good &= (length_at + 2 + lengths == ends) & (lengths < 1 << 15)
-    return _first_false(good)
-
-
-def _right_crcs(view: memoryview, records: Records, count: int) -> int:
-    starts, ends = records.body_places
-    said = records.fields.column("body_crc")[:count].tolist()
-    pairs = zip(starts[:count].tolist(), ends[:count].tolist(), strict=True)
-    sums = [crc32(view[start:end]) & 0x7FFFFFFF for start, end in pairs]
-    if sums == said:
-        return count
-    return next(n for n, (one, other) in enumerate(zip(sums, said, strict=True)) if one != other)
+    return first_false(good)
 
 
 def _usable_topics(records: Records) -> int:
@@ -116,7 +86,7 @@ def _usable_topics(records: Records) -> int:
     odd = [number for number, raw in enumerate(names) if raw == _FILLER or b"\0" in raw or not _is_utf8(raw)]
     if not odd:
         return len(records)
-    return _first_false(~np.isin(indices.to_numpy(), odd))
+    return first_false(~np.isin(indices.to_numpy(), odd))
 
 
 def _usable_properties(records: Records) -> int:
@@ -155,9 +125,3 @@ def _is_utf8(raw: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _first_false(flags: Any) -> int:
-    """Return the number of leading true flags."""
-    bad = np.flatnonzero(~flags)
-    return int(bad[0]) if len(bad) else len(flags)

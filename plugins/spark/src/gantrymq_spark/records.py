@@ -22,8 +22,8 @@ from gantrymq.model.sys_flag import COMPRESSED
 from gantrymq_spark.columns import COLUMNS
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.property_texts import PropertyTexts
-from gantrymq_spark.record_fields import RecordFields
 from gantrymq_spark.slices import merged, slices, strings_of_one_length
+from gantrymq_store_tools.record_columns import RecordFields
 
 __all__ = ["Bodies", "Records"]
 

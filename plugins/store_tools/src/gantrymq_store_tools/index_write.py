@@ -12,8 +12,7 @@ from gantrymq.world.files import File, Files
 from gantrymq_store_files.index import IndexHeader, IndexLayout, index_file_name, write_header
 from gantrymq_store_files.index_table import IndexTable
 from gantrymq_store_tools.numpy_index_table import NumpyIndexTable
-from gantrymq_store_tools.numpy_records import uses_numpy
-from gantrymq_store_tools.range_part import IndexKeys, RangePart
+from gantrymq_store_tools.range_part import IndexKeys, RangePart, uses_numpy
 
 __all__ = ["IndexWriter", "file_named_ms"]
 

@@ -1,4 +1,4 @@
-"""A vectorized `rebuild_range` for ordinary records, used if NumPy is installed.
+"""A vectorized `rebuild_range` for ordinary records; imported only if NumPy is installed.
 
 A run of records is taken if each of them has version 1, IPv4 hosts, an ordinary topic and regular ASCII property text,
 and is neither prepared, rolled back nor an inner batch. The checks are those of the record-by-record path: lengths,
@@ -12,50 +12,42 @@ at once.
 
 from __future__ import annotations
 
-import struct
-from importlib import import_module
-from importlib.util import find_spec
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
-from zlib import crc32
 
-from gantrymq.formats.record import HEAD_FIELDS, HEAD_V4, MAGIC_V1, MIN_RECORD_BYTES
+import numpy as np
+
+from gantrymq.formats.record import HEAD_V4, MAGIC_V1
 from gantrymq.model.java import string_hash
 from gantrymq.model.names import SCHEDULE_TOPIC
 from gantrymq.model.queue import Queue
 from gantrymq.model.sys_flag import BORN_HOST_V6, INNER_BATCH, STORE_HOST_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_store_tools.range_part import RangePart
+from gantrymq_store_tools.record_columns import RecordFields, chain, first_false, gather, right_crcs
 from gantrymq_store_tools.record_entries import EntryRules
 
-__all__ = ["NumpyRecords", "uses_numpy"]
+__all__ = ["NumpyRecords"]
+
+Column = Callable[[str], Any]  # the values of a field of the head, by its name
 
 MIN_RECORDS = 32  # for fewer, the overhead exceeds the gain
 MAX_VALUE_BYTES = 255  # of a key or tag; longer ones take the record-by-record path
-_START = struct.Struct(">iI")
 _HEAD_BYTES = HEAD_V4.size
-_HEAD = [(name, "V8" if letters == "8s" else f">{letters}") for name, letters in HEAD_FIELDS]
-_ENTRY = [("log_offset", ">i8"), ("size", ">i4"), ("code", ">i8")]
+_ENTRY = np.dtype([("log_offset", ">i8"), ("size", ">i4"), ("code", ">i8")])
 _STORED_AS_IS = (BORN_HOST_V6 | STORE_HOST_V6 | INNER_BATCH) | (TRANSACTION_MASK & ~TRANSACTION_COMMIT)
-
-
-def uses_numpy() -> bool:
-    """Return whether NumPy is installed, and so used to rebuild ranges and fill index files."""
-    return find_spec("numpy") is not None
 
 
 class NumpyRecords:
     """Adds runs of plain records to a part."""
 
     def __init__(self, rules: EntryRules, *, check_crc: bool, queues: bool, index: bool) -> None:
-        """Imports NumPy."""
-        self._np: Any = import_module("numpy")
+        """Prepare for runs under *rules*; *queues* and *index* say what is added."""
         self._rules = rules
         self._check_crc = check_crc
         self._queues = queues
         self._index = index
         self.last_timestamp = 0  # ms, store time of the last record added
-        self._head = self._np.dtype(_HEAD)
-        self._entry = self._np.dtype(_ENTRY)
         self._odd_topics = {topic.encode() for topic in (SCHEDULE_TOPIC, *rules.batch_topics, *rules.dropped)}
 
     def take(self, part: RangePart, view: memoryview, base: int, end: int) -> int:
@@ -70,16 +62,15 @@ class NumpyRecords:
         Returns:
             The number of bytes processed.
         """
-        starts = _chain(view, min(end - base, len(view)))
+        starts = chain(view, min(end - base, len(view)), magics=(MAGIC_V1,))
         if len(starts) < MIN_RECORDS:
             return 0
-        np = self._np
         data = np.frombuffer(view, dtype=np.uint8)
         at = np.array(starts, dtype=np.int64)
-        head = _gather(np, data, at, _HEAD_BYTES).view(self._head)
-        body, size = head["body_length"].astype(np.int64), head["total_size"].astype(np.int64)
-        good = (head["log_offset"] == at + base) & (head["sys_flag"] & _STORED_AS_IS == 0)
-        good &= (body >= 0) & (_HEAD_BYTES + body + 3 <= size) & (head["queue_id"] >= 0)
+        head = RecordFields(data, at).column
+        body, size = head("body_length").astype(np.int64), head("total_size").astype(np.int64)
+        good = (head("log_offset") == at + base) & (head("sys_flag") & _STORED_AS_IS == 0)
+        good &= (body >= 0) & (_HEAD_BYTES + body + 3 <= size) & (head("queue_id") >= 0)
         topic_at = np.where(good, at + _HEAD_BYTES + body, 0)
         topic_length = data[topic_at].astype(np.int64)
         length_at = topic_at + 1 + topic_length
@@ -87,53 +78,44 @@ class NumpyRecords:
         length_at = np.where(good, length_at, 0)
         text_length = data[length_at].astype(np.int64) << 8 | data[length_at + 1]
         good &= length_at + 2 + text_length == at + size
-        count = _first_false(np, good)
+        count = first_false(good)
         if count >= MIN_RECORDS and self._check_crc:
-            count = self._right_crcs(view, starts, head["body_crc"], body, count)
+            bodies = at[:count] + _HEAD_BYTES
+            count = right_crcs(
+                view, bodies.tolist(), (bodies + body[:count]).tolist(), head("body_crc")[:count].tolist()
+            )
         if count < MIN_RECORDS:
             return 0
-        texts = _Texts(np, view, (length_at + 2)[:count], text_length[:count])
-        topics = _Topics(np, data, (topic_at + 1)[:count], topic_length[:count])
+        texts = _Texts(view, (length_at + 2)[:count], text_length[:count])
+        topics = _Topics(data, (topic_at + 1)[:count], topic_length[:count])
         count = min(texts.well_formed(self._rules), topics.usable(self._odd_topics))
         if count < MIN_RECORDS:
             return 0
-        self._add(part, head[:count], topics, texts, count)
+        self._add(part, lambda name: head(name)[:count], topics, texts, count)
         return starts[count - 1] + int(size[count - 1])
-
-    @staticmethod
-    def _right_crcs(view: memoryview, starts: list[int], said: Any, body: Any, count: int) -> int:
-        sums = [
-            crc32(view[start + _HEAD_BYTES : start + _HEAD_BYTES + length]) & 0x7FFFFFFF
-            for start, length in zip(starts[:count], body[:count].tolist(), strict=True)
-        ]
-        wanted = said[:count].tolist()
-        if sums == wanted:
-            return count
-        return next(n for n, (one, other) in enumerate(zip(sums, wanted, strict=True)) if one != other)
 
     # --- adding -----------------------------------------------------------------------------------------------------
 
-    def _add(self, part: RangePart, head: Any, topics: _Topics, texts: _Texts, count: int) -> None:
+    def _add(self, part: RangePart, head: Column, topics: _Topics, texts: _Texts, count: int) -> None:
         part.records += count
-        part.record_bytes += int(head["total_size"].sum())
-        stored = head["store_timestamp"].astype(self._np.int64)
+        part.record_bytes += int(head("total_size").sum())
+        stored = head("store_timestamp").astype(np.int64)
         if not part.first_timestamp:
             part.first_timestamp = int(stored[0])
         part.last_timestamp = max(part.last_timestamp, int(stored.max()))
         self.last_timestamp = int(stored[-1])
-        part.records_end = int(head["log_offset"][-1]) + int(head["total_size"][-1])
+        part.records_end = int(head("log_offset")[-1]) + int(head("total_size")[-1])
         if self._queues:
             self._add_entries(part, head, topics, texts.codes(count), count)
         if self._index:
             self._add_keys(part, head, stored, topics, texts, count)
 
-    def _add_entries(self, part: RangePart, head: Any, topics: _Topics, codes: Any, count: int) -> None:
-        np = self._np
-        entries = np.empty(count, dtype=self._entry)
-        entries["log_offset"], entries["size"], entries["code"] = head["log_offset"], head["total_size"], codes
-        group = topics.numbers[:count] << 32 | head["queue_id"].astype(np.int64)
+    def _add_entries(self, part: RangePart, head: Column, topics: _Topics, codes: Any, count: int) -> None:
+        entries = np.empty(count, dtype=_ENTRY)
+        entries["log_offset"], entries["size"], entries["code"] = head("log_offset"), head("total_size"), codes
+        group = topics.numbers[:count] << 32 | head("queue_id").astype(np.int64)
         order = np.argsort(group, kind="stable")
-        group, offsets = group[order], head["queue_offset"].astype(np.int64)[order]
+        group, offsets = group[order], head("queue_offset").astype(np.int64)[order]
         packed = memoryview(entries[order].tobytes())
         cuts = np.flatnonzero((group[1:] != group[:-1]) | (offsets[1:] != offsets[:-1] + 1)) + 1
         edges = [0, *cuts.tolist(), count]
@@ -141,8 +123,7 @@ class NumpyRecords:
             queue = Queue(topics.names[int(group[first]) >> 32], int(group[first]) & 0xFFFFFFFF)
             part.add_run(queue, int(offsets[first]), packed[first * 20 : last * 20])
 
-    def _add_keys(self, part: RangePart, head: Any, stored: Any, topics: _Topics, texts: _Texts, count: int) -> None:
-        np = self._np
+    def _add_keys(self, part: RangePart, head: Column, stored: Any, topics: _Topics, texts: _Texts, count: int) -> None:
         records, places, lengths, tags = texts.keys(count, tags=self._rules.tag_keys)
         seeds = np.array(
             [[string_hash(f"{name}#") & 0xFFFFFFFF, string_hash(f"{name}#T#") & 0xFFFFFFFF] for name in topics.names],
@@ -154,7 +135,7 @@ class NumpyRecords:
         hashes[hashes < 0] = 0  # -2147483648 has no positive counterpart
         columns = part.index
         columns.hashes.frombytes(hashes.astype(np.int32).tobytes())
-        columns.log_offsets.frombytes(head["log_offset"][records].astype(np.int64).tobytes())
+        columns.log_offsets.frombytes(head("log_offset")[records].astype(np.int64).tobytes())
         columns.timestamps.frombytes(stored[records].tobytes())
         columns.tags.frombytes(tags.astype(np.int8).tobytes())
 
@@ -162,18 +143,17 @@ class NumpyRecords:
 class _Topics:
     """Topics of records, as indexes into a list of names."""
 
-    def __init__(self, np: Any, data: Any, places: Any, lengths: Any) -> None:
+    def __init__(self, data: Any, places: Any, lengths: Any) -> None:
         count = len(places)
         self.names: list[str] = []
         self._raw: list[bytes] = []
         self.numbers = np.zeros(count, dtype=np.int64)
         for length in np.unique(lengths).tolist():
             chosen = np.flatnonzero(lengths == length)
-            texts = _gather(np, data, places[chosen], length)
+            texts = gather(data, places[chosen], length)
             _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
             self.numbers[chosen] = inverse.reshape(-1) + len(self._raw)
             self._raw += [bytes(texts[n].tobytes()) for n in first.tolist()]
-        self._np = np
 
     def usable(self, odd: set[bytes]) -> int:
         """Return the number of records before the first whose topic needs the record-by-record path."""
@@ -187,14 +167,13 @@ class _Topics:
                 continue
             if raw in odd or b"\0" in raw:
                 bad.append(number)
-        return _first_false(self._np, ~self._np.isin(self.numbers, bad))
+        return first_false(~np.isin(self.numbers, bad))
 
 
 class _Texts:
     """The concatenated property texts of records, and the positions of their pairs."""
 
-    def __init__(self, np: Any, view: memoryview, places: Any, lengths: Any) -> None:
-        self._np = np
+    def __init__(self, view: memoryview, places: Any, lengths: Any) -> None:
         last = places + lengths
         pieces: list[memoryview | bytes] = [
             view[first:end] for first, end in zip(places.tolist(), last.tolist(), strict=True)
@@ -210,11 +189,11 @@ class _Texts:
 
     def well_formed(self, rules: EntryRules) -> int:
         """Find the pairs and return the number of records before the first that needs the record-by-record path."""
-        np, text, ends = self._np, self._text, self._ends
+        text, ends = self._text, self._ends
         good = np.ones(len(ends), dtype=bool)
         odd = np.flatnonzero((text > 127) | (text == 0))
         good[np.searchsorted(ends, odd, side="right")] = False
-        count = _first_false(np, good)
+        count = first_false(good)
         text = text[: int(ends[count - 1])] if count else text[:0]
         equals, end = np.flatnonzero(text == 1), np.flatnonzero(text == 2)
         pairs = min(len(equals), len(end))
@@ -224,7 +203,7 @@ class _Texts:
         if pairs:
             following = np.append(equals[1 : pairs + 1], len(text) + 1)[:pairs]
             fine &= following > end_of  # an earlier one is a second separator in this pair
-        sound = _first_false(np, fine)
+        sound = first_false(fine)
         if sound < max(len(equals), len(end)):  # a pair without a name or value, or with two separators
             place = int(start[sound]) if sound < pairs else (int(end_of[-1]) + 1 if pairs else 0)
             count = min(count, int(np.searchsorted(ends, place, side="right")))
@@ -234,7 +213,6 @@ class _Texts:
 
     def _unusual(self, rules: EntryRules, count: int) -> int:
         """Return the first record with its own checksum, light queues, or a repeated UNIQ_KEY, KEYS or TAGS."""
-        np = self._np
         self.unique, self.key_list, self.tag = (self._named(name) for name in (b"UNIQ_KEY", b"KEYS", b"TAGS"))
         first = count
         for twice in (self.unique, self.key_list, self.tag):
@@ -251,14 +229,12 @@ class _Texts:
 
     def _named(self, name: bytes) -> Any:
         """Return the indexes of the pairs with this name."""
-        np = self._np
         chosen = np.flatnonzero(self._equals - self._start == len(name))
-        texts = _gather(np, self._text, self._start[chosen], len(name))
+        texts = gather(self._text, self._start[chosen], len(name))
         return chosen[texts == np.void(name)]
 
     def codes(self, count: int) -> Any:
         """Return tags codes, 0 without a tag."""
-        np = self._np
         found = np.zeros(len(self._ends), dtype=np.int64)
         chosen = self.tag[self._record[self.tag] < count]
         places, lengths = self._equals[chosen] + 1, self._end[chosen] - self._equals[chosen] - 1
@@ -268,7 +244,6 @@ class _Texts:
 
     def keys(self, count: int, *, tags: bool) -> tuple[Any, Any, Any, Any]:
         """Return record, position, length and whether it is a tag, for each key in index order."""
-        np = self._np
         records, places, lengths, ranks = [], [], [], []
         unique = self.unique[self._record[self.unique] < count]
         listed = self.key_list[self._record[self.key_list] < count]
@@ -302,23 +277,22 @@ class _Texts:
             places.append(self._equals[tagged] + 1)
             lengths.append(self._end[tagged] - self._equals[tagged] - 1)
             ranks.append(np.full(len(tagged), 1 << 20, dtype=np.int64))
-        record, rank = np.concatenate(records), np.concatenate(ranks)
-        order = np.argsort(record << 21 | rank, kind="stable")
+        record, key_rank = np.concatenate(records), np.concatenate(ranks)
+        order = np.argsort(record << 21 | key_rank, kind="stable")
         return (
             record[order],
             np.concatenate(places)[order],
             np.concatenate(lengths)[order],
-            (rank[order] >= 1 << 20).astype(np.int64),
+            (key_rank[order] >= 1 << 20).astype(np.int64),
         )
 
     def hashes(self, places: Any, lengths: Any, seed: Any) -> Any:
         """Return Java's hash of each ASCII text, continued from *seed*, as uint32."""
-        np = self._np
         found = seed.astype(np.uint32)
         for length in np.unique(lengths).tolist():
             chosen = np.flatnonzero(lengths == length)
             columns = np.ascontiguousarray(
-                _gather(np, self._text, places[chosen], length).view(np.uint8).reshape(-1, length).T
+                gather(self._text, places[chosen], length).view(np.uint8).reshape(-1, length).T
             )
             hashed = found[chosen]
             for column in columns:
@@ -326,28 +300,3 @@ class _Texts:
                 hashed += column
             found[chosen] = hashed
         return found
-
-
-def _chain(view: memoryview, end: int) -> list[int]:
-    """Return the starts of consecutive records from position 0, as far as sizes and magics of version 1 are valid."""
-    starts: list[int] = []
-    unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
-    while at < end and at + 8 <= left:
-        size, magic = unpack(view, at)
-        if magic != MAGIC_V1 or size < MIN_RECORD_BYTES or at + size > left:
-            break
-        found(at)
-        at += size
-    return starts
-
-
-def _gather(np: Any, data: Any, places: Any, length: int) -> Any:
-    """Return *length* bytes from each of *places*, as items of that many bytes."""
-    windows = np.ndarray(shape=(max(len(data) - length + 1, 0),), dtype=f"V{length}", buffer=data, strides=(1,))
-    return windows[places]
-
-
-def _first_false(np: Any, flags: Any) -> int:
-    """Return the number of leading true flags."""
-    bad = np.flatnonzero(~flags)
-    return int(bad[0]) if len(bad) else len(flags)

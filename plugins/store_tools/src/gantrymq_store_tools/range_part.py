@@ -7,6 +7,7 @@ key, in index order.
 from __future__ import annotations
 
 from array import array
+from importlib.util import find_spec
 
 import attrs
 
@@ -14,7 +15,7 @@ from gantrymq.model.queue import Queue
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
 
-__all__ = ["IndexKeys", "RangePart", "Run"]
+__all__ = ["IndexKeys", "RangePart", "Run", "uses_numpy"]
 
 
 @attrs.define
@@ -71,3 +72,8 @@ class RangePart:
             runs[-1].end += count
         else:
             runs.append(Run(start, bytearray(packed), start + count))
+
+
+def uses_numpy() -> bool:
+    """Return whether NumPy is installed, and so used to rebuild ranges and fill index files."""
+    return find_spec("numpy") is not None

@@ -22,8 +22,7 @@ from gantrymq_store_files.filler import is_filler
 from gantrymq_store_files.index_hash import index_hashes, index_keys
 from gantrymq_store_files.log_walk import LogDamage, LogWalk, align
 from gantrymq_store_tools.log_reader import LogReader
-from gantrymq_store_tools.numpy_records import NumpyRecords, uses_numpy
-from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run
+from gantrymq_store_tools.range_part import IndexKeys, RangePart, Run, uses_numpy
 from gantrymq_store_tools.record_entries import EntryRules, record_entries
 
 __all__ = [
@@ -62,7 +61,11 @@ def rebuild_range(
     start = align(reader, start)
     part = RangePart(start, start)
     walk = LogWalk(reader, start, end, check_crc=check_crc)
-    many = None if pure or not uses_numpy() else NumpyRecords(rules, check_crc=check_crc, queues=queues, index=index)
+    many = None
+    if not pure and uses_numpy():
+        from gantrymq_store_tools.numpy_records import NumpyRecords
+
+        many = NumpyRecords(rules, check_crc=check_crc, queues=queues, index=index)
     waiting = _Keys(part.index)
     alone = 0  # records to read one by one before the next attempt
     for found in walk:

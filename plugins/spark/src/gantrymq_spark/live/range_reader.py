@@ -25,7 +25,7 @@ from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, report_losses
 from gantrymq_spark.live.offsets import QueueRange
 from gantrymq_spark.positions import record_positions
-from gantrymq_spark.record_fields import gather
+from gantrymq_store_tools.record_columns import gather
 
 __all__ = ["RangeReadOptions", "read_range"]
 

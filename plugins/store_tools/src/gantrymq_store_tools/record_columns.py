@@ -1,4 +1,4 @@
-"""The fields of many records at once, as NumPy columns over the bytes that hold them.
+"""Many records at once, as NumPy columns over the bytes that hold them. Needs NumPy, the extra ``fast``.
 
 The record format is described in `gantrymq.formats.record`. Hosts of 8 or 20 bytes result in four layouts of the head;
 records of one layout are gathered into one structured array.
@@ -6,14 +6,17 @@ records of one layout are gathered into one structured array.
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
-from gantrymq.formats.record import HEAD_FIELDS, HEADS, MAGIC_V2
+from gantrymq.formats.record import HEAD_FIELDS, HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from gantrymq.model.sys_flag import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = ["HEAD_BYTES", "RecordFields", "gather"]
+__all__ = ["RecordFields", "chain", "first_false", "gather", "right_crcs"]
 
 _HOSTS = {"born_host": BORN_HOST_V6, "store_host": STORE_HOST_V6}
 _HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
@@ -32,6 +35,41 @@ _LAYOUTS = [
 HEAD_BYTES = [layout.itemsize for layout in _LAYOUTS]  # by the host bits, shifted down by four
 assert [head.size for head in HEADS] == HEAD_BYTES
 _SYS_FLAG_AT = _LAYOUTS[0].fields["sys_flag"][1]  # type: ignore[index]
+
+
+_START = struct.Struct(">iI")
+_LONGEST_HEAD = max(HEAD_BYTES)
+
+
+def chain(view: memoryview, end: int, magics: tuple[int, ...] = (MAGIC_V1, MAGIC_V2)) -> list[int]:
+    """Return the starts of consecutive records from position 0 to before *end*, as far as sizes and magics are valid.
+
+    A record closer to the end of *view* than the longest head is left out.
+    """
+    starts: list[int] = []
+    unpack, found, at, left = _START.unpack_from, starts.append, 0, len(view)
+    last = min(end, left - _LONGEST_HEAD + 1)
+    while at < last:
+        size, magic = unpack(view, at)
+        if magic not in magics or size < MIN_RECORD_BYTES or at + size > left:
+            break
+        found(at)
+        at += size
+    return starts
+
+
+def right_crcs(view: memoryview, starts: Iterable[int], ends: Iterable[int], wanted: list[int]) -> int:
+    """Return the number of bodies before the first whose CRC is not the wanted one."""
+    sums = [crc32(view[start:end]) & 0x7FFFFFFF for start, end in zip(starts, ends, strict=True)]
+    if sums == wanted:
+        return len(wanted)
+    return next(n for n, (one, other) in enumerate(zip(sums, wanted, strict=True)) if one != other)
+
+
+def first_false(flags: Any) -> int:
+    """Return the number of leading true flags."""
+    bad = np.flatnonzero(~flags)
+    return int(bad[0]) if len(bad) else len(flags)
 
 
 def gather(data: Any, places: Any, length: int) -> Any:
