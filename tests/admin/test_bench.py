@@ -110,7 +110,7 @@ def test_two_clusters_take_turns_and_are_compared(running):
     assert left(running) == []
 
 
-def test_a_topic_that_there_is_not_is_a_sentence(running):
+def test_an_unknown_topic_is_reported(running):
     done = CliRunner().invoke(main, ["bench", "consume", "-c", "Nowhere", "-n", running.namesrv, "--output", "json"])
     assert done.exit_code == 1
     assert "Nowhere" in json.loads(done.stdout)["message"]

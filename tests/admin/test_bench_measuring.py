@@ -35,7 +35,7 @@ def test_a_count_of_messages_one_after_the_other(simulate):
     assert figures.cpu_s == pytest.approx(0.05)
 
 
-def test_so_many_are_under_way_and_no_more(simulate):
+def test_the_number_of_calls_in_flight_is_limited(simulate):
     figures, under_way = measured(simulate, 0.01, Limit(messages=100), in_flight=10)
     assert (figures.messages, max(under_way)) == (100, 10)
     assert figures.rate == pytest.approx(1000)
@@ -121,6 +121,6 @@ def test_rounds_are_compared_pair_by_pair():
     assert found == [{"size": 1, "least": 1.0, "median": 2.0, "greatest": 3.0}]
 
 
-def test_the_median_over_rounds_stands_for_a_cell():
+def test_a_cell_is_the_median_over_rounds():
     rows = summary(cells((100, 50), (90, 90), (300, 100)), ["size"])
     assert [(row["namesrv"], row["messages_per_s"], row["p50_ms"]) for row in rows] == [("a", 100, 10), ("b", 90, 9)]

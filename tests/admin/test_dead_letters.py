@@ -119,7 +119,7 @@ def test_one_letter_is_shown_whole(command, dead):
     assert "is neither OFFSET nor BROKER:OFFSET" in command("show", "x", code=2)
 
 
-def test_a_group_without_dead_letters_and_one_that_nobody_knows(server, command):
+def test_a_group_without_dead_letters_and_an_unknown_group(server, command):
     server.call(server.broker.create_topic, TopicConfig("%RETRY%CG", 1, 1))
     server.run(_until_routed(server, "%RETRY%CG"))
     assert command("list")["dead_letters"] == 0
@@ -244,7 +244,7 @@ def test_a_group_that_consumes_in_order_is_noticed_after_one_letter(server, comm
     assert command("resend", "--from-offset", "0", "--max", "4", "--to", "topic")["resent"] == 4
 
 
-def test_a_letter_whose_topic_nobody_knows_is_left_out(server, command, dead):
+def test_a_dead_letter_of_an_unknown_topic_is_left_out(server, command, dead):
     dead(1)
     server.send("%DLQ%CG", b"put here by hand")
     done = CliRunner().invoke(main, ["group", "dlq", "resend", "CG", "--all", "--to", "topic", "-n", server.namesrv])

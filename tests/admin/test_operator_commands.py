@@ -75,7 +75,7 @@ def test_groups_are_made_listed_changed_and_deleted(server, command):
     assert "there is no group CG" in command("group", "delete", "-g", "CG", code=1)
 
 
-def test_who_is_online_and_what_they_read(online, command):
+def test_online_members_and_their_subscriptions(online, command):
     found = command("group", "clients", "-g", "CG")
     assert [each["client_id"] for each in found["clients"]] == ["c1"]
     assert found["subscriptions"] == [{"topic": "T", "expression": "a || b", "type": "TAG"}]
@@ -96,7 +96,7 @@ def test_progress_adds_up_what_is_behind(server, online, command):
     assert command("group", "progress", "-g", "CG", "-t", "Other")["queues"] == []
 
 
-def test_progress_of_a_group_that_nobody_knows_is_an_error(command):
+def test_progress_of_an_unknown_group_is_an_error(command):
     assert "there is no group Nobody; 'gantrymq group list'" in command("group", "progress", "-g", "Nobody", code=1)
 
 

@@ -48,13 +48,13 @@ def pull(running):
     return run
 
 
-def test_the_end_by_max_is_said_with_what_lies_behind(pull):
+def test_a_stop_at_the_maximum_reports_the_remaining_messages(pull):
     lines, said = pull()
     assert (len(lines), said) == (32, "ended after 32, as --max says; 10 more lie behind them\n")
 
 
 @pytest.mark.parametrize(("most", "rest"), [(40, 2), (41, 1)])
-def test_what_lies_behind_is_counted_over_all_queues(pull, most, rest):
+def test_remaining_messages_are_counted_over_all_queues(pull, most, rest):
     assert pull("--max", str(most))[1] == f"ended after {most}, as --max says; {rest} more lie behind them\n"
 
 
@@ -67,7 +67,7 @@ def test_one_queue_counts_by_itself(pull):
     assert pull("--queue", "0", "--max", "30")[1] == "ended after 30, as --max says; 10 more lie behind them\n"
 
 
-def test_with_a_filter_it_is_at_most_so_many(pull):
+def test_with_a_filter_the_count_is_an_upper_bound(pull):
     lines, said = pull("-e", "Odd", "--max", "5")
     assert (len(lines), said) == (5, "ended after 5, as --max says; at most 32 more lie behind them\n")
 

@@ -181,7 +181,7 @@ def test_group_plan_takes_queues_or_members_as_given(plan, servers):
     assert len(servers.cluster.brokers["a"].of(RequestCode.GET_CONSUMER_LIST_BY_GROUP)) == 1
 
 
-def test_group_plan_of_nobody_needs_somebody_to_come(plan):
+def test_group_plan_without_members_needs_added_ones(plan):
     assert "no member of group G is online" in plan("-g", "G", "-t", "T", code=1).stderr
     (found,) = documents(plan("-g", "G", "-t", "T", "--add-member", "c1"))
     assert [move["from"] for move in found["moves"]] == [[], []]

@@ -91,7 +91,7 @@ def test_one_queue_less_is_told_as_one(server, command, send):
     assert "what is in queue 3, 1 messages now" in command(*CREATE, "-r", "3", "-w", "3", code=1).stderr
 
 
-def test_a_new_topic_and_more_queues_are_nobody_s_loss(server, command, queues):
+def test_a_new_topic_and_more_queues_are_not_losses(server, command, queues):
     command(*CREATE, "-r", "2", "-w", "2")
     command(*CREATE, "-r", "4", "-w", "4")
     assert queues() == (4, 4)

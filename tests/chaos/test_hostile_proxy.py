@@ -28,7 +28,7 @@ SETTINGS = {"mappedFileSizeCommitLog": str(4 * 1024**2), "brokerIP1": PROXIED}
 NOTICED_S = 0.25  # an undisturbed send takes a few milliseconds
 
 
-def test_a_hostile_network_loses_nothing_and_bothers_nobody_else(
+def test_a_hostile_network_loses_nothing_and_does_not_affect_other_clients(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     with (

@@ -45,7 +45,7 @@ def test_a_member_is_asked_and_its_answer_passed_on(beside):
     beside(work)
 
 
-def test_who_is_not_online_cannot_be_asked(beside):
+def test_offline_members_cannot_be_queried(beside):
     async def work(cluster, client_of):
         tool = client_of("tool")
         answer = await tool.ask(307, INFO)

@@ -139,13 +139,13 @@ def test_retries_and_dead_letters():
     assert "gantrymq group dlq list CG" in found[2].sentence
 
 
-def test_nobody_conflicts_and_a_group_that_is_switched_off():
+def test_an_offline_disabled_group_with_a_conflict():
     of_group = group(members=(), consume_enable=False, conflicts=(DIFFERENT,))
     assert words(of_group) == ["nobody-online", "group-disabled", "conflict-subscriptions"]
     assert "gantrymq group clients CG" in next(explain_group(of_group, (), 0)).sentence
 
 
-def test_the_owner_is_who_waits_else_who_holds_the_lock_else_who_pulled_last():
+def test_the_owner_is_the_waiting_member_then_the_lock_holder_then_the_last_puller():
     assert queue(held_by=("c2",), locked_by="c3").owner == "c2"
     assert queue(locked_by="c3").owner == "c3"
     assert queue(locked_by="c3", holder_online=False).owner == "c1"

@@ -174,7 +174,7 @@ def test_a_queue_from_never_pulled_to_up_to_date(beside):
     beside(work)
 
 
-def test_a_tag_that_nobody_sends(beside):
+def test_a_tag_without_messages(beside):
     async def work(cluster, client_of):
         await topic(cluster)
         one = client_of("one")
@@ -191,7 +191,7 @@ def test_a_tag_that_nobody_sends(beside):
     beside(work)
 
 
-def test_who_left_and_who_locks_and_what_was_reset(beside):
+def test_left_members_lock_holders_and_resets(beside):
     async def work(cluster, client_of):
         await topic(cluster)
         one, two = client_of("one"), client_of("two")

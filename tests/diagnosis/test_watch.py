@@ -48,7 +48,7 @@ def test_a_conflict_is_news_once():
         assert group.beat(1, "a", heard(), now_s) == group.beat(2, "b", heard("TagA"), now_s) == []
 
 
-def test_one_that_stands_is_no_news_when_another_member_joins():
+def test_a_known_conflict_is_not_reported_again_when_another_member_joins():
     group = Group()
     group.beat(1, "a", heard(), 0)
     assert group.beat(2, "b", heard("TagA"), 1) == [Kind.SUBSCRIPTIONS]

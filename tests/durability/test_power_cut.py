@@ -124,7 +124,7 @@ def test_a_topic_that_is_idle_from_before_a_kill_to_the_power_cut_keeps_its_mess
     assert_nothing_is_lost(cut(history))
 
 
-def test_a_cut_takes_what_nobody_synced(cut: Cut) -> None:
+def test_a_power_cut_loses_unsynced_data(cut: Cut) -> None:
     """The disks and the cut are right: a broker that acknowledges before it syncs loses what it acknowledged."""
     unsynced = {"flushDiskType": "ASYNC_FLUSH", "flushIntervalCommitLog": 60_000}
     findings = cut(History("unsynced", (Life(unsynced, (LoadPhase(TOPICS, 2.0),)),))).findings

@@ -127,7 +127,7 @@ def test_without_the_sync_the_check_fails_for_every_reply(seed: int | None, tmp_
     assert verdict.syncs == 0
 
 
-def test_without_the_sync_of_one_file_the_check_fails_for_what_lies_there(seed: int | None, tmp_path: Path) -> None:
+def test_without_the_sync_of_one_file_the_check_fails_for_its_content(seed: int | None, tmp_path: Path) -> None:
     def wrap(record: RecordingFiles) -> Unsynced:
         return Unsynced(record, lambda path: path.name == SECOND_FILE)
 

@@ -357,7 +357,7 @@ def test_a_batch_is_handed_out_in_lists_of_bounded_length(bench):
     assert max(map(len, bench.seen)) <= 4
 
 
-def test_none_is_a_message_of_a_batch_wherever_it_stands(bench):
+def test_none_is_a_message_of_a_batch_at_any_position(bench):
     lines = bench.name("Lines")
 
     @bench.subscriber(lines)

@@ -202,7 +202,7 @@ def test_the_correlation_id_goes_on():
     assert seen == ["c1"]
 
 
-def test_a_request_is_answered_and_one_that_nobody_hears_is_not():
+def test_a_request_is_answered_only_if_it_has_a_subscriber():
     broker = GantryBroker()
 
     @broker.subscriber("Prices", group="prices")

@@ -65,7 +65,7 @@ def test_bi214_a_text_without_its_closing_quote(refuses):
         ("NOT a BETWEEN 1 AND 2", "a condition, TRUE, FALSE or NULL", "BETWEEN", ">>>NOT a BETWEEN 1 AND ..."),
     ],
 )
-def test_bi215_an_order_of_what_has_none(refuses, expression, found, operator, around):
+def test_bi215_an_ordering_comparison_of_unordered_values(refuses, expression, found, operator, around):
     refuses(expression, place=1, found=found, operator=operator, around=around)
 
 

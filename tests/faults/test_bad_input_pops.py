@@ -40,7 +40,7 @@ def test_bi184_a_receipt_handle_that_is_none(refuses, handle):
 
 
 @pytest.mark.parametrize("queue", [8, -1, 998])
-def test_bi185_a_revive_queue_that_there_is_not(refuses, queue):
+def test_bi185_an_unknown_revive_queue(refuses, queue):
     handle = f"0 1700000000000 1000 {queue} 0 broker-a 0 0"
     refuses(ACK, {"extraInfo": handle}, handle=repr(handle), queue=queue)
 
@@ -88,7 +88,7 @@ def test_bi192_an_empty_batch_of_acknowledgements(refuses, body):
     refuses(BATCH, {}, body)
 
 
-def test_bi193_a_way_of_reading_that_there_is_not(broker, row):
+def test_bi193_an_unknown_mode(broker, row):
     with broker.peer() as peer:
         assert peer.pull("T").code in (0, 19)
         body = dumps({"topic": "T", "consumerGroup": "CG", "mode": "PUSH", "popShareQueueNum": 0})

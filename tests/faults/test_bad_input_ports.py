@@ -15,7 +15,7 @@ class Peer(asyncio.Protocol):
         self.closed = True
 
 
-def test_bi126_a_proxy_header_from_somebody_who_is_no_proxy(row, logged):
+def test_bi126_a_proxy_header_from_a_peer_that_is_not_a_proxy(row, logged):
     """In a simulated world, whose hosts have non-loopback addresses: loopback addresses are trusted."""
 
     async def main(world):

@@ -43,7 +43,7 @@ def test_bi11_an_unknown_request_code(refuses):
     refuses(9999, code=9999)
 
 
-def test_bi12_a_request_that_nobody_serves(refuses):
+def test_bi12_a_request_without_a_handler(refuses):
     refuses(RequestCode.QUERY_BROKER_OFFSET, code=13, name="QUERY_BROKER_OFFSET")
 
 

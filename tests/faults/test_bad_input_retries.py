@@ -34,7 +34,7 @@ def log_offset(sent):
     return int(sent.ext["msgId"][16:], 16)
 
 
-def test_bi174_a_failed_message_that_lies_nowhere(broker, refuses):
+def test_bi174_a_failed_message_that_does_not_exist(broker, refuses):
     with broker.peer() as peer:
         peer.send("T")
     state = broker.server.store.state()
@@ -46,7 +46,7 @@ def test_bi175_a_failed_message_of_a_group_that_cannot_be(refuses):
 
 
 @pytest.mark.parametrize(("asked", "level"), [(0, 3), (2, 2), (2**31 - 1, 2**31 - 1)])
-def test_bi176_a_failed_message_where_nobody_keeps_delays(refuses, asked, level):
+def test_bi176_a_failed_message_without_a_delay_service(refuses, asked, level):
     refuses(None, {"delayLevel": asked}, level=level)
 
 
@@ -99,7 +99,7 @@ def says(gantrymq_broker_factory, row):
     return check
 
 
-def test_bi181_the_dead_letters_of_a_group_that_nobody_knows(says):
+def test_bi181_the_dead_letters_of_an_unknown_group(says):
     says("list", "Nobody", group="Nobody")
 
 

@@ -139,7 +139,7 @@ def test_bi135_offsets_that_could_not_be_saved(broker_with, row, monkeypatch, tm
             assert time.monotonic() < deadline
 
 
-def test_bi113_an_hour_that_there_is_not(program, row):
+def test_bi113_an_invalid_hour(program, row):
     row.check(*program.refusal("--set", "deleteWhen=4,5"), text="4,5", piece="'4,5'")
 
 

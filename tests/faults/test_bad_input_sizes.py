@@ -96,7 +96,7 @@ def test_bi260_a_long_header_of_too_many_fields(broker, row, logged):
         row.check(logged.wait_for(peer.name), "closed", peer=peer.name, size=len(header), limit=MAX_FIELDS)
 
 
-def test_bi261_an_offset_for_a_queue_that_there_is_not(broker, row):
+def test_bi261_an_offset_for_an_unknown_queue(broker, row):
     group = {"groupName": "Committing"}
     with broker.peer() as peer:
         assert peer.create_topic("Committed").code == 0

@@ -97,14 +97,14 @@ def test_bi208_a_decision_after_the_message_s_own_time(broker, row):
         row.check(answer.remark, answer.code, offset=fields["commitLogOffset"], age=age, seconds=7)
 
 
-def test_bi209_a_check_resumed_of_what_was_not_given_up(broker, row):
+def test_bi209_resuming_checks_of_a_message_not_given_up(broker, row):
     with broker.peer() as peer:
         name = peer.send("T").ext["msgId"]
         answer = peer.ask(323, {"msgId": name})
         row.check(answer.remark, answer.code, id=name)
 
 
-def test_bi210_a_service_that_nobody_offers(tmp_path, row):
+def test_bi210_an_unknown_service(tmp_path, row):
     with pytest.raises(PluginError) as refused:
         start_broker(tmp_path / "store", plugins=PLUGINS, transaction="mine")
     row.check(str(refused.value), "exit 1", name="mine")

@@ -115,7 +115,7 @@ def test_request_headers_keep_every_field_and_its_text():
             assert name in written or name in EXTRAS, (note, name)
 
 
-def test_the_rest_of_what_has_fields_is_known():
+def test_remaining_requests_with_fields_are_known():
     asked, answered = set(), set()
     for note, _ in GOLDEN:
         if note.get("extFields"):

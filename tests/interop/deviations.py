@@ -51,7 +51,7 @@ TABLE = (
         "the configuration of a group that does not exist (352)",
         "the group is created with defaults if groups are created automatically",
         "the response code is 26, and no group is created",
-        "tests/pop/test_assignment.py::test_modes_of_what_there_is_not_are_refused",
+        "tests/pop/test_assignment.py::test_modes_of_unknown_groups_and_topics_are_refused",
     ),
     Deviation(
         "properties of a message that a client sends",
@@ -86,7 +86,7 @@ TABLE = (
         "a delayed, timed or retried message whose topic is deleted before the message is due",
         "stored in a queue that no client can read; its files remain until cleanUnusedTopic",
         "dropped and logged, unless the topic was created again; delivered if the topic is unknown for another reason",
-        "tests/schedule/test_levels.py::test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time",
+        "tests/schedule/test_levels.py::test_a_message_of_a_deleted_topic_is_dropped_unless_the_topic_is_created_again",
     ),
     Deviation(
         "retry topics of a group that is deleted together with its offsets (207)",

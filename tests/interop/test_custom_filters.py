@@ -151,7 +151,7 @@ def test_the_attribute_of_a_group_filters_for_clients_that_know_nothing_of_it(cl
     assert [event["body"] for event in client.process.of("got") if event["group"] == group] == [GERMAN]
 
 
-def test_a_filter_that_nobody_offers_is_refused_when_the_consumer_starts(client: Client) -> None:
+def test_an_unknown_filter_type_is_refused_when_the_consumer_starts(client: Client) -> None:
     before = len(client.process.of("refused"))
     client.process.write_line("push\tmissing\tsql\tMISSING:: x")
     refused = client.process.wait_for(lambda p: p.of("refused")[before:], "the refusal")

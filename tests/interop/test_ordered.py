@@ -65,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_failing_message_holds_its_queue_and_then_lies_among_the_dead(
+def test_a_failing_message_blocks_its_queue_and_then_becomes_a_dead_letter(
     server: GantryServer, tmp_path: Path, topic: str, version: str
 ) -> None:
     used("gantrymq broker")

@@ -67,7 +67,7 @@ def test_a_reader_takes_no_queue_from_a_java_consumer_of_its_group(
     asyncio.run(work())
 
 
-def test_offsets_of_a_group_that_nobody_has_heard_of(namesrv: str, topic: str, tmp_path: Path) -> None:
+def test_offsets_of_an_unknown_group(namesrv: str, topic: str, tmp_path: Path) -> None:
     create_topic(namesrv, topic, QUEUES)
     Driver("5.3.3", tmp_path, namesrv).produce(topic, 8)
 

@@ -50,7 +50,7 @@ def dead_letters(namesrv: str, scratch: Path, group: str) -> list[dict[str, Any]
     return list(found["letters"])
 
 
-def test_a_failing_message_comes_later_each_time_and_at_last_lies_among_the_dead(
+def test_a_failing_message_is_delayed_longer_each_time_and_becomes_a_dead_letter(
     broker: GantryServer, driver: Driver, topic: str, tmp_path: Path
 ) -> None:
     """The dead letter is sent again by command, and consumed by a consumer that succeeds."""

@@ -49,7 +49,7 @@ def on_both(cluster: GantryCluster, tmp_path: Path, topic: str) -> str:
     return topic
 
 
-def test_a_topic_made_by_cluster_lies_on_both_brokers(cluster: GantryCluster, tmp_path: Path, on_both: str) -> None:
+def test_a_topic_created_by_cluster_is_on_both_brokers(cluster: GantryCluster, tmp_path: Path, on_both: str) -> None:
     used("gantrymq command")
     for address in cluster.namesrvs:
         route = gantrymq(tmp_path, "topic", "route", "-n", address, "-t", on_both)

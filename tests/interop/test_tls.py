@@ -78,7 +78,7 @@ def test_a_java_client_believes_the_certificate_that_we_sign_ourselves(tmp_path:
         assert_same_messages(sent, Driver("5.3.3", tmp_path / "plain", ours.namesrv).pull(topic))
 
 
-def test_our_client_speaks_tls_with_java_servers(tmp_path: Path, topic: str) -> None:
+def test_our_client_uses_tls_with_java_servers(tmp_path: Path, topic: str) -> None:
     """Java's default, permissive with a certificate it signs itself."""
 
     async def send_and_read(namesrv: str) -> list[bytes]:

@@ -45,7 +45,7 @@ def test_a_client_that_knows_sql_alone_reaches_it_by_name(served):
     assert served.pull("TAG:: A || C", "SQL92") == ["abc"]
 
 
-def test_a_name_that_nobody_offers_and_a_wrong_text_are_refused_with_the_reason(served):
+def test_an_unknown_name_and_a_wrong_text_are_refused_with_the_reason(served):
     served.send("abc")
     with pytest.raises(BrokerRefused, match="filter message by MISSING; no plugin serves this type"):
         served.pull("MISSING:: abc", "SQL92")

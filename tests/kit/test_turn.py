@@ -52,7 +52,7 @@ def test_quick_filters_are_never_interrupted(turn, loop):
     assert len(loop.due) == 1
 
 
-def test_who_runs_is_known_during_the_call_alone(turn):
+def test_the_running_plugin_is_known_only_during_the_call(turn):
     assert turn.running is None
     turn.begin("f", 2.0)
     assert (turn.running, turn.began) == ("f", 2.0)

@@ -30,7 +30,7 @@ def test_a_call_is_named_when_it_is_stuck_and_each_time_that_its_length_doubles(
     assert watchdog.named == 2
 
 
-def test_its_thread_speaks_while_the_watched_one_is_in_the_call():
+def test_the_watchdog_reports_while_the_watched_thread_is_in_the_call():
     said, heard = [], threading.Event()
     times = iter(range(1000))
 

@@ -60,7 +60,7 @@ def test_an_oversized_request_is_refused_and_closed(http):
 
 
 @pytest.mark.parametrize("request_bytes", [b"", b"GET /hello HT", b"GET /never HTTP/1.1\r\n\r\n"])
-def test_whoever_takes_too_long_is_closed(http, request_bytes):
+def test_slow_connections_are_closed(http, request_bytes):
     async def wait(world, address):
         began = world.clock.monotonic()
         answer = await http.ask(world, address, request_bytes)

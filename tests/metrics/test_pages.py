@@ -83,7 +83,7 @@ def test_the_readme_lists_every_family(beside, scrape):
     assert sorted(listed) == sorted(shown)
 
 
-def test_what_plugins_show_stands_behind_the_rest(beside, scrape):
+def test_output_of_plugins_follows_the_rest(beside, scrape):
     class Tides:
         name = "tides"
 

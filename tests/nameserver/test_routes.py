@@ -13,7 +13,7 @@ def addresses(route):
     return {broker.name: broker.addresses for broker in route.brokers}
 
 
-def test_a_topic_nobody_has_has_no_route(tables, registration):
+def test_an_unknown_topic_has_no_route(tables, registration):
     register(tables, registration(), 0)
     assert find_route(tables, "nothing") is None
 

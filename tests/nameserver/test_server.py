@@ -211,7 +211,7 @@ def test_brokers_are_told_of_a_new_smallest_id(run):
     run(play)
 
 
-def test_a_broker_that_cannot_be_told_harms_nobody(run, caplog):
+def test_a_broker_that_cannot_be_notified_does_not_affect_others(run, caplog):
     async def play(town: Town) -> None:
         address = await town.name_server(notifyMinBrokerIdChanged=True)
         broker = town.client()

@@ -512,7 +512,7 @@ def test_a_broker_that_left_while_its_registration_was_read_is_not_registered(la
     late(main)
 
 
-def test_a_large_registration_that_cannot_be_read_is_refused_and_holds_up_nobody(late):
+def test_a_large_unreadable_registration_is_refused_and_delays_no_other_request(late):
     async def main(service, workers):
         broken = Command(103, ext=REGISTER, body=b"{" * 100_000, opaque=5, version=CURRENT_VERSION)
         answers = [asyncio.ensure_future(service.answer(each, Line())) for each in (broken, registration(3000))]

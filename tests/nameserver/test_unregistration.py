@@ -52,7 +52,7 @@ def test_a_masterless_broker_that_may_act_becomes_read_only(tables, registration
     assert (tables.queues["T"]["a"].perm if "T" in tables.queues else None) == perm
 
 
-def test_the_notice_goes_to_all_who_are_left(tables, registration):
+def test_the_notice_goes_to_all_remaining_brokers(tables, registration):
     for broker_id in (0, 1, 2):
         register(tables, registration(broker_id, acting_master=True), 0)
     (change,) = unregister(tables, [leaving(0)])
@@ -143,7 +143,7 @@ def test_an_address_finds_its_name_within_its_cluster(tables, registration):
     assert unregistration_of(tables, BrokerAddress("D", "a1:1")) is None
 
 
-def test_an_address_nobody_lists_is_forgotten(tables, registration):
+def test_an_unlisted_address_is_removed(tables, registration):
     register(tables, registration(0, "old:1", filter_servers=["f:1"]), 0)
     register(tables, registration(0, "new:1"), 0)
     old = BrokerAddress("C", "old:1")

@@ -36,7 +36,7 @@ def test_members_that_pop_share_queues(members, share, found):
     assert ids(shares(Averagely(), "CG", "b", QUEUES, list(members), share)) == found
 
 
-def test_who_is_no_member_gets_nothing_to_share():
+def test_a_client_outside_the_group_gets_no_queues():
     assert shares(Averagely(), "CG", "z", QUEUES, list("abcd"), 1) == []
 
 
@@ -93,7 +93,7 @@ def test_a_group_pulls_until_it_is_told_to_pop_and_that_outlives_a_restart(poppe
 
 
 @pytest.mark.parametrize("topic", [True, False], ids=["topic", "group"])
-def test_the_mode_of_what_was_deleted_is_forgotten_also_after_a_restart(popped, topic):
+def test_the_mode_of_a_deleted_group_or_topic_is_deleted_even_after_a_restart(popped, topic):
     pytest.importorskip("gantrymq_storage_mmap")
 
     async def main(client):
@@ -111,7 +111,7 @@ def test_the_mode_of_what_was_deleted_is_forgotten_also_after_a_restart(popped, 
     popped(main, settings={"store": "mmap"})
 
 
-def test_modes_of_what_there_is_not_are_refused(popped):
+def test_modes_of_unknown_groups_and_topics_are_refused(popped):
     async def main(client):
         refused = (("POP", "%RETRY%CG"), ("POP", "Nope"), ("PUSH",), ("POP", "T", "no/group"))
         assert [await set_mode(client, *each) for each in refused] == [16, 17, 29, 26]

@@ -150,7 +150,7 @@ def test_a_pop_of_a_group_that_is_switched_off_is_refused(popped):
     popped(main)
 
 
-def test_those_who_wait_are_answered_when_the_broker_stops(popped):
+def test_waiting_clients_are_answered_when_the_broker_stops(popped):
     async def main(client):
         waiting = asyncio.ensure_future(client.pop(poll=30_000))
         await client.clock.sleep(1)

@@ -59,7 +59,7 @@ def test_the_table_is_written_and_read_as_java_does():
     assert again.to_json() == table.to_json()
 
 
-def test_what_nobody_pops_any_more_is_forgotten():
+def test_state_of_queues_without_pops_is_removed():
     table = table_of([4])
     table.clean(lambda key: True, 100 + CLEAN_AFTER_MS)
     assert table.to_json()["table"]

@@ -44,7 +44,7 @@ def test_messages_are_given_out_once_and_come_back_when_their_time_is_over(poppe
         (False, 6, "TRACE_ON MSG_REGION KEYS UNIQ_KEY CLUSTER 1ST_POP_TIME WAIT"),
     ],
 )
-def test_properties_of_what_comes_back_stand_as_in_java_s_maps(tagged, own, java):
+def test_properties_of_redelivered_messages_are_ordered_as_in_java_maps(tagged, own, java):
     given = dict.fromkeys(("KEYS", "UNIQ_KEY", "CLUSTER", "MSG_REGION", "TRACE_ON", "WAIT")[:own], "v")
     text = ordered_text({**given, **({"TAGS": "A"} if tagged else {})})
     data = encode_record(
@@ -67,7 +67,7 @@ def test_a_pop_waits_for_a_message(popped):
     popped(main)
 
 
-def test_a_burst_is_shared_by_all_who_wait(popped):
+def test_a_burst_is_shared_by_all_waiting_clients(popped):
     async def main(client):
         waiting = [asyncio.ensure_future(client.pop(poll=15_000, most=1)) for _ in range(8)]
         await client.clock.sleep(1)

@@ -33,7 +33,7 @@ async def pop_all(client, count, but):
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_reset_stands(taken):
+def test_a_reset_persists(taken):
     async def main(world):
         rig = Rig(world, 1, 0)
         await rig.start()
@@ -109,7 +109,7 @@ def test_a_kill_between_the_stop_of_the_service_and_the_save_gives_nothing_out_t
     simulate(1, main, limit_s=3600)
 
 
-def test_a_message_that_a_group_changed_before_a_reset_moves_nobody_after_it():
+def test_a_message_changed_before_a_reset_does_not_move_the_group_after_it():
     """Its checkpoint is written again, and does not affect the group's offset."""
 
     async def main(world):

@@ -19,7 +19,7 @@ def ours(said):
     return ReviveRecord(said, False, 0)
 
 
-def test_due_is_what_nobody_acknowledged():
+def test_unacknowledged_messages_become_due():
     queue = ReviveQueue(0)
     first, second = checkpoint(0, 1000, 500), checkpoint(2, 1000, 900)
     queue.feed(0, ours(first), 1000)

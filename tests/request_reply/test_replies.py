@@ -91,7 +91,7 @@ def test_compressed_bodies_stay_so_and_no_other_flag_is_kept(replying):
         (TO_P1, "push reply message fail, channel of <p1> not found."),
     ],
 )
-def test_a_reply_to_nobody_is_kept_and_answered_with_code_1(replying, own, says):
+def test_a_reply_to_an_offline_producer_is_stored_and_answered_with_code_1(replying, own, says):
     async def main(cluster, peer):
         answer = await peer().reply(own)
         assert (answer.code, answer.remark, answer.ext["queueOffset"]) == (1, says, "0")

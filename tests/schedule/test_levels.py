@@ -161,7 +161,7 @@ async def delete_topic(cluster):
 
 
 @KINDS
-def test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time(gantrymq_simulation, caplog, timed):
+def test_a_message_of_a_deleted_topic_is_dropped_unless_the_topic_is_created_again(gantrymq_simulation, caplog, timed):
     async def main(cluster):
         clock = cluster.world.clock
         await cluster.create_topic("T", 1)
@@ -183,7 +183,7 @@ def test_a_message_goes_with_its_topic_unless_that_is_made_again_in_time(gantrym
 
 @KINDS
 @pytest.mark.parametrize("window", [2, 3600], ids=["rolls", ""])
-def test_a_message_goes_with_its_topic_also_after_a_restart_and_on_its_rounds(gantrymq_simulation, timed, window):
+def test_a_message_of_a_deleted_topic_is_dropped_after_a_restart_and_on_its_rounds(gantrymq_simulation, timed, window):
     pytest.importorskip("gantrymq_storage_mmap")
 
     async def main(cluster):

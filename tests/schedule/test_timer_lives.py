@@ -165,7 +165,7 @@ def test_a_short_delay_after_idle_days_goes_straight_to_its_slot(idle_days):
     assert len(rig.log.queues[TIMER_QUEUE]) == 2  # a rolled one comes there again
 
 
-def test_a_start_after_idle_days_reads_little_of_what_others_stored_meanwhile(monkeypatch):
+def test_a_start_after_idle_days_reads_little_of_messages_stored_by_others(monkeypatch):
     """Delivered timers are searched after the last saved position, which follows the log while the timers are idle."""
     monkeypatch.setattr("gantrymq_schedule.timer.flush.IDLE_BYTES", 5000)
     read = []

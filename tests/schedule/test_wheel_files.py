@@ -137,7 +137,7 @@ def test_files_behind_the_last_message_of_the_commit_log_go(wheel, tmp_path):
     assert (offsets(again, 0), offsets(again, 1)) == ([0], [100])
 
 
-def test_what_stands_behind_a_hole_is_not_taken_for_entries_later(wheel, tmp_path):
+def test_bytes_after_a_hole_are_not_read_as_entries_later(wheel, tmp_path):
     fill(wheel, 3)
     path = next(wheel.folder.iterdir())
     data = bytearray(path.read_bytes())

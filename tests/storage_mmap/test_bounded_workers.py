@@ -70,7 +70,7 @@ def test_a_caller_that_gave_up_frees_no_place_before_its_work_has_ended():
     asyncio.run(case())
 
 
-def test_who_reads_is_counted_and_hears_of_the_disk_as_of_the_store():
+def test_readers_are_counted_and_get_disk_errors_like_store_errors():
     lane = BoundedWorkers(HeldWorkers(), 1)
     with lane.reading("a queue cannot be read"):
         assert (lane.readers, lane.busy) == (1, 0)

@@ -118,7 +118,7 @@ def test_our_file_is_written_before_rocketmq_s_so_that_it_belongs_to_either(rig,
     rig.run(after)
 
 
-def test_tails_let_go_of_what_is_durable_and_keep_what_came_meanwhile(rig, monkeypatch):
+def test_tails_release_durable_bytes_and_keep_later_ones(rig, monkeypatch):
     monkeypatch.setattr(module, "TURN_FILES", 1)
 
     async def case(bench):

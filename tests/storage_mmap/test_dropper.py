@@ -180,7 +180,7 @@ def test_a_crash_behind_the_note_leaves_nothing_of_the_topic_but_what_was_made_a
     rig.run(after)
 
 
-def test_a_note_that_cannot_be_saved_is_told_to_whoever_waits_and_goes_with_the_next(rig):
+def test_a_failed_save_is_reported_to_waiting_callers_and_repeated_with_the_next(rig):
     async def case(bench):
         end = await two_topics(rig, bench)
         rig.faults.once, rig.faults.once_number = "replace", rig.NO_SPACE

@@ -12,7 +12,7 @@ async def wait(awaitable):
     await awaitable
 
 
-def test_one_sync_serves_everybody_who_waits_and_late_ones_share_the_next(rig):
+def test_one_sync_serves_all_waiting_callers_and_later_ones_share_the_next(rig):
     async def case(bench):
         bench.store.put([message()])
         rig.workers.held = True
@@ -112,7 +112,7 @@ def test_a_waiter_that_gives_up_does_not_disturb_the_others(rig):
     rig.run(case)
 
 
-def test_the_background_flush_makes_bytes_durable_that_nobody_waits_for(rig):
+def test_the_background_flush_makes_bytes_durable_without_a_waiting_caller(rig):
     async def case(bench):
         (result,) = bench.store.put([message()])
         flusher = bench.store._flusher

@@ -144,7 +144,7 @@ def test_a_full_file_is_durable_and_the_checkpoint_says_so(rig):
     rig.run(case, **SMALL)
 
 
-def test_names_grow_though_the_clock_stands(rig):
+def test_names_increase_while_the_clock_stands_still(rig):
     async def case(bench):
         await bench.add(*[keyed(b"%d" % n, "all", f"U{n}") for n in range(12)])
 

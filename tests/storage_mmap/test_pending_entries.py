@@ -126,7 +126,7 @@ def test_slices_leave_alone_what_came_meanwhile(rig, monkeypatch):
     rig.run(case, **BIG)
 
 
-def test_writing_tells_nobody_that_anything_is_durable(rig):
+def test_writing_alone_reports_nothing_as_durable(rig):
     async def case(bench):
         await bench.add(*numbered(0, 3))
         ticks(bench, AGE_TICKS + 1)

@@ -71,7 +71,7 @@ def test_the_way_of_a_filter_that_matches_nothing_counts_too(rig, told):
     rig.run(case, **COLD)
 
 
-def test_records_far_apart_are_read_without_what_lies_between(rig, told):
+def test_records_far_apart_are_read_without_the_bytes_between(rig, told):
     async def case(bench):
         results = []
         for _ in range(12):
@@ -103,7 +103,7 @@ def test_what_is_in_the_cache_at_both_ends_is_not_asked_for(rig, told, monkeypat
     rig.run(case, **COLD)
 
 
-def test_ends_far_apart_say_nothing_of_what_lies_between(rig, told, monkeypatch):
+def test_ends_far_apart_do_not_describe_the_records_between(rig, told, monkeypatch):
     monkeypatch.setattr(read_ahead, "PROBED_BYTES", 5000)
 
     async def case(bench):
@@ -145,7 +145,7 @@ def test_what_a_stream_left_behind_is_let_go_where_memory_could_not_hold_it(rig,
     rig.run(case, accessMessageInMemoryMaxRatio=0, **COLD)
 
 
-def test_nothing_is_let_go_of_what_memory_can_hold(rig, told, monkeypatch):
+def test_nothing_is_released_if_memory_suffices(rig, told, monkeypatch):
     monkeypatch.setattr(read_ahead, "AHEAD_BYTES", 10_000)
 
     async def case(bench):

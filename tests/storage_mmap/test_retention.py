@@ -34,7 +34,7 @@ def test_expired_files_go_at_the_hour_and_the_newest_stays():
     run(case, fileReservedTime=2)
 
 
-def test_one_batch_takes_so_many_files_and_pauses_between_them():
+def test_one_batch_deletes_a_limited_number_of_files_with_pauses():
     async def case(bench):
         await fill(bench, 19)
         await bench.world.clock.sleep(10)

@@ -74,7 +74,7 @@ def test_the_topic_s_attribute_hides_what_is_older_and_survives_a_restart():
     simulate_cluster(case, settings=SMALL)
 
 
-def test_an_operator_removes_queues_that_are_empty_for_good():
+def test_an_operator_removes_permanently_empty_queues():
     async def case(cluster):
         await cluster.create_topic("Old", 1)
         await cluster.send("Old", b"old")

@@ -139,7 +139,7 @@ def look(rig):
     return found[0]
 
 
-def test_it_is_believed_while_nobody_else_had_the_store(rig):
+def test_it_is_valid_until_another_program_opens_the_store(rig):
     claiming(rig, 5)
     assert look(rig) == Bounds(0, 5)  # numbers are not given out again
 

@@ -45,7 +45,7 @@ def test_what_is_appended_is_read_before_anything_is_written(segments):
     assert not segments.folder.exists()
 
 
-def test_a_written_tail_lies_in_sparse_files_of_one_size_named_for_their_first_byte(segments):
+def test_a_written_tail_is_in_sparse_files_of_one_size_named_by_their_first_byte(segments):
     segments.append(TEXT[:23])
     segments.write_tail()
     assert on_disk(segments) == {0: TEXT[:10], 10: TEXT[10:20], 20: TEXT[20:23] + bytes(7)}

@@ -244,7 +244,7 @@ def test_a_filler_is_no_message(small):
     assert {each.kind for each in report.findings} == {"queue.no_record", "index.no_record"}
 
 
-def test_an_entry_that_repeats_its_neighbour_stands_for_a_lost_record(small):
+def test_an_entry_equal_to_its_neighbour_indicates_a_lost_record(small):
     place, size = small.records[12]  # Bills/0, queue offset 2
     ((_, filler),) = fillers(place, size, START_MS, "note")
     small.spoil_log(place, filler)

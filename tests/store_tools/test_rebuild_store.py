@@ -37,7 +37,7 @@ def test_nothing_is_written_over(small, tmp_path):
         rebuild_queues(small.files, small.root, tmp_path / "made")
 
 
-def test_the_folder_lies_beside_the_store(tmp_path):
+def test_the_folder_is_beside_the_store(tmp_path):
     assert sibling_folder(tmp_path / "store", "rebuilt") == tmp_path / "store.rebuilt"
 
 
