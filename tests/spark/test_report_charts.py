@@ -15,7 +15,8 @@ from gantrymq_spark.jobs.stats_summary import StatsSummary
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table, write_page
 from gantrymq_spark.report.stats_page import stats_page
-from gantrymq_spark.report.texts import counted, decimals
+from gantrymq_spark.report.texts import decimals
+from gantrymq_store_tools.findings import counted
 
 NAMES = ["a$x_1$/0", r"$\frac$", "<b>&", "%DLQ%g", "_under", "主题", "x" * 200]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Finding", "ProgressListener", "no_progress"]
+__all__ = ["Finding", "ProgressListener", "counted", "no_progress"]
 
 
 class ProgressListener:
@@ -48,3 +48,8 @@ class Finding:
     def for_recovery(self) -> Finding:
         """Return a copy marked as repaired by the next start."""
         return attrs.evolve(self, damage=False, recovery=True)
+
+
+def counted(number: int, noun: str) -> str:
+    """Format a number with its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

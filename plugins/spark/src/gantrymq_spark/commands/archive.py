@@ -8,7 +8,7 @@ from gantrymq.commands.output import FilledPath, output_option, print_json, say
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 SHOWN = 10  # maximum number of queues with losses in the output
 

@@ -13,7 +13,7 @@ from gantrymq.commands.output import DEFAULT_NAMESRV, FilledPath, output_option,
 from gantrymq_spark.commands.inputs import check_input, input_options, usage_errors
 from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

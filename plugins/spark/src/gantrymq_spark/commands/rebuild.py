@@ -7,12 +7,18 @@ from pathlib import Path
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, say
+from gantrymq.commands.output import output_option, print_json
 from gantrymq_spark.commands.spark import job_session, spark_options
-from gantrymq_spark.report.texts import counted
-from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq_store_tools.commands.findings_table import show_rebuilt
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
-from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
+from gantrymq_store_tools.commands.options import (
+    folder_argument,
+    index_layout_of,
+    index_options,
+    levels_option,
+    log_option,
+    target_option,
+)
 
 
 @click.command()
@@ -22,23 +28,7 @@ from gantrymq_store_tools.commands.options import folder_argument, levels_option
 @levels_option
 @click.option("--queues/--no-queues", default=True, help="Rebuild consume queues; on by default.")
 @click.option("--index/--no-index", default=True, help="Rebuild index files; on by default.")
-@click.option(
-    "--slots",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="maxHashSlotNum; by default detected from the existing index.",
-)
-@click.option(
-    "--entries",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="maxIndexNum; by default detected from the existing index.",
-)
-@click.option(
-    "--tags/--no-tags",
-    default=None,
-    help="Write an entry for each tag, as RocketMQ 5.5 does; by default as in the existing index.",
-)
+@index_options
 @spark_options
 @output_option
 @click.pass_context
@@ -65,11 +55,9 @@ def rebuild(
     from gantrymq.world.real import RealClock, RealFiles
     from gantrymq_spark.jobs.rebuild import over_spark
     from gantrymq_spark.jobs.rebuild import rebuild as work
-    from gantrymq_store_files.index import IndexLayout
     from gantrymq_store_tools.rebuild_store import sibling_folder
 
-    if (slots is None) != (entries is None):
-        raise click.UsageError("give --slots and --entries together")
+    layout = index_layout_of(slots, entries)
     if not queues and not index:
         raise click.UsageError("--no-queues and --no-index together leave nothing to do; give at most one of them")
     refuse_if_in_use(root)
@@ -84,22 +72,14 @@ def rebuild(
             run=partial(over_spark, session),
             shares=4 * session.sparkContext.defaultParallelism,
             log_folders=log_folders,
-            index_layout=IndexLayout(slots, entries) if slots is not None and entries is not None else None,
+            index_layout=layout,
             delay_levels=delay_levels,
             tag_keys=tags,
         )
     if output == "json":
         print_json(done.to_json())
-    for what, report in (("queue", done.queues), ("index", done.index)):
-        if report is None or output == "json":
-            continue
-        show_findings(report.findings)
-        click.echo(
-            f"{report.target}: {counted(report.files, f'{what} file')} with {report.entries:,} "
-            f"{'entry' if report.entries == 1 else 'entries'} from {counted(report.records, 'record')}"
-        )
-        say(f"{report.same_files} of them are identical in {report.root}")
-        if report.lost:
-            have = "has" if report.lost == 1 else "have"
-            say(f"{counted(report.lost, 'queue offset')} {have} no record in the log; their entries repeat others")
+    else:
+        for what, report in (("queue", done.queues), ("index", done.index)):
+            if report is not None:
+                show_rebuilt(report, what)
     ctx.exit(1 if done.damaged else 0)

@@ -15,7 +15,7 @@ from gantrymq_spark.commands.spark import job_session, spark_options
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.replay_pace import read_speed
 from gantrymq_spark.jobs.replay_send import Sent
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 LINE_S = 10.0
 

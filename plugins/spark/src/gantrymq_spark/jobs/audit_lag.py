@@ -20,7 +20,7 @@ from gantrymq.model.names import DLQ_PREFIX, is_system_group, is_system_topic
 from gantrymq.remoting.codes import RequestCode
 from gantrymq_spark.jobs.audit_findings import AuditFinding
 from gantrymq_spark.jobs.audit_messages import dead_letter
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 __all__ = ["GroupLag", "LiveGroups", "lag_finding", "lags", "lags_of_store", "live_groups"]
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from gantrymq.model.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from gantrymq_spark.jobs.audit_findings import AuditFinding
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 __all__ = [
     "CRC_COLUMNS",

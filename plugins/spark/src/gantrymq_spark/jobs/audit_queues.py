@@ -33,7 +33,7 @@ from gantrymq.model.properties import INNER_BASE, INNER_NUM
 from gantrymq.model.sys_flag import INNER_BATCH, TRANSACTION_COMMIT, TRANSACTION_MASK
 from gantrymq_spark.damage import Damage
 from gantrymq_spark.jobs.audit_findings import AuditFinding
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 __all__ = [
     "COST",

@@ -14,7 +14,7 @@ import attrs
 
 from gantrymq.errors import GantryError
 from gantrymq.model.queue import MessageQueue
-from gantrymq_spark.report.texts import counted
+from gantrymq_store_tools.findings import counted
 
 __all__ = ["DataLost", "Loss", "LossKind", "report_losses"]
 

@@ -7,7 +7,8 @@ from gantrymq_spark.jobs.audit_summary import ADVICE, PER_CHECK, Summary
 from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.report.charts import MAX_BARS, STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import counted, moment, source_of, verdict_of, with_article
+from gantrymq_spark.report.texts import moment, source_of, verdict_of, with_article
+from gantrymq_store_tools.findings import counted
 
 __all__ = ["audit_page"]
 

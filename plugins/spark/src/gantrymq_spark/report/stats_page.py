@@ -9,7 +9,8 @@ from gantrymq_spark.jobs.inputs import Input
 from gantrymq_spark.jobs.stats_summary import StatsSummary
 from gantrymq_spark.report.charts import STEP_SECONDS, bars, lines
 from gantrymq_spark.report.page import Page, Section, Table
-from gantrymq_spark.report.texts import counted, moment, source_of, with_article
+from gantrymq_spark.report.texts import moment, source_of, with_article
+from gantrymq_store_tools.findings import counted
 
 __all__ = ["stats_page", "tables_of"]
 

@@ -6,16 +6,13 @@ import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from gantrymq_store_tools.findings import counted
+
 if TYPE_CHECKING:
     from gantrymq_spark.jobs.audit_summary import Summary
     from gantrymq_spark.jobs.inputs import Input
 
-__all__ = ["counted", "decimals", "moment", "source_of", "verdict_of", "with_article"]
-
-
-def counted(number: int, noun: str) -> str:
-    """Format a number with its *noun*, given in the singular: ``1 message``, ``2,000 messages``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+__all__ = ["decimals", "moment", "source_of", "verdict_of", "with_article"]
 
 
 def decimals(value: float) -> str:

@@ -1,13 +1,16 @@
-"""Prints findings for people."""
+"""Prints findings and the results of a rebuild for people."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gantrymq.commands.output import print_table, say
-from gantrymq_store_tools.findings import Finding
+import click
 
-__all__ = ["show_findings"]
+from gantrymq.commands.output import print_table, say
+from gantrymq_store_tools.findings import Finding, counted
+from gantrymq_store_tools.rebuild_store import RebuildReport
+
+__all__ = ["show_findings", "show_rebuilt"]
 
 MAX_ROWS = 200  # the JSON output has all findings
 
@@ -29,3 +32,15 @@ def show_findings(findings: Sequence[Finding]) -> None:
     print_table(["Kind", "Where", "Place", "Extent", "What"], rows)
     if len(findings) > MAX_ROWS:
         say(f"{len(findings) - MAX_ROWS} more; --output json has all of them")
+
+
+def show_rebuilt(report: RebuildReport, what: str) -> None:
+    """Print what a rebuild of *what* files, queue or index, wrote and found."""
+    show_findings(report.findings)
+    entries = f"{report.entries:,} {'entry' if report.entries == 1 else 'entries'}"
+    files, records = counted(report.files, f"{what} file"), counted(report.records, "record")
+    click.echo(f"{report.target}: {files} with {entries} from {records}")
+    say(f"{report.same_files} of them are identical in {report.root}")
+    if report.lost:
+        have = "has" if report.lost == 1 else "have"
+        say(f"{counted(report.lost, 'queue offset')} {have} no record in the log; their entries repeat others")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -10,7 +12,20 @@ from gantrymq.commands.output import FilledPath
 from gantrymq.commands.times import read_time_ms
 from gantrymq.formats.tags_code import DEFAULT_DELAY_LEVELS
 
-__all__ = ["folder_argument", "levels_option", "log_option", "target_option", "time_ms"]
+if TYPE_CHECKING:
+    from gantrymq_store_files.index import IndexLayout
+
+__all__ = [
+    "folder_argument",
+    "index_layout_of",
+    "index_options",
+    "levels_option",
+    "log_option",
+    "target_option",
+    "time_ms",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 folder_argument = click.argument("root", metavar="DIR", type=FilledPath(path_type=Path))
 log_option = click.option(
@@ -35,3 +50,24 @@ target_option = click.option(
 def time_ms(_context: click.Context, option: click.Parameter, text: str | None) -> int | None:
     """Parse a store time as `read_time_ms` does (click callback)."""
     return None if text is None else read_time_ms(text, param=option)
+
+
+def index_options(command: Command) -> Command:
+    """Add ``--slots``, ``--entries`` and ``--tags``, the layout of index files."""
+    found = "by default detected from the existing index."
+    tags = "Write an entry for each tag, as RocketMQ 5.5 does; by default as in the existing index."
+    command = click.option("--tags/--no-tags", default=None, help=tags)(command)
+    for name, least, key in (("--entries", 2, "maxIndexNum"), ("--slots", 1, "maxHashSlotNum")):
+        command = click.option(name, type=click.IntRange(min=least), metavar="N", help=f"{key}; {found}")(command)
+    return command
+
+
+def index_layout_of(slots: int | None, entries: int | None) -> IndexLayout | None:
+    """Return the layout that the options give, None for the detected one. Raises UsageError if only one is given."""
+    from gantrymq_store_files.index import IndexLayout
+
+    if slots is None and entries is None:
+        return None
+    if slots is None or entries is None:
+        raise click.UsageError("give --slots and --entries together")
+    return IndexLayout(slots, entries)

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gantrymq.commands.output import output_option, print_json, say
-from gantrymq_store_tools.commands.findings_table import show_findings
+from gantrymq.commands.output import output_option, print_json
+from gantrymq_store_tools.commands.findings_table import show_rebuilt
 from gantrymq_store_tools.commands.in_use import refuse_if_in_use
-from gantrymq_store_tools.commands.options import folder_argument, levels_option, log_option, target_option
+from gantrymq_store_tools.commands.options import (
+    folder_argument,
+    index_layout_of,
+    index_options,
+    levels_option,
+    log_option,
+    target_option,
+)
 from gantrymq_store_tools.commands.progress_bar import progress_bar
 
 if TYPE_CHECKING:
@@ -57,23 +64,7 @@ def rebuild_queues(
 @folder_argument
 @target_option
 @log_option
-@click.option(
-    "--slots",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="maxHashSlotNum; by default detected from the existing index.",
-)
-@click.option(
-    "--entries",
-    type=click.IntRange(min=2),
-    metavar="N",
-    help="maxIndexNum; by default detected from the existing index.",
-)
-@click.option(
-    "--tags/--no-tags",
-    default=None,
-    help="Write an entry for each tag, as RocketMQ 5.5 does; by default as in the existing index.",
-)
+@index_options
 @output_option
 @click.pass_context
 def rebuild_index(
@@ -91,12 +82,10 @@ def rebuild_index(
     To use them, stop the broker and replace the store's index by the one of that folder.
     """
     from gantrymq.world.real import RealClock, RealFiles
-    from gantrymq_store_files.index import IndexLayout
     from gantrymq_store_tools.rebuild_store import rebuild_index as work
     from gantrymq_store_tools.rebuild_store import sibling_folder
 
-    if (slots is None) != (entries is None):
-        raise click.UsageError("give --slots and --entries together")
+    layout = index_layout_of(slots, entries)
     refuse_if_in_use(root)
     with progress_bar() as progress:
         report = work(
@@ -105,7 +94,7 @@ def rebuild_index(
             target if target is not None else sibling_folder(root, "rebuilt"),
             RealClock().utc_offset_ms,
             log_folders=log_folders,
-            index_layout=IndexLayout(slots, entries) if slots is not None and entries is not None else None,
+            index_layout=layout,
             tag_keys=tags,
             progress=progress,
         )
@@ -116,12 +105,5 @@ def _show(ctx: click.Context, report: RebuildReport, what: str, output: str) -> 
     if output == "json":
         print_json(report.to_json())
     else:
-        show_findings(report.findings)
-        click.echo(
-            f"{report.target}: {report.files} {what} files with {report.entries} entries from {report.records} records"
-        )
-        say(f"{report.same_files} of them are identical in {report.root}")
-        if report.lost:
-            have = "1 queue offset has" if report.lost == 1 else f"{report.lost} queue offsets have"
-            say(f"{have} no record in the log; their entries repeat others")
+        show_rebuilt(report, what)
     ctx.exit(1 if report.damaged else 0)
