@@ -78,7 +78,7 @@ sys.modules["orjson"] = None
 from gantrymq import strict_json
 from gantrymq.loose_json import loads
 from gantrymq.remoting.command import Command, decode, encode
-from gantrymq_testing.frames import split_frame
+from one_frame import split_frame
 
 assert strict_json.loads is strict_json._loads
 assert loads(b'{0:"a",\\'b\\':1}') == {0: "a", "b": 1}

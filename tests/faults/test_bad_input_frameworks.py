@@ -55,7 +55,7 @@ def test_bi268_a_delivery_time_in_a_zone_that_is_not_known(row):
 @needs_spark
 def test_bi269_a_body_that_cannot_be_decompressed(row):
     from gantrymq_spark.batches import NO_LOG, record_batch
-    from gantrymq_spark.positions import record_positions
+    from gantrymq_spark.live.range_reader import record_positions
 
     kinds = (b"one", 0), (SPOILT, COMPRESSED), (b"three", 0)
     data = b"".join(

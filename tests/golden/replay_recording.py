@@ -7,9 +7,10 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
+from one_frame import split_frame
+
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command, decode
-from gantrymq_testing.frames import split_frame
 
 Key = tuple[int, int]  # connection, opaque
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple
 
+from one_frame import split_frame
 from replay_recording import Heard, Key, Recording
 from replay_translation import Translation
 
@@ -21,7 +22,6 @@ from gantrymq.plugins import Plugins, load_plugins
 from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.world import World
-from gantrymq_testing.frames import split_frame
 from gantrymq_testing.simulated import Link, simulate
 
 GRACE_S = 5.0  # virtual seconds that our answer may be later than Java's

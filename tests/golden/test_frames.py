@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from header_classes import REQUEST_HEADERS, RESPONSE_HEADERS
+from one_frame import split_frame
 
 from gantrymq.errors import FormatError, LocalProtocolError, RemoteProtocolError, RequestRefused
 from gantrymq.loose_json import dumps, dumps_standard, loads
@@ -22,7 +23,6 @@ from gantrymq.remoting.frame import FrameDecoder
 from gantrymq.remoting.headers.send import SendMessageRequest, read_send_header
 from gantrymq.remoting.responses import encode_pull_head
 from gantrymq.remoting.sends import SendCommand, decode_all
-from gantrymq_testing.frames import split_frame
 
 GOLDEN = list(runpy.run_path(str(Path(__file__).with_name("frames.py")))["load"]())
 COUNT = 7968

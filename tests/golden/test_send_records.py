@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import pytest
+from one_frame import split_frame
 
 from gantrymq.formats.batch_body import decode_batch
 from gantrymq.formats.record import encode_record
@@ -16,7 +17,6 @@ from gantrymq.model.property_order import java_map_order
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import decode
 from gantrymq.remoting.headers.send import read_send_header
-from gantrymq_testing.frames import split_frame
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 ADDED = {properties.MSG_REGION: "DefaultRegion", properties.TRACE_ON: "true", properties.CLUSTER: "DefaultCluster"}

@@ -23,8 +23,7 @@ from gantrymq.model.sys_flag import (
 from gantrymq.remoting.client import RemotingClient
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import request
-from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest
-from gantrymq.remoting.headers.transactions import EndTransactionRequest
+from gantrymq.remoting.headers.send import ConsumerSendMsgBackRequest, EndTransactionRequest
 
 PLUGINS = ("schedule", "transaction", "pop", "filter_tag", "storage_mmap")
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from gantrymq.formats.record import encode_record
 from gantrymq.model.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
-from gantrymq_spark.positions import record_positions
+from gantrymq_spark.live.range_reader import record_positions
 
 ADDED = {"MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME"}  # by Java's client
 OWN = ("storeSize", "bodyCRC")  # 0 in Java

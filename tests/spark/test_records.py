@@ -20,7 +20,7 @@ from gantrymq.model.ids import offset_id
 from gantrymq.model.sys_flag import COMPRESSED, COMPRESSION_LZ4, COMPRESSION_ZLIB, COMPRESSION_ZSTD
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.columns import COLUMNS, schema, selected, spark_schema
-from gantrymq_spark.positions import record_positions
+from gantrymq_spark.live.range_reader import record_positions
 
 V4, V6 = pack_host("10.1.2.3", 4444), pack_host("2001:db8::7", 65535)
 

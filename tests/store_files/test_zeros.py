@@ -2,8 +2,8 @@
 
 import pytest
 
-from gantrymq_store_files import zeros
-from gantrymq_store_files.zeros import last_nonzero, without_zeros
+from gantrymq_store_files import blank
+from gantrymq_store_files.blank import last_nonzero, without_zeros
 
 
 @pytest.mark.parametrize("behind", [0, 1, 19, 20, 21, 4096, 100_000])
@@ -13,7 +13,7 @@ def test_zeros_at_the_end_go_and_no_others(data, behind):
 
 
 def test_the_last_byte_is_looked_for_from_the_end_on_and_only_where_something_was_written(monkeypatch):
-    monkeypatch.setattr(zeros, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(blank, "CHUNK_BYTES", 100)
     data = bytearray(1000)
     reads = []
 

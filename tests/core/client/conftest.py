@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from one_frame import split_frame
 from scripted_cluster import cluster, peer, record_maker, simulate  # noqa: F401 - fixtures of this folder
 
 from gantrymq.errors import PluginError
 from gantrymq.remoting.command import Command, decode
-from gantrymq_testing.frames import split_frame
 
 FRAMES = json.loads((Path(__file__).parent / "data" / "frames.json").read_text())
 

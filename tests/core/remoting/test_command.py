@@ -1,13 +1,13 @@
 import struct
 
 import pytest
+from one_frame import split_frame
 
 from gantrymq.errors import LocalProtocolError, RemoteProtocolError
 from gantrymq.remoting.codes import CURRENT_VERSION, LanguageCode
 from gantrymq.remoting.command import Command, decode, encode, encode_head, request, response_to
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, Frame
 from gantrymq.remoting.headers.send import SendMessageResponse
-from gantrymq_testing.frames import split_frame
 
 
 def read(header: bytes, codec: int = 0) -> Command:

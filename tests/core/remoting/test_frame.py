@@ -1,10 +1,10 @@
 import struct
 
 import pytest
+from one_frame import split_frame
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting.frame import MAX_FRAME_BYTES, Frame, FrameDecoder
-from gantrymq_testing.frames import split_frame
 
 
 def frame(header: bytes, body: bytes = b"", codec: int = 0) -> bytes:

@@ -1,4 +1,5 @@
 import pytest
+from one_frame import split_frame
 
 from gantrymq.errors import LocalProtocolError
 from gantrymq.model.ids import offset_id
@@ -9,7 +10,6 @@ from gantrymq.remoting.headers.pull import PullMessageResponse, QueryMessageResp
 from gantrymq.remoting.headers.send import SendMessageResponse
 from gantrymq.remoting.responses import SendResponses, encode_pull_head, encode_query_head
 from gantrymq.remoting.sends import SendCommand
-from gantrymq_testing.frames import split_frame
 
 
 def sent(opaque, unique_id, flag=0):

@@ -6,6 +6,7 @@ import itertools
 import json
 
 import pytest
+from one_frame import split_frame
 
 from gantrymq.errors import RemoteProtocolError
 from gantrymq.remoting import sends
@@ -13,7 +14,6 @@ from gantrymq.remoting.command import Command, decode, encode
 from gantrymq.remoting.frame import Frame
 from gantrymq.remoting.headers.send import read_send_header
 from gantrymq.remoting.sends import MAX_HEADER_BYTES, SendCommand, decode_all
-from gantrymq_testing.frames import split_frame
 
 ID = "7F0000010B2C18B4AAC2000000000001"
 

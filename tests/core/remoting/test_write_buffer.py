@@ -3,10 +3,10 @@
 import asyncio
 
 from loop_tests import asked, echo, in_loop, turn
+from one_frame import split_frame
 
 from gantrymq.remoting.command import Command, decode, request
 from gantrymq.remoting.limits import UnwrittenBytes
-from gantrymq_testing.frames import split_frame
 
 
 @in_loop

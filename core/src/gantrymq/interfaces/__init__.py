@@ -3,10 +3,11 @@
 A hook (`gantrymq.hooks`) registers objects with these interfaces once at startup; the hot path calls the objects.
 """
 
+from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.broker import Broker, ConsumerHeartbeat, Heartbeat, OnlineClient
 from gantrymq.interfaces.connection import Connection
 from gantrymq.interfaces.dispatch import DispatchEntry, Dispatcher
-from gantrymq.interfaces.extension_points import AllocationStrategy, Gate, Guard, Handler, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, ExtUnit, FilterType, MessageFilter, PropertiesFilter
 from gantrymq.interfaces.metrics import BrokerMetrics, MetricFamily, MidnightCounts, OnlineGroup, Throughput
 from gantrymq.interfaces.name_servers import NameServer, NameServerKind

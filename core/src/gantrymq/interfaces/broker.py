@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from gantrymq.config import Settings
 from gantrymq.formats.record import RecordView
+from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.connection import Connection
-from gantrymq.interfaces.extension_points import AllocationStrategy
 from gantrymq.interfaces.filtering import BitMaps, FilterType, MessageFilter
 from gantrymq.interfaces.metrics import BrokerMetrics, MetricFamily
 from gantrymq.interfaces.pulling import PullAnswer, PullRequest, QueueStatus

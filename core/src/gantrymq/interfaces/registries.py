@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import attrs
 
 from gantrymq.config import Setting, Settings
+from gantrymq.interfaces.allocation import AllocationStrategy
 from gantrymq.interfaces.dispatch import Dispatcher
-from gantrymq.interfaces.extension_points import AllocationStrategy, Gate, Guard, Handler, Interceptor, Service
+from gantrymq.interfaces.extension_points import Gate, Guard, Handler, Interceptor, Service
 from gantrymq.interfaces.filtering import BitMaps, FilterType
 from gantrymq.interfaces.name_servers import NameServerKind
 from gantrymq.interfaces.store import MessageStore

@@ -23,11 +23,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gantrymq.formats.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RecordView
-from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK
+from gantrymq_store_files.blank import BLANK_BYTES, MAGIC_BLANK, last_nonzero
 from gantrymq_store_files.check import CheckResult, LogContent
 from gantrymq_store_files.file_names import file_name
 from gantrymq_store_files.log_source import LogSource, check_window
-from gantrymq_store_files.zeros import last_nonzero
 
 __all__ = ["LogDamage", "LogWalk", "align", "scan"]
 

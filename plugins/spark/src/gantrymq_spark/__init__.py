@@ -4,10 +4,10 @@
     session, java                        the session of the commands; checks of Spark and Java
     columns                              the columns of a message
     batches, records                     stored records as Arrow batches, built by column without Python objects per row
-    property_texts, slices, positions,
-    inner_batches
+    property_texts, slices, inner_batches
     store_ranges, record_run, log_scan,  a store's folder: split into ranges, checked many records at a time; its damage
     damage, store_stream
+    option_texts                         texts of options, and the values that several of them have
     store_options, store_reading,        the sources gantrymq.store and gantrymq.damage
     store_source
     live                                 the source gantrymq

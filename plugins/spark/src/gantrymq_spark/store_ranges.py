@@ -15,8 +15,8 @@ from pathlib import Path
 import attrs
 
 from gantrymq.world.files import Files
+from gantrymq_store_files.blank import last_nonzero
 from gantrymq_store_files.checkpoint import RECOVERY_MARGIN_MS
-from gantrymq_store_files.zeros import last_nonzero
 from gantrymq_store_tools.config_check import read_checkpoint
 from gantrymq_store_tools.layout import Series, StoreFile, find_layout
 

@@ -13,7 +13,7 @@ from gantrymq.broker.wire.responses import ok
 from gantrymq.interfaces import Connection, EndTransaction, Outcome
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.transactions import EndTransactionRequest
+from gantrymq.remoting.headers.send import EndTransactionRequest
 from gantrymq.remoting.serving import serves
 
 _USUAL: Mapping[str | None, int] = {"8": 8, "12": 12}

@@ -32,7 +32,7 @@ from gantrymq.model.ids import parse_offset_id
 from gantrymq.remoting import command
 from gantrymq.remoting.codes import RequestCode
 from gantrymq.remoting.command import Command
-from gantrymq.remoting.headers.transactions import EndTransactionRequest
+from gantrymq.remoting.headers.send import EndTransactionRequest
 
 __all__ = ["Check", "Transaction", "TransactionProducer"]
 

@@ -1,10 +1,10 @@
-"""Headers of send requests and replies.
+"""Headers of send requests and replies, and of the end of a transaction.
 
 The fields of a send header are spelled as names (codes 10, 324) or letters (310, 320, 325); `SendMessageRequest` is for
 both.
 
 Source: apache/rocketmq remoting/.../protocol/header/SendMessageRequestHeader{,V2}.java, SendMessageResponseHeader.java,
-ConsumerSendMsgBackRequestHeader.java.
+ConsumerSendMsgBackRequestHeader.java, EndTransactionRequestHeader.java.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from gantrymq.remoting.headers.base import (
 
 __all__ = [
     "ConsumerSendMsgBackRequest",
+    "EndTransactionRequest",
     "SendMessageRequest",
     "SendMessageResponse",
     "read_send_header",
@@ -117,3 +118,17 @@ class SendMessageResponse(Header):
     recall_handle: str | None = None
     msg_region: str | None = attrs.field(default=None, metadata=named("MSG_REGION"))
     trace_on: bool | None = attrs.field(default=None, metadata=named("TRACE_ON"))
+
+
+@header_of(RequestCode.END_TRANSACTION)
+class EndTransactionRequest(RequestHeader):
+    """A producer's decision on a half message."""
+
+    topic: str | None = None
+    producer_group: str
+    tran_state_table_offset: Int64  # queue offset of the half message
+    commit_log_offset: Int64  # log offset of the half message
+    commit_or_rollback: Int32  # 8 commit, 12 rollback, 0 unknown
+    from_transaction_check: bool = False
+    msg_id: str
+    transaction_id: str | None = None

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import random
 import socket
+import sys
 
 from gantrymq.world import World
 from gantrymq.world.real.clock import RealClock
-from gantrymq.world.real.descriptors import usable_descriptors
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
 from gantrymq.world.real.processors import usable_processors, yield_processor
 from gantrymq.world.real.workers import RealWorkers
 
-__all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world"]
+__all__ = ["RealClock", "RealFiles", "RealNetwork", "RealWorkers", "real_world", "usable_descriptors"]
 
 WORKER_THREADS = 6  # one for syncs of group commits, the others for cold reads, allocation, deletion and small files
 
@@ -38,3 +38,16 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
         descriptors=usable_descriptors,
         yield_processor=yield_processor,
     )
+
+
+NO_LIMIT = 1_048_576
+
+
+def usable_descriptors() -> int:
+    """Return the current limit; `NO_LIMIT` if there is none, and on Windows."""
+    if sys.platform == "win32":
+        return NO_LIMIT
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return NO_LIMIT if soft == resource.RLIM_INFINITY else soft

@@ -22,17 +22,16 @@ If there is nothing to do, the given offsets are returned unchanged: Spark then 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from gantrymq.model.queue import MessageQueue
 from gantrymq_spark.live.losses import Loss, LossKind
 from gantrymq_spark.live.offsets import Offsets, QueuePosition
-from gantrymq_spark.live.read_limit import divide_limit
 from gantrymq_spark.live.snapshot import QueueState, Snapshot
 
-__all__ = ["PlannedBatch", "Planner", "begin_of", "was_recreated"]
+__all__ = ["PlannedBatch", "Planner", "begin_of", "divide_limit", "was_recreated"]
 
 
 @attrs.frozen
@@ -154,3 +153,33 @@ def was_recreated(before: QueuePosition, there: QueueState) -> bool:
     if there.first_stored_ms is None or there.first >= before.next:
         return False
     return there.first_stored_ms > before.stored_ms
+
+
+def divide_limit(backlogs: Sequence[int], limit: int, turn: int = 0) -> list[int]:
+    """Return how many offsets each queue gets.
+
+    Args:
+        backlogs: available offsets of each queue.
+        limit: maximum for all queues together, 1 or more.
+        turn: which queue is first if the limit does not reach all of them; the caller increments it.
+
+    Returns:
+        One number for each backlog; their sum is the limit, or the sum of the backlogs if that is less.
+    """
+    if sum(backlogs) <= limit:
+        return list(backlogs)
+    waiting = [number for number, backlog in enumerate(backlogs) if backlog]
+    first = turn % len(waiting)
+    order = waiting[first:] + waiting[:first]
+    shares = [0] * len(backlogs)
+    for number in order[:limit]:
+        shares[number] = 1
+    left = limit - sum(shares)
+    rest = sum(backlogs) - len(waiting)
+    if left > 0:
+        for number in waiting:
+            shares[number] += left * (backlogs[number] - 1) // rest
+    for number in order:
+        more = min(limit - sum(shares), backlogs[number] - shares[number])
+        shares[number] += max(0, more) if left > 0 else 0
+    return shares

@@ -18,16 +18,17 @@ from gantrymq.client import PulledRecords, PullStatus, Reader
 from gantrymq.client.calls.decoding import parse_tags
 from gantrymq.client.reading.queue_reading import AGAIN_S, is_transient
 from gantrymq.errors import ClientError
+from gantrymq.formats.record import read_record
 from gantrymq.model.subscription import ALL, TAG
 from gantrymq.world import Clock
 from gantrymq_spark.batches import NO_LOG, record_batch
 from gantrymq_spark.inner_batches import unwrapped
 from gantrymq_spark.live.losses import Loss, LossKind, report_losses
 from gantrymq_spark.live.offsets import QueueRange
-from gantrymq_spark.positions import record_positions
+from gantrymq_spark.record_run import whole_records
 from gantrymq_store_tools.record_columns import gather
 
-__all__ = ["RangeReadOptions", "read_range"]
+__all__ = ["RangeReadOptions", "read_range", "record_positions"]
 
 BATCH_BYTES = 4 * 1024 * 1024  # of records, approximately
 BATCH_ROWS = 8192
@@ -176,3 +177,23 @@ def _with_tags(batch: pa.RecordBatch, tags: Sequence[str] | frozenset[str]) -> p
     if not tags:
         return batch
     return batch.filter(pc.is_in(batch.column("tags"), value_set=pa.array(sorted(tags), pa.string())))
+
+
+def record_positions(data: bytes | bytearray | memoryview) -> Any:
+    """Return the starts of the consecutive records in *data* as an int64 array.
+
+    Lengths and topics are checked. CRCs are not, because the client checks them when it reads the reply's records.
+
+    Raises:
+        FormatError: *data* contains anything but complete records.
+    """
+    view, found, at = memoryview(data), [], 0
+    while at < len(view):
+        many = whole_records(view[at:])
+        if many is None:
+            found.append(np.array([at], dtype=np.int64))
+            at += read_record(view, at).total_size
+        else:
+            found.append(many.fields.at + at)
+            at += int(many.fields.ends()[-1])
+    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

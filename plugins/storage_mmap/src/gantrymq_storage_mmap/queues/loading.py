@@ -21,8 +21,8 @@ from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_storage_mmap.queues.table import QueueTable
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.queue_entry import ENTRY_BYTES
-from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueLoader"]
 

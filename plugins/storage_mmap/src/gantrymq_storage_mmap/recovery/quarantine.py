@@ -13,8 +13,8 @@ from pathlib import Path
 import attrs
 
 from gantrymq.world import File, Files
+from gantrymq_store_files.blank import last_nonzero
 from gantrymq_store_files.file_names import file_name
-from gantrymq_store_files.zeros import last_nonzero
 
 __all__ = ["Quarantine", "nonzero_end"]
 

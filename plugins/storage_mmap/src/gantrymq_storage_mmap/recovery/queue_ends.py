@@ -27,9 +27,9 @@ from gantrymq_storage_mmap.recovery.quarantine import Quarantine
 from gantrymq_storage_mmap.recovery.replay import Replay
 from gantrymq_storage_mmap.recovery.requeue import BatchQueueRequeue, ConsumeQueueRequeue, LogHoles
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES
+from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.ext_unit import MIN_UNIT_BYTES
 from gantrymq_store_files.queue_entry import ENTRY_BYTES, is_pre_blank
-from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueEnds"]
 

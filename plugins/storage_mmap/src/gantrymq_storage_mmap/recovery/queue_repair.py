@@ -30,9 +30,9 @@ from gantrymq_storage_mmap.queues.batch_queue import BatchQueue
 from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue
 from gantrymq_storage_mmap.queues.dropped_topics import DroppedTopics
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, pack_batch_entry, read_batch_entry
+from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.log_source import check_offset
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank, read_entry
-from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["QueueHole", "QueueRepair", "RebuiltEntries", "RepairView", "repair_summary"]
 

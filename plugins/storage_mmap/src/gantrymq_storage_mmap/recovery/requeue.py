@@ -20,9 +20,9 @@ from gantrymq_storage_mmap.queues.consume_queue import ConsumeQueue, entry_of
 from gantrymq_storage_mmap.queues.pending_entries import PendingEntries
 from gantrymq_storage_mmap.queues.segmented_file import first_false
 from gantrymq_store_files.batch_entry import BATCH_ENTRY_BYTES, BatchQueueEntry, pack_batch_entry, read_batch_entry
+from gantrymq_store_files.blank import without_zeros
 from gantrymq_store_files.log_walk import LogDamage
 from gantrymq_store_files.queue_entry import ENTRY, ENTRY_BYTES, PRE_BLANK, is_pre_blank
-from gantrymq_store_files.zeros import without_zeros
 
 __all__ = ["BatchQueueRequeue", "ConsumeQueueRequeue", "EntriesMissing", "LogHoles", "Requeue"]
 
