@@ -32,7 +32,7 @@ from gantrymq.broker.sending.send import Sends
 from gantrymq.broker.sending.sending_back import SendingBack
 from gantrymq.broker.sending.transactions import Transactions
 from gantrymq.broker.settings import name_servers_of
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.deletions import Deletions
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.config import Settings

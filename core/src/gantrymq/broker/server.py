@@ -26,7 +26,7 @@ from gantrymq.broker.queue_kinds import serves_light_queues
 from gantrymq.broker.sending.dispatchers import FLUSH_S, Dispatchers
 from gantrymq.broker.sending.transactions import select_transaction_service
 from gantrymq.broker.settings import name_servers_of
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.disk_reserve import DiskReserve
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.broker.wire.families import serve

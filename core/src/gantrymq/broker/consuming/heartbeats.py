@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.clients import Member
 from gantrymq.errors import RequestRefused
 from gantrymq.interfaces import Connection, Heartbeat

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.errors import GroupNotExist, InvalidParameter, QueryNotFound, ServiceNotAvailable, TopicNotExist
 from gantrymq.interfaces import MessageStore
 from gantrymq.model.names import LMQ_PREFIX

@@ -19,7 +19,7 @@ from gantrymq.broker.consuming.held_pulls import HeldPulls
 from gantrymq.broker.consuming.offset_commits import OffsetCommits
 from gantrymq.broker.outcomes import outcome_into
 from gantrymq.broker.queue_kinds import reported_min_offset
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.clients import BROADCASTING
 from gantrymq.config import Settings
 from gantrymq.errors import (

@@ -24,7 +24,7 @@ from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.queue_targets import DELAYS, TargetSelector, refuse_delays
 from gantrymq.broker.sending.stored_properties import PropertyTemplate, StoredProperties, properties_too_long
 from gantrymq.broker.sending.transactions import Transactions
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import (
     InvalidParameter,

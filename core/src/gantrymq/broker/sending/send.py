@@ -17,7 +17,7 @@ from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.pipeline import Done, FlushTimeout, Pipeline
 from gantrymq.broker.sending.prepare import SendPreparation
 from gantrymq.broker.sending.queue_targets import TargetSelector
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.broker.tables.state_files import StateFiles
 from gantrymq.errors import GantryError, RequestRefused, TopicNotExist
 from gantrymq.interfaces import PutResult, PutStatus, SendAnswer, SendRequest, StoreMessage

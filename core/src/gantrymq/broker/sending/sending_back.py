@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 from gantrymq.broker.sending.interceptor_chain import InterceptorChain
 from gantrymq.broker.sending.prepare import most_tries
 from gantrymq.broker.sending.send import Sends
-from gantrymq.broker.tables.all_tables import Tables
+from gantrymq.broker.tables import Tables
 from gantrymq.config import Settings
 from gantrymq.errors import MessageIllegal, NoPermission, RequestRefused, install_command
 from gantrymq.formats.record import RecordView

@@ -1,1 +1,30 @@
 """Tables of topics, groups, offsets and clients, and their files."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gantrymq.broker.counting.stats import Stats
+from gantrymq.broker.tables.clients import ClientTable
+from gantrymq.broker.tables.groups import GroupTable
+from gantrymq.broker.tables.locks import QueueLocks
+from gantrymq.broker.tables.offsets import ConsumerOffsets
+from gantrymq.broker.tables.topics import TopicTable
+from gantrymq.config import Settings
+from gantrymq.world import World
+from gantrymq.world.clock import monotonic_ms
+
+__all__ = ["Tables"]
+
+
+class Tables:
+    """Topics, groups, offsets, clients, locks and counters; the first three are persistent."""
+
+    def __init__(self, world: World, settings: Settings) -> None:
+        now_ms = world.clock.now_ms
+        self.topics = TopicTable(settings, now_ms)
+        self.groups = GroupTable(settings, now_ms)
+        self.offsets = ConsumerOffsets(settings.number("consumerOffsetUpdateVersionStep"), now_ms)
+        self.clients = ClientTable(partial(monotonic_ms, world.clock))
+        self.locks = QueueLocks(partial(monotonic_ms, world.clock))
+        self.stats = Stats(self.topics.is_own)

@@ -1,14 +1,17 @@
-"""`World` of the operating system: sockets, files, threads and clocks."""
+"""`World` of the operating system: sockets, files, threads and clocks; nothing else may read the clock directly."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import socket
 import sys
+import time
+from collections.abc import Callable
+from typing import Any
 
 from gantrymq.world import World
-from gantrymq.world.real.clock import RealClock
 from gantrymq.world.real.files import RealFiles
 from gantrymq.world.real.network import RealNetwork
 from gantrymq.world.real.processors import usable_processors, yield_processor
@@ -51,3 +54,27 @@ def usable_descriptors() -> int:
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return NO_LIMIT if soft == resource.RLIM_INFINITY else soft
+
+
+class RealClock:
+    """Wall time, monotonic time and timers. Only timers need a running event loop."""
+
+    def now_ms(self) -> int:
+        """Return the wall time, milliseconds since 1970-01-01 UTC."""
+        return time.time_ns() // 1_000_000
+
+    def utc_offset_ms(self, at_ms: int) -> int:
+        """Return the offset of local time from UTC at *at_ms*, milliseconds."""
+        return time.localtime(at_ms / 1000).tm_gmtoff * 1000
+
+    def monotonic(self) -> float:
+        """Return the monotonic time, seconds."""
+        return time.monotonic()
+
+    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
+        """Call ``callback(*args)`` on the running loop in *delay_s* s (0 or less: in the next iteration)."""
+        return asyncio.get_running_loop().call_later(delay_s, callback, *args)
+
+    async def sleep(self, seconds: float) -> None:
+        """Suspend the caller for *seconds*."""
+        await asyncio.sleep(seconds)
