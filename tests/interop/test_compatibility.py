@@ -76,7 +76,7 @@ def test_a_row_shows_the_worst_result_and_old_sections_stay() -> None:
     file, other = "test_several.py", "test_ali_ons.py"
     tried = [Tried(file, "a thing", ("a 1", "b 2"), "works"), Tried(file, "a thing", ("a 1",), "fails")]
     page = render(tried, render([Tried(other, "another", ("a 1",), "works")], ""))
-    assert "| what was tried | a 1 | b 2 |\n|---|---|---|\n| a thing | fails | works |" in page
+    assert "| Test | a 1 | b 2 |\n|---|---|---|\n| a thing | fails | works |" in page
     assert rows_of(page) == {(file, "a thing"): {"fails", "works"}, (other, "another"): {"works"}}
 
 
