@@ -17,6 +17,11 @@ class GantryError(Exception):
     retriable: bool = False
     exit_code: int = 1  # exit code of a command that fails with this error
 
+    @property
+    def without_advice(self) -> str:
+        """The message for commands, which give their own advice."""
+        return str(self)
+
 
 def install_command(distribution: str) -> str:
     """Return the command that installs one of our plugins, which are not on a package index."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from broker_desk import pull_ext, records
 
@@ -38,6 +40,8 @@ class FragileFilter:
     def match_entry(self, tags_code, ext):
         if self._expression == "entry raises":
             raise KeyError("entry")
+        if self._expression == "entry is cancelled":
+            raise asyncio.CancelledError
         return True
 
     def match_message(self, record):
@@ -101,6 +105,23 @@ def test_whatever_a_filter_raises_becomes_one_error(filters, expression, stage):
     compiled = filters.compiled(subscription(expression))
     with pytest.raises(FilterFailed, match="KeyError"):
         getattr(compiled, stage)(*((0, None) if stage == "match_entry" else (None,)))
+
+
+def test_a_filter_that_raises_cancelled_error_fails_as_with_any_other(filters):
+    with pytest.raises(FilterFailed, match="CancelledError"):
+        filters.compiled(subscription("entry is cancelled")).match_entry(0, None)
+
+
+def test_a_compilation_that_raises_cancelled_error_is_counted_and_fails():
+    class Cancelled:
+        def compile(self, subscription):
+            raise asyncio.CancelledError
+
+    failed = []
+    filters = Filters(Settings(SCHEMA), {"FRAGILE": Cancelled()}, failed.append)
+    with pytest.raises(RuntimeError, match="raised CancelledError"):
+        filters.compiled(subscription())
+    assert failed == ["FRAGILE"]
 
 
 def test_a_filter_of_properties_is_guarded_as_one(monkeypatch, filters):

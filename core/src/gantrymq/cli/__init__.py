@@ -68,8 +68,7 @@ def _report_errors(ctx: click.Context) -> Iterator[None]:
     try:
         yield
     except (GantryError, click.ClickException) as problem:
-        message = problem.format_message() if isinstance(problem, click.ClickException) else str(problem)
-        message = getattr(problem, "without_advice", "") or message
+        message = problem.format_message() if isinstance(problem, click.ClickException) else problem.without_advice
         if "gantrymq " not in message:  # the message has no advice of its own
             message += ADVICE.get(type(problem).__name__, "")
         # An error of a setting starts with its source; if that is a flag ("--set listenPort: ..."), it is wrong usage.

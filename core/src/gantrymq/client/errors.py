@@ -49,7 +49,14 @@ class RequestMalformed(ClientError, LocalProtocolError):
 class NoNameServer(ConnectFailed):
     """Raised if none of the name servers answers."""
 
-    without_advice = ""  # the message without advice for programs; commands have their own
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR")
+        self._reason = reason
+
+    @property
+    def without_advice(self) -> str:
+        """The message without the advice for programs."""
+        return self._reason
 
 
 class RequestRefusedAsUnknown(BrokerRefused):

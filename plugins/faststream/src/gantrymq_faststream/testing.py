@@ -13,7 +13,6 @@ raised by the call that published.
 from __future__ import annotations
 
 import itertools
-import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -42,6 +41,7 @@ from gantrymq.client.errors import RequestMalformed
 from gantrymq.client.sending.encoded_message import in_batches
 from gantrymq.client.sending.validation import check_batch, check_message
 from gantrymq.model import properties as names
+from gantrymq.world.real import RealClock
 from gantrymq_faststream.broker import GantryBroker
 from gantrymq_faststream.options import make_message, queue_of
 from gantrymq_faststream.parser import GantryParser
@@ -231,7 +231,7 @@ def _check_delay(message: Message) -> None:
         raise _refused(f"DELAY={message.delay_level!s:.40} is not a delay level; give a whole number, 0 for none")
     at_ms, delay_ms = message.deliver_at_ms, message.delay_ms
     if at_ms is not None:
-        delay_ms = max(delay_ms or 0, at_ms - time.time_ns() // 1_000_000)
+        delay_ms = max(delay_ms or 0, at_ms - RealClock().now_ms())
     if delay_ms is not None and delay_ms > MAX_DELAY_MS and not message.delay_level:
         raise _refused(f"a delay of {delay_ms} ms is longer than the longest one here, {MAX_DELAY_MS} ms")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, Final
 
 import click
@@ -14,6 +13,7 @@ from gantrymq.commands.run import run
 from gantrymq.errors import ClientError, NoMessageFound
 from gantrymq.model.hosts import parse_address
 from gantrymq.model.ids import is_offset_id
+from gantrymq.world.real import RealClock
 from gantrymq_transaction.admin import list_transactions, resume_check, show_transaction
 
 __all__ = ["transactions"]
@@ -79,7 +79,7 @@ def list_(
     if output == "json":
         print_json({"brokers": found})
         return
-    now_ms = time.time() * 1000
+    now_ms = RealClock().now_ms()
     print_table(
         ["Unique id", "Offset id", "Group", "Topic", "Checks", "Next check", "Age (s)", "Half offset"],
         [
@@ -151,7 +151,7 @@ def show(unique_id: str, cluster: str | None, broker: str | None, namesrv: str, 
         for half in each["half_messages"]:
             state = "decided, or stored again later"
             if half["undecided"]:
-                state = f"undecided, next check {_seconds_until(half.get('next_check_ms'), time.time() * 1000)}"
+                state = f"undecided, next check {_seconds_until(half.get('next_check_ms'), RealClock().now_ms())}"
             click.echo(
                 f"{each['broker']} half message {half['offset_id']} for {half['topic']}:{half['queue']} of "
                 f"{half['producer_group']}, {half['checks']} checks: {state}"

@@ -6,12 +6,14 @@ raises an exception while running, its subscription is rejected from then on, wi
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from gantrymq.broker.counted_plugins import counted
 from gantrymq.config import Settings
-from gantrymq.errors import FilterFailed, FilterSuspended, GantryError, RequestRefused, SubscriptionParseFailed
+from gantrymq.errors import FilterFailed, FilterSuspended, RequestRefused, SubscriptionParseFailed
 from gantrymq.formats.record import RecordView
 from gantrymq.interfaces.filtering import ExtUnit, FilterType, MessageFilter
 from gantrymq.model.subscription import TAG, Subscription
@@ -67,7 +69,7 @@ def _guarded(call: Callable[..., T]) -> Callable[..., T]:
     def guarded(*args: Any) -> T:
         try:
             return call(*args)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:  # the filter's own: no task is cancelled in a plain call
             raise FilterFailed(f"{type(error).__name__}: {error}") from error
 
     return guarded
@@ -130,19 +132,18 @@ class Filters:
                 f"the broker does not support consumer to filter message by {subscription.type}"
                 f"{nearest(subscription.type, self._types)}; no plugin serves this type (see gantrymq plugins)",
             )
+
+        def failed() -> None:
+            self._failed(subscription.type)
+
         try:
-            compiled = self._guard(subscription, kind)
+            compiled: MessageFilter | None = counted(self._guard, failed)(subscription, kind)
             if compiled is None:
-                compiled = kind.compile(subscription)
+                compiled = counted(kind.compile, failed)(subscription)
                 if not compiled.accepts_all:
                     compiled = (_GuardedProperties if hasattr(compiled, "needles") else _Guarded)(compiled)
         except SubscriptionParseFailed as error:
             self._keep(key, str(error))
-            raise
-        except GantryError:
-            raise
-        except Exception:
-            self._failed(subscription.type)
             raise
         self._keep(key, compiled)
         return compiled

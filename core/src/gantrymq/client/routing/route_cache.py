@@ -257,10 +257,7 @@ class RouteCache:
                 if not left:
                     known = ", ".join(self._servers.addresses)
                     reason = f"no name server answers at {known} ({problem})"
-                    missing = NoNameServer(
-                        f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR"
-                    )
-                    missing.without_advice = reason
+                    missing = NoNameServer(reason)
                     missing.address = problem.address
                     raise missing from problem
         raise AssertionError("the list of name servers is never empty")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
@@ -20,7 +19,9 @@ SHOWN = 40  # queues of a table on a terminal; --output json has all
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
-    return parse_target(text, time.time_ns() // 1_000_000)
+    from gantrymq.world.real import RealClock
+
+    return parse_target(text, RealClock().now_ms())
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be set, and set nothing.")
