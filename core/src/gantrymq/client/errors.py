@@ -49,14 +49,12 @@ class RequestMalformed(ClientError, LocalProtocolError):
 class NoNameServer(ConnectFailed):
     """Raised if none of the name servers answers."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"{reason}; is one running there? Name others when creating the client, or in $NAMESRV_ADDR")
-        self._reason = reason
+    ADVICE = "; is one running there? Name others when creating the client, or in $NAMESRV_ADDR"
 
     @property
     def without_advice(self) -> str:
         """The message without the advice for programs."""
-        return self._reason
+        return str(self).removesuffix(self.ADVICE)
 
 
 class RequestRefusedAsUnknown(BrokerRefused):

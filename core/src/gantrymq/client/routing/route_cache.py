@@ -257,7 +257,7 @@ class RouteCache:
                 if not left:
                     known = ", ".join(self._servers.addresses)
                     reason = f"no name server answers at {known} ({problem})"
-                    missing = NoNameServer(reason)
+                    missing = NoNameServer(reason + NoNameServer.ADVICE)
                     missing.address = problem.address
                     raise missing from problem
         raise AssertionError("the list of name servers is never empty")
