@@ -158,7 +158,7 @@ def test_route_bodies_are_in_standard_form():
     assert all(dumps_standard(loads(body)) == body for body in bodies)
 
 
-# --- the worked examples of the wire reference, section 7 -----------------------------------------------------------
+# --- single frames --------------------------------------------------------------------------------------------------
 
 UNIQUE_ID = "7F00000104D218B4AAC20BD3C2400000"
 SEND = bytes.fromhex("0000015200000149") + (

@@ -3,7 +3,7 @@
     start   store (lock, load, recover) -> tables -> dispatchers -> ports -> services -> requests -> register
     stop    unregister -> services -> respond to waiting requests -> close connections -> tables -> store
 
-The ports are bound before the services start, because these need the address. Requests wait until all services run.
+Ports are bound before services start, because services need the address. Requests wait until all services run.
 
 Source: apache/rocketmq broker/.../BrokerController.java (initialize, start, shutdown).
 """
@@ -48,8 +48,8 @@ from gantrymq.world.time_slices import TimeSlices
 log = logging.getLogger(__name__)
 
 SILENT_SCAN_S = 10.0
-DESCRIPTOR_SHARE = 5 / 8  # for connections; a name server in the same process has 1/8, files have the rest
-CUT_BACK_STEP = 128  # topics and groups to check in one step of the loop
+DESCRIPTOR_SHARE = 5 / 8  # for connections; 1/8 is for a name server in the same process, the rest for files
+CLAMP_STEP = 128  # pairs of topic and group whose offsets are checked in one iteration of the event loop
 ANY_ADDRESSES = ("0.0.0.0", "::", "")
 
 
@@ -113,7 +113,7 @@ class BrokerServer:
         reserve = DiskReserve(world.files, self.root / "config" / RESERVE)
         report = await self._open_store(reserve)
         self._closing.append(self.store.stop)
-        self._say_how_it_opened(report)
+        self._log_opening(report)
         state = StateFiles(
             world,
             self.root / "config",
@@ -127,7 +127,7 @@ class BrokerServer:
         self._closing.append(state.close)
         offset_commits = OffsetCommits(self.store, tables, lambda: state.commits_refusal)
         if not report.clean:
-            await self._cut_offsets_back(offset_commits)
+            await self._clamp_offsets(offset_commits)
         await self.store.clean(Cleaning.RESERVE_TIMES)  # topic attributes were not loaded when the store opened
         dispatchers = [build(self._context) for build in self._plugins.dispatchers.values()]
         running = Dispatchers(self.store, dispatchers, world.workers)
@@ -163,7 +163,7 @@ class BrokerServer:
         if self._transactions is not None:
             await self._transactions.start(facade)
             self._closing.append(self._transactions.stop)  # after the responses to the last producers
-        self._closing.append(partial(self._turn_away, router, parts))
+        self._closing.append(partial(self._refuse_requests, router, parts))
         for service in self._plugins.services:
             await service.start(facade)
             self._closing.append(service.stop)
@@ -184,7 +184,7 @@ class BrokerServer:
         await parts.registration.registered()
         return report
 
-    async def _turn_away(self, router: RequestRouter, parts: Parts) -> None:
+    async def _refuse_requests(self, router: RequestRouter, parts: Parts) -> None:
         """Refuse new requests and respond to all waiting ones."""
         router.turn_away()
         await parts.answer_waiting()
@@ -205,8 +205,8 @@ class BrokerServer:
         self.store = self._plugins.store(self.settings.text("store"))(self._context)
         return await self.store.start()
 
-    def _say_how_it_opened(self, report: RecoveryReport) -> None:
-        """Log one line; the store has logged details itself."""
+    def _log_opening(self, report: RecoveryReport) -> None:
+        """Log one line about the recovery of the store; the store has logged the details."""
         if report.clean:
             log.info("store %s opened, clean; its log ends at %d", self.root, report.log_end)
         else:
@@ -216,12 +216,12 @@ class BrokerServer:
                 *(self.root, report.records_checked, report.log_end, report.cut_bytes, report.entries_rebuilt),
             )
 
-    async def _cut_offsets_back(self, offset_commits: OffsetCommits) -> None:
+    async def _clamp_offsets(self, offset_commits: OffsetCommits) -> None:
         """Clamp committed offsets to the end of their queue, yielding to the loop between groups."""
-        slices = TimeSlices(self.world.clock, CUT_BACK_STEP)
-        for said in self.tables.offsets.cut_back(offset_commits.end):
-            for sentence in said:
-                log.warning(sentence)
+        slices = TimeSlices(self.world.clock, CLAMP_STEP)
+        for warnings in self.tables.offsets.cut_back(offset_commits.end):
+            for warning in warnings:
+                log.warning(warning)
             await slices.item_done()
 
     def _every(self, period_s: float, action: Callable[[], None]) -> None:
@@ -243,7 +243,7 @@ class BrokerServer:
         self._closing.append(cancel)
 
     def _sample(self) -> None:
-        """Advance the time of the counters."""
+        """Take a sample of the counters, and pass them the current day."""
         self.tables.stats.sample(self.world.clock.monotonic())
         self.tables.stats.today(local_day(self.world.clock))
 
@@ -263,13 +263,13 @@ def store_root(world: World, settings: Settings) -> Path:
 
 
 def limits_of(settings: Settings, descriptors: int) -> Limits:
-    """Return the limits for connections in a process that may open *descriptors* file descriptors."""
+    """Return the limits for the connections of a process that may open *descriptors* files and sockets."""
     wanted = settings.number("maxConnections")
     most = connections_within(descriptors, DESCRIPTOR_SHARE, wanted)
     if most < wanted:
         log.warning(
-            "this process may have %d files and sockets open, so %d connections are the most, not maxConnections=%d; "
-            "raise its limit (ulimit -n, LimitNOFILE=)",
+            "this process may have %d files and sockets open, so the limit is %d connections instead of "
+            "maxConnections=%d; raise its limit (ulimit -n, LimitNOFILE=)",
             *(descriptors, most, wanted),
         )
     return Limits(

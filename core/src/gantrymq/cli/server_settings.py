@@ -1,4 +1,4 @@
-"""Settings of servers: the schema of core and plugins, and the layers of values.
+"""Settings of servers: the schema of core and plugins, and the layers of values, with increasing precedence:
 
 defaults  <  file of tls.config.file  <  defaults of the command  <  file of -c  <  environment  <  --set and options
 such as --port
@@ -40,12 +40,12 @@ _NAME_SERVERS = ("gantry_register_name_servers",)
 class ServerArguments:
     """The settings given on the command line."""
 
-    command: str  # name of the source, e.g. "gantrymq start"
+    command: str  # e.g. "gantrymq start"; the source of the command's defaults
     file: Path | None = None  # -c
     pairs: tuple[str, ...] = ()  # --set key=value
     options: Mapping[str, tuple[str, object]] = attrs.field(factory=dict)  # key to option and value (None: not given)
     defaults: Mapping[str, str] = attrs.field(factory=dict)  # defaults of the command
-    closed: str = BROKER_CLOSED  # source of the default loopback bindAddress
+    closed: str = BROKER_CLOSED  # shown as the source of bindAddress if it defaults to the loopback address
 
 
 class BrokerSettings(NamedTuple):
@@ -107,7 +107,7 @@ def name_server_settings(world: World, arguments: ServerArguments) -> NameServer
 
 
 def name_server_keys() -> frozenset[str]:
-    """Return the keys of a name server that a broker does not have. Raises PluginError like `name_server_kind`."""
+    """Return the setting keys that only a name server has. Raises PluginError like `name_server_kind`."""
     from gantrymq.broker.settings import SCHEMA
 
     declared = name_server_kind().settings()
@@ -120,14 +120,14 @@ def store_root(settings: Settings) -> Path:
 
 
 def tls_options(of_broker: Settings) -> dict[str, tuple[str, object]]:
-    """Return the given settings of TLS and proxies of the broker, for the name server in the same process."""
+    """Return the broker's explicit settings of TLS and proxies, for the name server in the same process."""
     given = {key: of_broker.source(key) for key, setting in of_broker.schema.items() if setting.local}
     values = of_broker.as_dict(secrets=True)
     return {key: (source, str(values[key]).strip()) for key, source in given.items() if source != "default"}
 
 
 def _check_filled(settings: Settings, *keys: str) -> None:
-    """Raise ConfigError if a path is empty: it would be the current folder."""
+    """Raise ConfigError if a path is empty, because an empty path means the current folder."""
     for key in keys:
         if key in settings.schema and not settings.text(key):
             raise ConfigError(f"{settings.source(key)}: {key} is empty; set a path, or omit it for the default")
@@ -139,7 +139,7 @@ def _layers(
     """Return the layers in order of increasing precedence; the environment is at index 3.
 
     The command's layer sets bindAddress to the loopback address, unless brokerIP1 is an address that other machines can
-    reach; *closed* is the source of that value, for a note to the operator.
+    reach. *closed* is shown to the operator as the source of that value.
     """
     lines = read_settings_file(world.files, arguments.file) if arguments.file is not None else []
     given = {key: Given(str(value), flag) for key, (flag, value) in arguments.options.items() if value is not None}
@@ -159,11 +159,12 @@ def _layers(
 def name_server_kind() -> NameServerKind:
     """Return the name server of `NAME_SERVER_TO_INSTALL`, or of another plugin if that is not installed.
 
-    That plugin is loaded without any other, so that ``gantrymq nameserver`` starts fast; the setting ``plugins``
+    Only that plugin is loaded, so that ``gantrymq nameserver`` starts fast; the setting ``plugins``
     applies only to the broker.
 
     Raises:
-        PluginError: no installed plugin offers a name server, several others do, or the known one is broken.
+        PluginError: no installed plugin offers a name server, several of them do, or `NAME_SERVER_TO_INSTALL`
+            is broken.
     """
     loaded = load_plugins(only_hooks=_NAME_SERVERS, only_distribution=NAME_SERVER_TO_INSTALL)
     if not loaded.name_servers:

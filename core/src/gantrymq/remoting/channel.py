@@ -3,7 +3,7 @@
 Each side numbers its own requests; the response bit distinguishes responses from requests. Everything sent during one
 iteration of the event loop is one write (`WriteBuffer`).
 
-Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java; wire reference 1.1, 1.7, 1.9.
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java.
 """
 
 from __future__ import annotations

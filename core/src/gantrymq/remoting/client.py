@@ -1,6 +1,6 @@
 """Client side of the remoting protocol: connections to servers, one per address, opened on demand.
 
-Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java; wire reference 1.8, 3 (GO_AWAY).
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingClient.java (GO_AWAY).
 """
 
 from __future__ import annotations

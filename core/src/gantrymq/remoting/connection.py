@@ -1,12 +1,12 @@
-"""One connection, of a client or a server: decodes frames and dispatches responses to calls, requests to the handler.
+"""One connection of a client or server: passes responses to the calls that wait for them, and requests to the handler.
 
     transport --bytes--> `Handshake` --> frames --> commands --+--> `RequestQueue` --> handler
                                                              +--> `PendingCalls`, which wait for responses
     transport <--one write per loop iteration-- `WriteBuffer` <-- responses and requests (`Channel`)
 
-Reading pauses while the peer does not read (see `Limits`), so a slow reader slows down only itself.
+Reading from a peer pauses while that peer does not read (see `Limits`), so a slow peer only delays itself.
 
-Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java; wire reference 1.1, 1.7, 1.9.
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingAbstract.java.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class RequestHandler(Protocol):
         """Handle a batch of requests in order; respond now or later with ``connection.reply``.
 
         Oneway requests are included and get no response. The method must not block; an exception is logged as a bug.
-        Before each request but the first it checks whether the connection is ``full``; if so, it returns that request
-        and the rest with ``connection.put_back``.
+        Before each request except the first, the method checks whether the connection is ``full``; if so, it passes
+        that request and the following ones to ``connection.put_back``.
         """
 
 
@@ -60,7 +60,7 @@ class Connection(Channel, asyncio.Protocol):
 
     Attributes:
         last_heard: monotonic time of the last read, seconds.
-        notes: data of the owner about this connection.
+        notes: data that handlers and guards store with this connection.
         response_limiter: limits work that prepares long responses.
     """
 
@@ -78,7 +78,7 @@ class Connection(Channel, asyncio.Protocol):
         tls: ssl.SSLContext | None = None,
         busy_poll: BusyPoll | None = None,
     ) -> None:
-        """With *sniffing* the protocol is detected and *admission* applied; with *tls* this side is a TLS client."""
+        """With *sniffing*, detect the protocol and apply *admission*; with *tls*, act as a TLS client."""
         super().__init__(world.clock, limits, unwritten)
         self._clock = clock = world.clock
         writes = self._writes

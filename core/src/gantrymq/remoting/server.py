@@ -1,6 +1,6 @@
 """Server of the remoting protocol, on one or several ports.
 
-Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java; wire reference 1.8, 1.9.
+Source of the rules: apache/rocketmq remoting/.../netty/NettyRemotingServer.java.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The response has code 3, as in RocketMQ. The message names the kind of this port and the usual port of name servers.
 
 Source: apache/rocketmq namesrv/.../processor/DefaultRequestProcessor.java (processRequest),
-broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
+broker/.../BrokerController.java (registerProcessor).
 """
 
 from __future__ import annotations

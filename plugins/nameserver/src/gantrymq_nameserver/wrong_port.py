@@ -1,6 +1,6 @@
 """Error for requests sent to a name server that only brokers serve; the reverse is in `gantrymq.remoting.wrong_port`.
 
-Source: apache/rocketmq broker/.../BrokerController.java (registerProcessor); wire reference 2.1 to 2.4.
+Source: apache/rocketmq broker/.../BrokerController.java (registerProcessor).
 """
 
 from __future__ import annotations

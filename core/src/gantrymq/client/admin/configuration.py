@@ -53,7 +53,7 @@ class ConfigurationCalls(AdminRequests):
         """Change settings of *server*, or of all configured name servers; return their addresses.
 
         Raises:
-            as `change_broker_settings`; servers earlier in the list have changed.
+            as `change_broker_settings`; servers earlier in the list are already changed.
         """
         servers, body = (server,) if server else self.name_servers, _properties(settings)
         for each in servers:
@@ -85,7 +85,7 @@ class ConfigurationCalls(AdminRequests):
         return reply_header(KvResponse, reply, "a name server").value
 
     async def put_kv_value(self, namespace: str, key: str, value: str) -> None:
-        """Set a value at every configured name server; after an error, earlier servers have it."""
+        """Set a value at every configured name server; after an error, servers earlier in the list have the value."""
         header = PutKvRequest(namespace=namespace, key=key, value=value)
         for server in self.name_servers:
             await self.request(server, RequestCode.PUT_KV_CONFIG, header)
@@ -106,5 +106,5 @@ def _properties(settings: Mapping[str, str]) -> bytes:
     check_mapping("settings", settings)
     for key, value in settings.items():
         if "\n" in key + value or "\r" in key + value:
-            raise InvalidParameter(f"{key}: a setting is one line")
+            raise InvalidParameter(f"setting {key} contains a line break")
     return "".join(f"{key}={value.replace(chr(92), chr(92) * 2)}\n" for key, value in settings.items()).encode()

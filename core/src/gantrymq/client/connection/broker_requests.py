@@ -45,7 +45,7 @@ class ConsumerRequestHandler(Protocol):
 
 
 class BrokerRequests:
-    """The request handler of a client's connections, see `gantrymq.remoting.request_queue.Requests`."""
+    """The request handler of a client's connections (a `gantrymq.remoting.connection.RequestHandler`)."""
 
     def __init__(self, namespace: Namespace | None = None) -> None:
         """*namespace* is removed from names in requests and added to names in responses."""

@@ -1,4 +1,4 @@
-"""Heartbeat bodies, which describe a client to brokers every 30 s. No I/O.
+"""Encoding of heartbeats, with which a client describes itself to brokers every 30 s. No I/O.
 
     {"clientID":"10.0.0.1@1234#99","consumerDataSet":[{"consumeFromWhere":"..","consumeType":"CONSUME_ACTIVELY",
      "groupName":"CG","messageModel":"CLUSTERING","subscriptionDataSet":[..],"unitMode":false}],
@@ -23,7 +23,7 @@ __all__ = ["ConsumerInfo", "heartbeat_body"]
 
 @attrs.frozen
 class ConsumerInfo:
-    """One consumer group of a client; strings are constants of RocketMQ's enumerations."""
+    """One consumer group of a client. Strings are names of constants in RocketMQ's enumerations."""
 
     group: str
     consume_type: str  # CONSUME_ACTIVELY for a pull consumer, CONSUME_PASSIVELY for a push consumer
@@ -48,9 +48,9 @@ def heartbeat_body(client_id: str, producers: Iterable[str], consumers: Iterable
     """Return the body of request 34.
 
     Args:
-        client_id: of this client.
-        producers: group names.
-        consumers: groups with their subscriptions.
+        client_id: id of this client.
+        producers: names of its producer groups.
+        consumers: its consumer groups.
     """
     return dumps(
         {

@@ -1,8 +1,8 @@
-"""Consume each message once, in three steps.
+"""Consumption of each message exactly once, in three steps.
 
 1. The key and the place of a message (`identity`) are looked up in a cache of recent messages. If one of them is found,
    the message is a duplicate.
-2. They are looked up in the database.
+2. Otherwise they are looked up in the database, with the same result if one of them is found.
 3. In one transaction, both are inserted and the handler makes its change. After the commit both exist. After a rollback
    neither does: the message was not consumed and is delivered again.
 
@@ -14,8 +14,8 @@
 
     await consumer.run(handle)
 
-If two members receive the same message at the same time, both reach the third step. The database lets one insert its
-record; the other one waits for that commit, gets a conflict, and treats the message as a duplicate.
+If two members receive the same message at the same time, both reach the third step. The database accepts one of the
+inserts; the other one waits for that commit and fails with a conflict, so its message is treated as a duplicate.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Idempotent:
     """Created by `idempotent`; used in one event loop at a time. For threads use `gantrymq.client.sync.Idempotent`.
 
     Attributes:
-        consumed: messages with a transaction committed here.
-        duplicates: messages that were consumed before, here or elsewhere.
+        consumed: messages whose transaction was committed by this object.
+        duplicates: messages that had been consumed before, by this object or another one.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Idempotent:
             yield connection
 
     async def prune(self) -> int:
-        """Delete all records older than ``keep_s``, of any group; returns how many.
+        """Delete the records of all groups older than ``keep_s``; return their number.
 
         Old records are also deleted every 10 minutes while messages are consumed.
         """
@@ -205,7 +205,7 @@ class Idempotent:
                         yield [messages[number] for number in new], connection
                 except records.conflicts:
                     left = await self._new_messages(identities)
-                    if left == new or (entered and left):  # not our keys, or only some of them: nothing was committed
+                    if left == new or (entered and left):  # other keys, or only some of these: nothing was committed
                         await self._record_keys([identities[number] for number in new])
                         raise
                     if entered:  # the database reported the conflict only at the commit
@@ -247,12 +247,12 @@ class Idempotent:
                 async with self._records.transaction() as connection:
                     await self._records.add(connection, self._rows([MessageIdentity(alias, alias)]))
             except self._records.conflicts:
-                pass  # recorded after an earlier failure
+                pass  # already recorded after an earlier failure
             except Exception:
                 logger.exception("the key %s of a message of %s could not be recorded", each.key, self._group)
 
     async def _new_messages(self, identities: Sequence[MessageIdentity]) -> list[int]:
-        """Return the indexes of messages not consumed before; of several messages with a common name only the first."""
+        """Return the indexes of new messages; only the first of several messages with the same key or place."""
         names = [name for each in identities for name in each.names]
         asked = [name for name in names if not self._recent.has((name,))]
         committed = set(names).difference(asked)

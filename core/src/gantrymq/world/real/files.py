@@ -53,7 +53,7 @@ class RealFiles:
         if mode_bits.S_ISDIR(status.st_mode):  # POSIX opens folders for reading
             os.close(descriptor)
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        lock = locks.held_of(status)  # by the open file, as a check by path would cost another stat
+        lock = locks.held_of(status)  # looked up by descriptor; by path it would cost another stat
         if lock is not None:
             lock.keep(descriptor)
             raise OSError(errno.EBUSY, "locked by this process; closing it again would lose the lock", str(path))
@@ -67,7 +67,7 @@ class RealFiles:
     def peek(self, path: Path | str, length: int, position: int) -> bytes | None:
         """Read up to *length* bytes from *position*; None if the file does not exist.
 
-        Of a long range only the written part is read, as most of a queue file is a hole.
+        Only the written part of a long range is read, because most of a queue file is a hole.
         """
         try:
             descriptor = os.open(path, os.O_RDONLY | BINARY)
@@ -139,7 +139,7 @@ class RealFiles:
         if sys.platform == "win32":
             usage = shutil.disk_usage(path)
             return DiskUsage(usage.total, usage.free, usage.free)
-        else:  # else mypy reports unreachable code on Windows
+        else:  # without else, mypy reports unreachable code on Windows
             found = os.statvfs(path)
             unit = found.f_frsize
             return DiskUsage(found.f_blocks * unit, found.f_bfree * unit, found.f_bavail * unit)

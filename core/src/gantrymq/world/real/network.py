@@ -101,11 +101,11 @@ async def _serve(factory: ProtocolFactory, addresses: list[str], port: int) -> a
         server = await asyncio.get_running_loop().create_server(
             factory, addresses, port, backlog=BACKLOG, reuse_address=os.name == "posix"
         )
-    except OSError as error:  # the text of the event loops contains the address as a tuple
+    except OSError as error:  # the event loop's message contains the address as a tuple
         if error.errno is None:
             raise
         raise OSError(error.errno, os.strerror(error.errno)) from error
-    if any(each is None for each in server.sockets):  # uvloop raises no error if another process listens since the bind
+    if any(each is None for each in server.sockets):  # uvloop raises no error if a process listened after the bind
         server.close()
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     return server
