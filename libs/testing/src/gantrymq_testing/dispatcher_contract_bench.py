@@ -23,7 +23,7 @@ FIRST_TOPICS = ("Orders", "Payments", "Orders", "%RETRY%readers", "Übersicht")
 
 
 def made_entries(count: int, start: int = 0, topics: Sequence[str] = FIRST_TOPICS) -> list[DispatchEntry]:
-    """*count* entries back to back from log offset *start*, over several topics and queues."""
+    """Return *count* consecutive entries from log offset *start*, in several topics and queues."""
     entries: list[DispatchEntry] = []
     next_offset: dict[tuple[str, int], int] = {}
     log_offset = start
@@ -52,12 +52,12 @@ def made_entries(count: int, start: int = 0, topics: Sequence[str] = FIRST_TOPIC
 
 
 def end_of(entries: Sequence[DispatchEntry]) -> int:
-    """Log offset after the last entry."""
+    """Return the log offset after the last entry."""
     return entries[-1].log_offset + entries[-1].size
 
 
 def in_batches(entries: Sequence[DispatchEntry], length: int) -> Iterator[Sequence[DispatchEntry]]:
-    """*entries* in batches of *length*, the last one shorter."""
+    """Yield *entries* in batches of *length*; the last one may be shorter."""
     for start in range(0, len(entries), length):
         yield entries[start : start + length]
 
@@ -89,7 +89,7 @@ class DispatcherBench:
         return DispatcherBench(self._make, self.root)
 
     def catch_up(self, log: Sequence[DispatchEntry], batch: int = 1000) -> Dispatcher:
-        """Start with *log* as a broker does: truncate to its end, then replay from the position."""
+        """Start with *log* as a broker does: truncate to its end, then replay it from the dispatcher's position."""
         self.dispatcher.truncate(end_of(log) if log else 0)
         position = self.dispatcher.position()
         for entries in in_batches([entry for entry in log if entry.log_offset >= position], batch):
@@ -98,7 +98,7 @@ class DispatcherBench:
 
 
 def dying_world(fail_at: int | None, *, done: bool) -> tuple[World, FailingFiles]:
-    """Return a world with a disk that fails at changing call *fail_at*, and its files."""
+    """Return a world whose disk fails at the modifying call number *fail_at*, and its files."""
     world = real_world()
     files = FailingFiles(world.files, fail_at, done=done)
     return attrs.evolve(world, files=files), files

@@ -1,4 +1,4 @@
-"""The response to request 65021: facts and sentences as JSON."""
+"""The JSON response to request 65021: the facts about a group, and sentences that explain them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["as_json", "queue_json"]
 
 
 def as_json(broker: str, policy: str, facts: Facts) -> dict[str, Any]:
-    """Return everything but the queues, which may be many; see `queue_json`."""
+    """Return everything except the queues; `queue_json` returns each of them."""
     group = facts.group
     behind = sum(each.behind for each in facts.queues)
     late = [each.oldest_ms_ago for each in facts.queues if each.oldest_ms_ago is not None]

@@ -1,4 +1,4 @@
-"""Builds the tree for each rule of the grammar, and rejects what RocketMQ rejects while building.
+"""Construction of the expression tree, with the checks that RocketMQ makes during construction.
 
 Source: apache/rocketmq filter/.../parser/SelectorParser.jj, .../expression/{Comparison,Constant,Unary}Expression.java
 """
@@ -17,7 +17,7 @@ _VALUES = (nodes.Property, nodes.Text, nodes.Integer, nodes.Double, nodes.Negati
 
 @v_args(inline=True)
 class Builder(Transformer[Token, Expression]):
-    """One method per rule; each inspects its own operands only."""
+    """One method per grammar rule; each checks only its own operands."""
 
     def start(self, tree: Expression) -> Expression:
         return _condition(tree)

@@ -1,8 +1,9 @@
-"""Rendering of a snapshot as Prometheus text; like `metric_builder` and `lag_families` it imports prometheus_client.
+"""Rendering of a snapshot as Prometheus text. Only `metric_builder`, `lag_families` and this module import
+prometheus_client.
 
-Metrics have rocketmq-exporter's name if it has one, else that of RocketMQ 5's own exporter, else a name that begins
-with ``gantrymq_``. Labels follow the names: ``cluster, broker, topic, group`` with the exporter's, and ``cluster,
-node_type, node_id, topic, consumer_group`` with RocketMQ 5's.
+A metric has its name in rocketmq-exporter, otherwise its name in RocketMQ 5's own exporter, otherwise a name that
+begins with ``gantrymq_``. Labels depend on the origin of the name: ``cluster, broker, topic, group`` for
+rocketmq-exporter and ``gantrymq_``, and ``cluster, node_type, node_id, topic, consumer_group`` for RocketMQ 5.
 
 Source: apache/rocketmq-exporter src/.../collector/RMQMetricsCollector.java; apache/rocketmq
 broker/.../metrics/BrokerMetricsConstant.java, store/.../metrics/DefaultStoreMetricsConstant.java.
@@ -24,7 +25,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Family(Collector):
-    """Adapter: a collector of one family, as prometheus_client renders collectors."""
+    """Collector of one family; prometheus_client only renders collectors."""
 
     def __init__(self, family: Metric) -> None:
         self._family = family
@@ -46,7 +47,7 @@ def families(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield from lag_families(snapshot)
     yield from _store(snapshot)
     yield from _clients(snapshot)
-    yield from _of_plugins(snapshot)
+    yield from _plugin_metrics(snapshot)
 
 
 def _broker(snapshot: MetricsSnapshot) -> Iterator[Metric]:
@@ -220,11 +221,11 @@ def _clients(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     yield make.gauge("rocketmq_group_count", "Members of consumer groups.", ("group",), consumers, as_exporter=True)
 
 
-def _of_plugins(snapshot: MetricsSnapshot) -> Iterator[Metric]:
+def _plugin_metrics(snapshot: MetricsSnapshot) -> Iterator[Metric]:
     make = MetricBuilder(snapshot)
     for each in sorted(snapshot.figures.plugin_metrics, key=lambda shown: shown.name):
         if each.name == IN_FLIGHT:
-            continue  # among those of `lag_families`
+            continue  # yielded by `lag_families`
         if each.counter:
             yield make.counter(each.name, each.help, each.labels, each.values.items())
         else:

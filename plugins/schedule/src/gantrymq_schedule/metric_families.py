@@ -1,7 +1,7 @@
 """Metrics of the delay levels, for the metrics page and the runtime info (request 28).
 
-The names begin with gantrymq_: for its delay levels RocketMQ only has the histogram rocketmq_delay_message_latency,
-which measures from the time a message was born.
+The names begin with gantrymq_, because RocketMQ's only metric of its delay levels is the histogram
+rocketmq_delay_message_latency, which measures from the born time of a message.
 
 Source: apache/rocketmq broker/.../schedule/ScheduleMessageService.java (buildRunningStats: the rows of request 28).
 """
@@ -21,7 +21,7 @@ def level_metrics(levels: LevelDelivery, broker: Broker) -> list[Callable[[], Me
     late, clock = levels.lateness, broker.world.clock
 
     def waiting() -> MetricFamily:
-        text = "Messages of a delay level that are not delivered."
+        text = "Messages of a delay level that are not delivered yet."
         known = list(levels.positions.levels())
         values: dict[tuple[str, ...], float] = {(str(level),): end - position for level, position, end, _ in known}
         rows = {f"scheduleMessageOffset_{level}": f"{position},{end}" for level, position, end, _ in known if end}
@@ -36,11 +36,11 @@ def level_metrics(levels: LevelDelivery, broker: Broker) -> list[Callable[[], Me
         return MetricFamily("gantrymq_delayed_left_behind_total", text, (), {(): levels.left_behind}, counter=True)
 
     def late_s() -> MetricFamily:
-        text = "How late delivered messages were, all together."
+        text = "Total time from the due time to the delivery of messages."
         return MetricFamily("gantrymq_delayed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counter=True)
 
     def worst_s() -> MetricFamily:
-        text = "How late the latest message of the last minute was."
+        text = "Longest time from the due time to the delivery of a message in the last minute."
         return MetricFamily(
             "gantrymq_delayed_late_seconds_worst", text, (), {(): late.worst_lately_ms(clock.monotonic()) / 1000}
         )

@@ -1,6 +1,6 @@
 """Stored records as Arrow batches with the columns of `columns`, from a log or a pull reply.
 
-Records must be sound; `positions.record_positions` finds those of a reply, `log_scan` those of a log.
+Records must be sound: `live.range_reader` checks those of a pull reply, `log_scan` those of a log.
 """
 
 from __future__ import annotations
@@ -19,11 +19,8 @@ from gantrymq_spark.records import Records
 __all__ = ["BODY_PROBLEMS", "NO_LOG", "RowOptions", "batch_of", "record_batch"]
 
 NO_LOG = -1  # for data that is not a range of a log
-BODY_PROBLEMS = (
-    "null",
-    "keep",
-    "fail",
-)  # the value for a body that cannot be decompressed: null, the stored bytes, an error
+# Results for a body that cannot be decompressed: null, the stored bytes, an error.
+BODY_PROBLEMS = ("null", "keep", "fail")
 _NUMBERS = {  # columns copied from the record's head
     "queueId": "queue_id",
     "commitLogOffset": "log_offset",
@@ -44,7 +41,7 @@ class RowOptions:
 
     schema: Any = attrs.field(factory=schema)  # a pyarrow.Schema with some of the columns
     broker_name: str | None = None  # for the column brokerName; None if unknown
-    queue_names: Mapping[str, str] = attrs.field(factory=dict)  # stored topic: the name to show for it
+    queue_names: Mapping[str, str] = attrs.field(factory=dict)  # stored topic to displayed topic
     stored_bodies: bool = False  # bodies stay compressed if they are stored compressed
     queue_offset_delta: int = 0  # entries, added to each queue offset (static topics)
     body_problems: str = "null"  # one of BODY_PROBLEMS
@@ -69,7 +66,7 @@ def record_batch(
         positions: int64 array, the starts of records in *data*, ascending.
         log_offset_of_data: log offset of the first byte of *data*; `NO_LOG` for a pull reply, whose records state it.
         broker_name: for the column brokerName; None if unknown.
-        queue_names: names to show for stored topics that differ (namespaces).
+        queue_names: stored topic to displayed topic, if they differ (namespaces).
         columns: names of the columns, in order; None for all.
         stored_bodies: True leaves bodies compressed if they are stored compressed.
         queue_offset_delta: entries, added to each queue offset (static topics).
@@ -77,7 +74,7 @@ def record_batch(
 
     Raises:
         InvalidParameter: a column does not exist.
-        FormatError: a record states another log offset than its own; or as `batch_of`.
+        FormatError: the log offset in a record is not its position; or as `batch_of`.
     """
     options = RowOptions(
         schema(columns), broker_name, queue_names or {}, stored_bodies, queue_offset_delta, body_problems
@@ -92,7 +89,7 @@ def batch_of(records: Records, options: RowOptions) -> pa.RecordBatch:
     """Return one row for each record, with the columns of *options*.
 
     Raises:
-        FormatError: a body cannot be decompressed and *options* makes this an error; names the message.
+        FormatError: a body cannot be decompressed, and ``body_problems`` is "fail". The error names the message.
     """
     if not len(records):
         return pa.RecordBatch.from_pylist([], schema=options.schema)

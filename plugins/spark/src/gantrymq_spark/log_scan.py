@@ -1,7 +1,7 @@
-"""Reads a range of a log as Arrow batches, and collects its damage.
+"""Reads a range of a log as Arrow batches and records damage.
 
-Runs of sound records are read at once (`record_run`); `LogWalk` handles everything between them: the first record of a
-range, blanks, ends of files, unusual records and damage.
+A run of sound records is read in one step (`record_run`). `LogWalk` handles everything between runs: the first record
+of a range, blanks, ends of files, unusual records and damage.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ RecordFilter = Callable[[Records], Records]
 
 
 class LogScan:
-    """One pass over one range. `damages` fills during the pass and is complete at its end."""
+    """One pass over one range. `damages` is complete when the pass has ended."""
 
     def __init__(self, files: Files, part: StoreRange, *, check_crc: bool = True) -> None:
-        """Nothing is opened yet."""
+        """Create the scan without opening a file."""
         self.damages: list[Damage] = []
         self.records = 0
         self._part = part

@@ -1,7 +1,8 @@
 """`Files` that apply the plan: every call is counted, may fail or end the process, and its changes are tracked.
 
-The files underneath show what a process sees, including the page cache; `Node` and `Names` track what of it is durable,
-and belong to the `Machine`. A write saves the durable bytes first, a sync discards them.
+The wrapped files have the state that a process sees, including the page cache. `Node` and `Names`, which belong to the
+`Machine`, track which part of it is durable: a write first saves the durable bytes that it replaces, a sync discards
+the saved bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ UNCOUNTED = frozenset({"written", "release", "unwatch"})  # not affected by plan
 
 
 class Layer(ForwardingFiles):
-    """The whole disk."""
+    """The simulated disk."""
 
     def __init__(self, machine: Machine, calls: Calls, room: DiskSpace) -> None:
         super().__init__(machine.inner)
@@ -87,7 +88,7 @@ class Layer(ForwardingFiles):
             if there is not None:
                 self.room.cut(self.names.node(path), 0)
             else:
-                self.names.make(path)  # its folder may be lost too
+                self.names.make(path)  # a power loss may remove its folder as well
             self.names.nodes[path] = node
             self.names.nodes.pop(_temporary(path), None)  # left by a process that ended during a replacement
             self.names.synced(path.parent)
@@ -210,7 +211,7 @@ class _File(ForwardingFile):
 
     @property
     def about(self) -> Path:
-        """The present path, following renames."""
+        """The current path, after renames."""
         return self._node.path
 
     def pread(self, length: int, position: int) -> bytes:
@@ -277,7 +278,7 @@ class _File(ForwardingFile):
             mapping = self._inner.map()
             if rng := self._calls.bit_flip():
                 position, bit = rng.randrange(mapping.size), rng.randrange(8)
-                # The page in the cache is wrong, for all readers.
+                # Change the page in the cache, so that all readers get the wrong bit.
                 file = self._layer.machine.inner.open(self._node.path)
                 try:
                     file.pwrite(bytes([mapping.view[position] ^ 1 << bit]), position)
@@ -318,7 +319,7 @@ class _Mapping(ForwardingMapping):
 
     @property
     def about(self) -> Path:
-        """The present path, following renames."""
+        """The current path, after renames."""
         return self._node.path
 
     @property
@@ -357,5 +358,5 @@ def with_flipped_bit(data: bytes, rng: random.Random, calls: Calls) -> bytes:
     if not data:
         return data
     position, bit = rng.randrange(len(data)), rng.randrange(8)
-    calls.set_outcome(f"bit {bit} of byte {position} of what was read is wrong")
+    calls.set_outcome(f"bit {bit} of byte {position} of the result is wrong")
     return data[:position] + bytes([data[position] ^ 1 << bit]) + data[position + 1 :]

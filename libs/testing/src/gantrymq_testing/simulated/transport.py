@@ -1,8 +1,8 @@
 """One end of a simulated connection, with the behaviour of asyncio's socket transports.
 
-    connected --close()--> closing: reads nothing more, sends what is buffered --> connection_lost(None)
-    connected --abort(), reset, protocol raised--> connection_lost(None or the error), buffered bytes are lost
-    the peer's end --> eof_received(), then close() unless that returned true
+    connected --close()--> closing: stops reading, sends buffered bytes --> connection_lost(None)
+    connected --abort(), reset, exception of the protocol--> connection_lost(None or the error), buffered bytes are lost
+    the peer sends EOF --> eof_received(), then close() unless eof_received() returned true
 
 ``connection_lost`` is called once, from the loop, after ``connection_made``. Writes after a loss are ignored.
 Source: Lib/asyncio/selector_events.py (_SelectorSocketTransport), Lib/asyncio/transports.py (flow control).
@@ -34,7 +34,7 @@ class SimulatedTransport(asyncio.Transport):
         self._started = False
         self._reading = True
         self._closing = False
-        self._ended = False  # write_eof or close
+        self._ended = False  # write_eof() or close() was called
         self._lost = False
         self._writing_paused = False
         self._low_water, self._high_water = HIGH_WATER_BYTES // 4, HIGH_WATER_BYTES
@@ -46,18 +46,18 @@ class SimulatedTransport(asyncio.Transport):
         self._guarded(protocol.connection_made, self)
         self._incoming.move()
 
-    # --- what asyncio.Transport promises ----------------------------------------------------------------------------
+    # --- methods of asyncio.Transport -------------------------------------------------------------------------------
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Pass further events to *protocol*."""
         self._protocol = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """The protocol that receives the events."""
+        """Return the protocol that receives the events."""
         return self._protocol
 
     def is_closing(self) -> bool:
-        """Return whether it was closed or lost."""
+        """Return whether the connection is closing, closed or lost."""
         return self._closing
 
     def is_reading(self) -> bool:
@@ -99,7 +99,7 @@ class SimulatedTransport(asyncio.Transport):
         return len(self._outgoing)
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
-        """Low and high water, bytes."""
+        """Return the low and the high water mark in bytes."""
         return self._low_water, self._high_water
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -137,14 +137,14 @@ class SimulatedTransport(asyncio.Transport):
         """The bytes written that the peer has not read."""
         return self._outgoing
 
-    # --- what the streams call --------------------------------------------------------------------------------------
+    # --- called by the streams --------------------------------------------------------------------------------------
 
     def readable(self) -> bool:
         """Return whether bytes may be delivered now."""
         return self._started and self._reading and not self._closing
 
     def gone(self) -> bool:
-        """Return whether it has stopped reading permanently."""
+        """Return whether this end has stopped reading permanently."""
         return self._closing
 
     def receive(self, data: bytes) -> None:
@@ -155,19 +155,19 @@ class SimulatedTransport(asyncio.Transport):
             self._guarded(cast(asyncio.Protocol, self._protocol).data_received, data)
 
     def receive_end(self) -> None:
-        """The peer sends no more: close too, unless the protocol keeps writing."""
+        """Handle the end of the peer's data: close too, unless the protocol keeps the connection open for writing."""
         keep_open = self._guarded(cast(asyncio.Protocol, self._protocol).eof_received)
         if not keep_open:
             self.close()
 
     def drained(self) -> None:
-        """Bytes have left: resume the writer, or finish closing."""
+        """Handle the delivery of buffered bytes: resume the writer, or finish closing."""
         self._pause_or_resume()
         if self._closing and not self._outgoing:
             self._report_loss(None)
 
     def lose(self, error: Exception | None) -> None:
-        """The connection was lost."""
+        """Handle the loss of the connection."""
         if not self._lost:
             self._outgoing.drop()
             self._report_loss(error)

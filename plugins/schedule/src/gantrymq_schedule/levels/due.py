@@ -21,10 +21,10 @@ from gantrymq_schedule.levels.positions import due_at
 
 __all__ = ["DueMessages", "QueueRead", "read_due", "read_from"]
 
-MOST_MESSAGES: Final = 512  # per slice, which is stored as one append
+MOST_MESSAGES: Final = 512  # per slice; a slice is stored with one append
 MOST_BYTES: Final = 2 * 1024 * 1024
 _ONE_READ: Final = GetLimit(64, 512 * 1024)
-_READS_TOGETHER: Final = 8  # reads before the event loop is yielded
+_READS_TOGETHER: Final = 8  # reads before yielding to the event loop
 
 
 class _TagsCodeRecorder:
@@ -47,7 +47,7 @@ class _TagsCodeRecorder:
 class DueMessages(NamedTuple):
     """Due messages of one level."""
 
-    records: list[tuple[RecordView, int]]  # each with the time of its queue entry
+    records: list[tuple[RecordView, int]]  # each with the due time in its queue entry
     position: int  # queue offset after the last of them
     time_ms: int | None  # due time of the message at *position*; None if it was not read
     unreadable: list[str]  # one description for each unreadable message before *position*
@@ -56,7 +56,7 @@ class DueMessages(NamedTuple):
 class QueueRead(NamedTuple):
     """Result of one read of a queue."""
 
-    records: list[tuple[RecordView, int]]  # each with the time of its queue entry
+    records: list[tuple[RecordView, int]]  # each with the due time in its queue entry
     next_offset: int  # queue offset of the next read
     max_offset: int
     unreadable: str = ""  # describes the unreadable message skipped before `next_offset`
@@ -101,12 +101,12 @@ async def read_due(
     delay_ms: int | None,
     delays_ms: Sequence[int],
 ) -> DueMessages:
-    """Read at most one slice of due messages from *position* on, yielding to the event loop between reads.
+    """Read one slice of due messages, starting at *position*, and yield to the event loop between reads.
 
     Args:
-        until_ms: messages due later than this are not read; now, or earlier.
+        until_ms: messages due later than this are not read; not after the present.
         delay_ms: delay of the queue's level, None if it is not configured any more.
-        delays_ms: delays of all levels, the first is level 1.
+        delays_ms: delays of all levels, starting with level 1.
 
     Raises:
         StoreError: the disk cannot be read.
@@ -116,7 +116,7 @@ async def read_due(
     slices, size = TimeSlices(broker.world.clock, _READS_TOGETHER), 0
     while len(due) < MOST_MESSAGES and size < MOST_BYTES:
         read = await read_from(broker, queue, position, _ONE_READ, delays_ms)
-        now_ms = broker.world.clock.now_ms()  # taken after the read, so no record was stored later than now
+        now_ms = broker.world.clock.now_ms()  # after the read, so no record has a later store time
         for record, time_ms in read.records:
             if due_at(time_ms, now_ms, delay_ms) > until_ms:
                 return DueMessages(due, record.queue_offset, time_ms, unreadable)

@@ -31,11 +31,14 @@ def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFam
     def worst_s() -> MetricFamily:
         values: dict[tuple[str, ...], float] = {(): late.worst_lately_ms(clock.monotonic()) / 1000}
         return MetricFamily(
-            "gantrymq_timed_late_seconds_worst", "How late the latest of the last minute was.", (), values
+            "gantrymq_timed_late_seconds_worst",
+            "Longest time from the due time to the delivery of a message in the last minute.",
+            (),
+            values,
         )
 
     def late_s() -> MetricFamily:
-        text = "How late timed messages were delivered, all together."
+        text = "Total time from the due time to the delivery of timed messages."
         return MetricFamily("gantrymq_timed_late_seconds_total", text, (), {(): late.late_ms / 1000}, counter=True)
 
     return [
@@ -44,7 +47,9 @@ def timer_metrics(timers: Timers, broker: Broker) -> list[Callable[[], MetricFam
         late_s,
         gauge("rocketmq_timer_enqueue_lag", "Messages that are not in the wheel.", "queue_behind", "timerOffsetBehind"),
         gauge("rocketmq_timer_dequeue_lag", "Timed messages that wait.", "waiting", "timerCongestNum"),
-        gauge("gantrymq_timed_behind_seconds", "How late the slot under way is.", "behind_s", "timerReadBehind"),
+        gauge(
+            "gantrymq_timed_behind_seconds", "Delay of the slot that is being delivered.", "behind_s", "timerReadBehind"
+        ),
         count("rocketmq_timer_enqueue_total", "Timed messages that were put into the wheel.", "taken"),
         count("rocketmq_timer_dequeue_total", "Timed messages that were delivered.", "delivered"),
         count("gantrymq_timed_given_up_total", "Timed messages that no store takes.", "given_up"),

@@ -20,13 +20,13 @@ class Table:
 
     columns: tuple[str, ...]
     rows: Sequence[Sequence[Any]]
-    all_rows: int | None = None  # total number; shown if it exceeds the rows
-    rest: str = ""  # where the other rows are
+    all_rows: int | None = None  # total number of rows; shown if *rows* are only a part
+    rest: str = ""  # where to find the other rows
 
 
 @attrs.frozen
 class Section:
-    """A heading, sentences, a chart, a table; each of the last three may be missing."""
+    """A heading, and optionally sentences, a chart and a table."""
 
     title: str
     sentences: Sequence[str] = ()
@@ -46,7 +46,7 @@ class Page:
 
 
 def folder_for(text: str) -> Path:
-    """Return the folder of a report, created if it is missing.
+    """Return the folder for a report; create it if necessary.
 
     Raises:
         ConfigError: it cannot be created or written.
@@ -59,7 +59,7 @@ def folder_for(text: str) -> Path:
         probe.unlink()
     except OSError as problem:
         reason = problem.strerror or problem
-        raise ConfigError(f"--report: {folder} cannot be written: {reason}; name a folder that can") from None
+        raise ConfigError(f"--report: {folder} cannot be written: {reason}; choose another folder") from None
     return folder
 
 

@@ -31,7 +31,7 @@ OPTIONS = (
     "keepQueues",
     "brokerWait",
 )
-_OF_SPARK = ("checkpointlocation", "queryname")  # of a stream; Spark passes them to sinks as well
+_SPARK_OPTIONS = ("checkpointlocation", "queryname")  # options of streams, which Spark also passes to sinks
 
 
 @attrs.frozen
@@ -40,16 +40,16 @@ class SinkOptions:
 
     namesrv: str
     tls: bool | None = None
-    topic: str | None = None  # for frames without that column, and rows in which it is null
+    topic: str | None = None  # for frames without a topic column, and for rows in which it is null
     group: str = DEFAULT_GROUP
-    batch_messages: int = DEFAULT_MESSAGES  # of one request; 1 sends each message separately
-    batch_bytes: int = DEFAULT_BYTES  # of one request, of bodies
-    max_message_bytes: int = MAX_BYTES  # of one body
+    batch_messages: int = DEFAULT_MESSAGES  # per request; 1 sends each message separately
+    batch_bytes: int = DEFAULT_BYTES  # bytes of bodies per request
+    max_message_bytes: int = MAX_BYTES  # limit for one body
     id_column: str | None = None
     ids: bool = True
-    job_id: str | None = None  # None: a new one for each batch query
+    job_id: str | None = None  # None: a new id for each batch query
     keep_queues: bool = False  # messages of one source queue go to one queue, in order
-    wait_ms: int = DEFAULT_WAIT_MS  # for a broker that does not respond
+    wait_ms: int = DEFAULT_WAIT_MS  # how long to wait for a broker that does not respond
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[str, str]) -> SinkOptions:
@@ -58,12 +58,12 @@ def read_options(given: Mapping[str, str], *, streaming: bool, environ: Mapping[
     Args:
         given: option texts; names in any case.
         streaming: whether the query is a stream.
-        environ: of the driver; NAMESRV_ADDR is the default of the option namesrv.
+        environ: the driver's environment; NAMESRV_ADDR is the default of the option namesrv.
 
     Raises:
         ConfigError: an option is unknown or malformed.
     """
-    texts = OptionTexts(given, OPTIONS, "the sink gantrymq", ignored=_OF_SPARK)
+    texts = OptionTexts(given, OPTIONS, "the sink gantrymq", ignored=_SPARK_OPTIONS)
     if streaming and "jobId" in texts:
         raise ConfigError("option jobId is for batch queries, a stream's ids contain the query's id; remove it")
     if "idColumn" in texts and texts.flag("sinkIds") is False:

@@ -1,7 +1,8 @@
 """Appending messages as records at the end of the log, with one write for all records that fit the current file.
 
-A message and the messages `joined` to it are a group: they are stored in one file, as RocketMQ stores a client batch,
-or not at all. A group with a message that cannot be stored is refused; the other groups of the call are stored.
+A message and the next ones with `same_file_as_previous` are a group: all of them are stored in one file, as RocketMQ
+stores a client batch, or none. A group with a message that cannot be stored is refused; the other groups of the call
+are stored.
 
 Source: apache/rocketmq store/.../CommitLog.java (asyncPutMessage, DefaultAppendMessageCallback),
 MessageExtEncoder.java.
@@ -57,8 +58,8 @@ class Appender(TargetedAppender):
 
         Budget: 4 us for a message of 1 KB in a batch, 1.5 us compiled (`bench_store.py`).
 
-        If an exception is raised, the next offset of every queue is unchanged, except for messages that were stored
-        before.
+        If an exception is raised, the next offset of every queue is unchanged, except for messages that are
+        already stored.
         """
         results = self._append(messages)
         while (done := len(results)) < len(messages):
@@ -218,7 +219,7 @@ class Appender(TargetedAppender):
         return results
 
     def _write(self, file: LogFile | None, start: int, batch: _Batch, end: int, now: int) -> str | None:
-        """Write the records of *batch* to ``[start, end)``; return a sentence if that failed and nothing changed."""
+        """Write the records of *batch* to ``[start, end)``; if that fails, change nothing and return the reason."""
         assert file is not None
         data = b"".join(batch.parts)
         failure = self._writes.write(file, start, data)
@@ -285,7 +286,9 @@ class _Batch:
             The log offset after the record that is now the last one.
         """
         start = 0 if count is None else len(self.entries) - count
-        undone = list(zip(self.entries[start:], self.targets[start:], strict=False))  # the last may lack its target
+        undone = list(
+            zip(self.entries[start:], self.targets[start:], strict=False)
+        )  # the last entry may have no target yet
         for entry, queue in reversed(undone):
             if queue is not None:
                 queue.next_offset = entry.queue_offset
@@ -297,7 +300,7 @@ class _Batch:
 
 
 def _group_end(messages: Sequence[StoreMessage], start: int) -> int:
-    """The index after the last message that is joined to the one at *start*."""
+    """Return the index after the last message of the group that starts at *start*."""
     end = start + 1
     while end < len(messages) and messages[end].same_file_as_previous:
         end += 1
