@@ -47,7 +47,7 @@ from gantrymq.world.time_slices import TimeSlices
 
 log = logging.getLogger(__name__)
 
-SILENT_SCAN_S = 10.0
+SILENT_SCAN_S = 10.0  # the period of ClientHousekeepingService
 DESCRIPTOR_SHARE = 5 / 8  # for connections; 1/8 is for a name server in the same process, the rest for files
 CLAMP_STEP = 128  # pairs of topic and group whose offsets are checked in one iteration of the event loop
 ANY_ADDRESSES = ("0.0.0.0", "::", "")

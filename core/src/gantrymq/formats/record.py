@@ -49,8 +49,8 @@ Buffer = bytes | bytearray | memoryview
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
-MAX_V1_TOPIC_BYTES = 127
-MAX_TOPIC_BYTES = 32767
+MAX_V1_TOPIC_BYTES = 127  # the length is one signed byte
+MAX_TOPIC_BYTES = 32767  # version 2: the length is a signed short
 MAX_PROPERTIES_BYTES = property_text.MAX_BYTES
 MIN_RECORD_BYTES = 91  # version 1, two IPv4 hosts, no body, topic or properties
 

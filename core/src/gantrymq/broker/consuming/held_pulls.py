@@ -21,7 +21,7 @@ from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock, Timer
 
 MAX_HOLDS: Final = 100_000  # RocketMQ's default limit of held pops (maxPopPollingSize); it has none for pulls
-MAX_HOLDS_OF_CONNECTION: Final = 10_000
+MAX_HOLDS_OF_CONNECTION: Final = 10_000  # a Java consumer holds one pull per queue
 MAX_HOLD_S: Final = 600.0  # RocketMQ has no limit except for that of a 64-bit number of milliseconds
 
 

@@ -19,9 +19,9 @@ from gantrymq.model.names import is_system_topic
 from gantrymq.model.sys_flag import INNER_BATCH
 from gantrymq.world import Clock
 
-SAMPLE_S = 1.0
+SAMPLE_S = 1.0  # StoreStatsService samples once a second
 DAY_MS = 24 * 3600 * 1000
-WINDOWS_S = (10, 60, 600)
+WINDOWS_S = (10, 60, 600)  # samples behind the three rates in StoreStatsService's figures
 
 
 class Meter:

@@ -19,7 +19,7 @@ from gantrymq.remoting.codes import RequestCode, ResponseCode
 from gantrymq.remoting.command import request
 from gantrymq.remoting.headers.nameserver import GetRouteinfoByTopicRequest
 
-ASK_TIMEOUT_S = 3.0
+ASK_TIMEOUT_S = 3.0  # TopicRouteInfoManager.GET_TOPIC_ROUTE_TIMEOUT
 
 
 class ClusterQueues:

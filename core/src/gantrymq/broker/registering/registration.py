@@ -41,9 +41,9 @@ from gantrymq.world import World
 
 log = logging.getLogger(__name__)
 
-MIN_PERIOD_S = 10.0
+MIN_PERIOD_S = 10.0  # BrokerController keeps registerNameServerPeriod within these bounds
 MAX_PERIOD_S = 60.0
-UNREGISTER_TIMEOUT_S = 3.0
+UNREGISTER_TIMEOUT_S = 3.0  # as BrokerOuterAPI.unregisterBroker
 WHOLE_TIMES: Final = 20
 WHOLE_AFTER_S: Final = 5.0  # maximum delay of a full registration after a change or deletion of a topic
 MOST_SINGLE: Final = 256  # topics to register alone at once; more of them cause a full registration

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from gantrymq.model.queue import MessageQueue
 
-LOCK_MS = 60_000
+LOCK_MS = 60_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME; clients renew every 20 s
 
 
 class QueueLocks:

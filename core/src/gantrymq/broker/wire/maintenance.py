@@ -33,7 +33,7 @@ DROPS_TOGETHER = 16  # topics per group of deletions
 LOOKS_TOGETHER = 4  # groups without yielding
 
 _COLD_BYTES_OF_GROUP = 3 * 1024 * 1024  # RocketMQ's default thresholds, without effect here
-_COLD_BYTES_OF_ALL = 100 * 1024 * 1024
+_COLD_BYTES_OF_ALL = 100 * 1024 * 1024  # the default of globalColdReadThreshold
 
 
 class MaintenanceRequests:

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 FOREVER_MS = 2**63 - 1
 UNIQUE_MARGIN_MS = 13 * 3_600_000  # maximum difference between a client's local time and ours
-MOST_BY_UNIQUE_KEY = 32
+MOST_BY_UNIQUE_KEY = 32  # MQAdminImpl.queryMessageByUniqKey asks for as many
 
 
 class MessageCalls(TopicCalls):

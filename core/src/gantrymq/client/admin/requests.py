@@ -20,7 +20,7 @@ from gantrymq.remoting.wrong_port import NAME_SERVER_CODES
 
 __all__ = ["AdminRequests", "each"]
 
-ADMIN_TIMEOUT_S: Final = 5.0
+ADMIN_TIMEOUT_S: Final = 5.0  # as DefaultMQAdminExt
 LONG_BYTES: Final = 256 * 1024  # responses from this size are decoded in a thread
 AT_ONCE: Final = 64  # concurrent requests to one broker
 

@@ -21,7 +21,7 @@ from gantrymq.remoting.command import Command
 
 __all__ = ["VIP_CODES", "RpcHooks"]
 
-_VIP_DISTANCE: Final = 2
+_VIP_DISTANCE: Final = 2  # a broker's fast port is listenPort - 2
 _NAMESPACED: Final = "nsd"
 _NAMESPACE: Final = "ns"
 

@@ -40,7 +40,7 @@ __all__ = ["ClientInstance", "acquire_instance"]
 
 logger = logging.getLogger(__name__)
 
-REFRESH_S = 30.0
+REFRESH_S = 30.0  # ClientConfig.pollNameServerInterval
 
 _Key = tuple[asyncio.AbstractEventLoop, int, str, tuple[str, ...] | AddressServer, "SharedSettings"]
 # instances in use, by loop, world, client id, name servers and connection settings

@@ -31,7 +31,7 @@ from gantrymq.world import Clock
 
 __all__ = ["BrokerListener", "Registration"]
 
-HEARTBEAT_S: Final = 30.0
+HEARTBEAT_S: Final = 30.0  # ClientConfig.heartbeatBrokerInterval; brokers drop a client after 120 s
 RECONNECT_S: Final = 0.5
 
 Job = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]

@@ -48,7 +48,7 @@ __all__ = ["Consumer"]
 
 logger = logging.getLogger("gantrymq.client")
 
-CONCURRENCY: Final = 20
+CONCURRENCY: Final = 20  # consumeThreadMin of DefaultMQPushConsumer
 
 
 class Consumer(Part):

@@ -52,7 +52,7 @@ __all__ = ["LitePullConsumer"]
 
 logger = logging.getLogger("gantrymq.client")
 
-POLL_TIMEOUT_S: Final = 5.0
+POLL_TIMEOUT_S: Final = 5.0  # pollTimeoutMillis of DefaultLitePullConsumer
 ITERATION_S: Final = 3600.0  # timeout of one poll of a loop, which then polls again
 MAX_POLLED: Final = 1024  # messages per poll
 

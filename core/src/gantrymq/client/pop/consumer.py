@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = ["PopConsumer", "PopOptions", "PopSettings"]
 
 INVISIBLE_S: Final = 60.0  # RocketMQ's popInvisibleTime
-POLL_S: Final = 15.0
+POLL_S: Final = 15.0  # BROKER_SUSPEND_MAX_TIME_MILLIS of DefaultMQPushConsumerImpl
 _MOST: Final = 32  # messages per pop
 _LONGEST_S: Final = 3 * 86400.0  # maximum invisible time
 _DELAYS_S: Final = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)  # of nack

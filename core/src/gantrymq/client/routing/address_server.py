@@ -26,9 +26,9 @@ from gantrymq.world import World
 
 __all__ = ["ASK_EVERY_S", "AddressServer", "address_server"]
 
-ASK_EVERY_S: Final = 120.0
-TIMEOUT_S: Final = 3.0
-MOST_BYTES: Final = 64 * 1024
+ASK_EVERY_S: Final = 120.0  # MQClientInstance fetches the addresses every two minutes
+TIMEOUT_S: Final = 3.0  # as DefaultTopAddressing
+MOST_BYTES: Final = 64 * 1024  # a server that answers with a web page is not read whole
 _URL: Final = re.compile(r"http://(?P<host>\[[^\]]+\]|[^/:?#]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^#\s]*)\Z")
 _STATUS: Final = re.compile(rb"HTTP/\d\.\d (\d{3})")
 

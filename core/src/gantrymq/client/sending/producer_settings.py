@@ -18,7 +18,7 @@ from gantrymq.model.names import DEFAULT_TOPIC
 
 __all__ = ["SEND_TIMEOUT_S", "Batching", "ProducerSettings"]
 
-SEND_TIMEOUT_S: Final = 3.0
+SEND_TIMEOUT_S: Final = 3.0  # sendMsgTimeout of DefaultMQProducer
 MOST_SENDS: Final = 512
 MOST_BYTES: Final = 16 * 1024 * 1024
 

@@ -38,7 +38,7 @@ __all__ = ["CLOSE_S", "MOST_BODY_BYTES", "TraceWriter"]
 
 logger = logging.getLogger("gantrymq.client")
 
-MOST_BODY_BYTES: Final = 128_000
+MOST_BODY_BYTES: Final = 128_000  # maxMsgSize of AsyncTraceDispatcher
 MOST_KEY_BYTES: Final = 16_000  # of the KEYS property: half of the limit for all properties
 MOST_UNDER_WAY: Final = 8
 TIMEOUT_S: Final = 5.0

@@ -43,7 +43,7 @@ def real_world(*, worker_threads: int = WORKER_THREADS) -> World:
     )
 
 
-NO_LIMIT = 1_048_576
+NO_LIMIT = 1_048_576  # the default of the kernel's fs.nr_open
 
 
 def usable_descriptors() -> int:
