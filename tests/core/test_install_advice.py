@@ -16,9 +16,9 @@ PLUGINS = sorted(path.parent for path in (ROOT / "plugins").glob("*/pyproject.to
 
 
 def texts():
-    for pattern in ("README.md", "docs/**/*.md", "*/README.md", "plugins/*/README.md", "*/src/**/*.py"):
-        yield from ROOT.glob(pattern)
-    yield from ROOT.glob("plugins/*/src/**/*.py")
+    for pattern in ("*.md", "docs/**/*.md", "{}/README.md", "{}/src/**/*.py"):
+        for place in ("core", "libs/*", "plugins/*") if "{}" in pattern else ("",):
+            yield from ROOT.glob(pattern.format(place))
 
 
 def test_nothing_is_advised_that_an_index_would_need_to_have():
@@ -60,4 +60,4 @@ def test_the_command_names_everything_of_ours_that_the_plugin_needs(distribution
     needed = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["dependencies"]
     ours = [re.match(r"[a-z0-9-]+", each)[0] for each in needed]
     for name in (each for each in ours if each.startswith("gantrymq-")):
-        assert f"./{name.removeprefix('gantrymq-').replace('-', '_')} " in command
+        assert f"/{name.removeprefix('gantrymq-').replace('-', '_')} " in command

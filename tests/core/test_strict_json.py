@@ -78,13 +78,13 @@ sys.modules["orjson"] = None
 from gantrymq import strict_json
 from gantrymq.loose_json import loads
 from gantrymq.remoting.command import Command, decode, encode
-from one_frame import split_frame
+from gantrymq.remoting.frame import FrameDecoder
 
 assert strict_json.loads is strict_json._loads
 assert loads(b'{0:"a",\\'b\\':1}') == {0: "a", "b": 1}
 said = Command(10, ext={"topic": "T\\x07\\u00e9"}, remark="straße \\x1f", body=b"x")
 frame = encode(said)
-read = decode(split_frame(frame))
+read = decode(FrameDecoder(len(frame)).feed(frame)[0])
 assert (read.ext, read.remark, read.body) == (said.ext, said.remark, said.body)
 sys.stdout.buffer.write(frame)
 """
