@@ -39,10 +39,10 @@ def refuses(broker, row):
 @pytest.mark.parametrize(
     ("expression", "place", "found", "expected", "around"),
     [
-        ("a >", 4, "it ends", f"a property, {LITERALS}", "a >>>>"),
-        ("a > AND b", 5, "'AND' stands", f"a property, {LITERALS}", "a > >>>AND b"),
-        ("a IN (5)", 7, "'5' stands", "a text in single quotes", "a IN (>>>5)"),
-        ("a NOT 5", 7, "'5' stands", "BETWEEN, CONTAINS, ENDSWITH, IN or STARTSWITH", "a NOT >>>5"),
+        ("a >", 4, "the end", f"a property, {LITERALS}", "a >>>>"),
+        ("a > AND b", 5, "'AND'", f"a property, {LITERALS}", "a > >>>AND b"),
+        ("a IN (5)", 7, "'5'", "a text in single quotes", "a IN (>>>5)"),
+        ("a NOT 5", 7, "'5'", "BETWEEN, CONTAINS, ENDSWITH, IN or STARTSWITH", "a NOT >>>5"),
     ],
 )
 def test_bi212_an_expression_with_something_at_the_wrong_place(refuses, expression, place, found, expected, around):

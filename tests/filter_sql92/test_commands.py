@@ -90,7 +90,7 @@ def test_a_wrong_expression_is_drawn_with_the_place():
     out, errors = run("explain", "a = 1 AND\nb >\t= 4", code=1)
     assert out == ""
     assert errors.splitlines()[:2] == ["b > = 4", "    ^"]
-    assert errors.splitlines()[2].startswith("gantrymq: SQL92 expression, character 15: '=' stands where a property")
+    assert errors.splitlines()[2].startswith("gantrymq: SQL92 expression, character 15: found '=', expected a property")
 
 
 @pytest.mark.parametrize(
@@ -164,4 +164,4 @@ def test_a_pull_gets_what_the_expression_takes(server):
     got, refusal = asyncio.run(work())
     assert got == ["3", "4", "5", "6"]
     assert refusal.response_code == 23
-    assert "SQL92 expression, character 4: it ends where" in str(refusal)
+    assert "SQL92 expression, character 4: found the end, expected" in str(refusal)

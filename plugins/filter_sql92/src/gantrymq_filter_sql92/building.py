@@ -31,10 +31,10 @@ class Builder(Transformer[Token, Expression]):
     def equal_or_not(self, left: Expression, operator: Token, right: Expression) -> Expression:
         for operand in (left, right):
             if isinstance(operand, nodes.Boolean) and operand.value is None:
-                raise Misplaced(operand.at, f"nothing is {operator} NULL; write IS NULL or IS NOT NULL")
+                raise Misplaced(operand.at, f"{operator} cannot compare with NULL; write IS NULL or IS NOT NULL")
         if isinstance(left, nodes.Boolean) and isinstance(right, nodes.Text | nodes.Number):
             raise Misplaced(
-                left.at, f"TRUE and FALSE cannot stand left of {operator} with a number or a text on its right"
+                left.at, f"TRUE or FALSE on the left of {operator} cannot be compared with a number or a text"
             )
         return nodes.Comparison(left, str(operator), right, at=left.at)
 
@@ -120,7 +120,7 @@ def _condition(operand: Expression) -> Expression:
     if isinstance(operand, nodes.Property):
         return nodes.Present(operand, at=operand.at)
     if isinstance(operand, _VALUES):
-        raise Misplaced(operand.at, "a number or a text is no condition; compare it with something")
+        raise Misplaced(operand.at, "a number or a text is not a condition; compare it with a property")
     return operand
 
 
@@ -128,7 +128,7 @@ def _check_ordered(operator: str, *operands: Expression) -> None:
     for operand in operands:
         if not isinstance(operand, nodes.Property | nodes.Number | nodes.Negative):
             what = "a text" if isinstance(operand, nodes.Text) else "a condition, TRUE, FALSE or NULL"
-            raise Misplaced(operand.at, f"{what} has no order; {operator} takes properties and numbers")
+            raise Misplaced(operand.at, f"{operator} cannot compare {what}; it compares properties and numbers")
 
 
 def _above(low: nodes.Number, high: nodes.Number) -> bool:
@@ -139,5 +139,5 @@ def _above(low: nodes.Number, high: nodes.Number) -> bool:
 
 def _in(operand: Expression, texts: tuple[Token, ...], negated: bool) -> Expression:
     if not isinstance(operand, nodes.Property):
-        raise Misplaced(operand.at, "only a property can stand before IN")
+        raise Misplaced(operand.at, "the left side of IN must be a property")
     return nodes.In(operand, tuple(map(_unquoted, texts)), negated, at=operand.at)

@@ -19,7 +19,7 @@ from gantrymq_filter_sql92.tokens import Tokens
 
 __all__ = ["tree_and_end"]
 
-_AS_SAID = {
+_DISPLAY_NAMES = {
     "NAME": "a property",
     "TEXT": "a text in single quotes",
     "INTEGER": "a number",
@@ -62,17 +62,19 @@ def tree_and_end(text: str, most_tokens: int) -> tuple[Expression, int]:
     try:
         tree: Expression = steps.feed_eof()  # type: ignore[no-untyped-call]
     except UnexpectedToken:
-        stands = f"{found[:40]!a} stands" if found else "it ends"
-        raise Misplaced(at, f"{stands} where {_expected(steps)} can stand") from None
+        place = f"{found[:40]!a}" if found else "the end"
+        raise Misplaced(at, f"found {place}, expected {_expected(steps)}") from None
     return tree, at
 
 
 def _expected(steps: InteractiveParser) -> str:
     accepted: set[str] = steps.accepts()  # type: ignore[no-untyped-call]
-    said = dict.fromkeys(_AS_SAID.get(name, name.lstrip("_")) for name in sorted(accepted, key=_order))
-    *most, last = said
+    names = dict.fromkeys(_DISPLAY_NAMES.get(name, name.lstrip("_")) for name in sorted(accepted, key=_order))
+    *most, last = names
     return f"{', '.join(most)} or {last}" if most else last
 
 
 def _order(name: str) -> tuple[int, str]:
-    return (list(_AS_SAID).index(name), name) if name in _AS_SAID else (len(_AS_SAID), name.lstrip("_"))
+    return (
+        (list(_DISPLAY_NAMES).index(name), name) if name in _DISPLAY_NAMES else (len(_DISPLAY_NAMES), name.lstrip("_"))
+    )

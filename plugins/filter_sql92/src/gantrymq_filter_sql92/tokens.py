@@ -65,5 +65,5 @@ def _refuse(text: str, at: int) -> NoReturn:
         raise Misplaced(at, "the text that starts here is not closed by a single quote")
     if text.startswith("/*", at):
         raise Misplaced(at, "the comment that starts here is not closed by */")
-    hint = {'"': "; texts stand in single quotes", "!": "; not equal is <>"}.get(found, "")
-    raise Misplaced(at, f"{found!a} can stand only in texts and comments{hint}")
+    hint = {'"': "; write texts in single quotes", "!": "; write <> for not equal"}.get(found, "")
+    raise Misplaced(at, f"{found!a} is only allowed in texts and comments{hint}")
