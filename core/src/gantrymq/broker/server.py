@@ -163,7 +163,7 @@ class BrokerServer:
         if self._transactions is not None:
             await self._transactions.start(facade)
             self._closing.append(self._transactions.stop)  # after the responses to the last producers
-        self._closing.append(partial(self._refuse_requests, router, parts))
+        self._closing.append(partial(self._finish_requests, router, parts))
         for service in self._plugins.services:
             await service.start(facade)
             self._closing.append(service.stop)
@@ -184,8 +184,8 @@ class BrokerServer:
         await parts.registration.registered()
         return report
 
-    async def _refuse_requests(self, router: RequestRouter, parts: Parts) -> None:
-        """Refuse new requests and respond to all waiting ones."""
+    async def _finish_requests(self, router: RequestRouter, parts: Parts) -> None:
+        """Redirect clients that support it to other brokers; finish held requests and those in progress."""
         router.turn_away()
         await parts.answer_waiting()
         await router.close()
