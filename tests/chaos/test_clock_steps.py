@@ -1,7 +1,7 @@
 """The wall clock of a name server and broker steps a day ahead, a day back, and four days ahead under their clients.
 
 Durations (locks, held pulls, registrations) are measured on the monotonic clock and are not affected. Store times never
-decrease within a log. Retention uses the wall clock. docs/operations/hard-times.md has the table.
+decrease within a log. Retention uses the wall clock. docs/operations/resource-limits.md has the table.
 """
 
 from __future__ import annotations

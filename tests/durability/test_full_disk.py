@@ -1,6 +1,6 @@
 """A broker on a disk without a free byte: what is refused, served, reported and preserved.
 
-The table is in docs/operations/hard-times.md.
+The table is in docs/operations/resource-limits.md.
 
 The disk is a real small file system, filled by the test; without permission to mount the tests are skipped.
 """

@@ -1,6 +1,6 @@
 """A real `ulimit -n`: existing connections are served, new ones are refused, and every queue gets its file.
 
-docs/operations/hard-times.md has the table.
+docs/operations/resource-limits.md has the table.
 """
 
 import json
@@ -72,7 +72,7 @@ def test_a_crowd_of_idle_connections_takes_none_that_the_store_needs(tmp_path):
         process.terminate()
         _, errors = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert f"may have {LIMIT} files and sockets open, so 160 connections are the most" in errors
+    assert f"may have {LIMIT} files and sockets open, so the limit is 160 connections" in errors
     assert "refused: 160 connections are open, which is the limit" in errors
     assert "Too many open files" not in errors
 

@@ -1,10 +1,10 @@
-"""docs/operations/hard-times.md names a test for every row of its tables, and every test that it names exists."""
+"""docs/operations/resource-limits.md names a test for every row of its tables, and every test that it names exists."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs/operations/hard-times.md").read_text()
+PAGE = (ROOT / "docs/operations/resource-limits.md").read_text()
 
 
 def test_every_row_has_a_test_and_every_test_is_there() -> None:
