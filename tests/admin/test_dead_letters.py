@@ -115,7 +115,7 @@ def test_one_letter_is_shown_whole(command, dead):
     assert found["properties"]["city"] == "Köln"
     broker = found["broker"]
     assert command("show", f"{broker}:0")["body"] == "b0"
-    assert f"group CG has no dead letter 2; there is {broker} 0 to 1" in command("show", "2", code=1)
+    assert f"group CG has no dead letter 2; there are {broker} 0 to 1" in command("show", "2", code=1)
     assert "is neither OFFSET nor BROKER:OFFSET" in command("show", "x", code=2)
 
 
@@ -230,9 +230,9 @@ def test_some_letters_by_offset_and_by_range(server, command, dead):
     done = command("resend", "--from-offset", "2", "--max", "2")
     assert (done["resent"], list(done["next_offset"].values())) == (2, [4])
     assert {each.message_id for each in server.pull("%RETRY%CG")} == {ids[number] for number in (1, 2, 3, 4)}
-    assert "say which letters" in command("resend", code=2)
-    assert "say which letters" in command("resend", "1", "--all", code=2)
-    assert "no dead letters of group CG lie at a broker x" in command("resend", "--all", "--broker", "x", code=1)
+    assert "specify the dead letters" in command("resend", code=2)
+    assert "specify the dead letters" in command("resend", "1", "--all", code=2)
+    assert "broker x has no dead letters of group CG" in command("resend", "--all", "--broker", "x", code=1)
 
 
 def test_a_group_that_consumes_in_order_is_noticed_after_one_letter(server, command, dead):
@@ -249,7 +249,7 @@ def test_a_dead_letter_of_an_unknown_topic_is_left_out(server, command, dead):
     server.send("%DLQ%CG", b"put here by hand")
     done = CliRunner().invoke(main, ["group", "dlq", "resend", "CG", "--all", "--to", "topic", "-n", server.namesrv])
     assert done.exit_code == 1
-    assert "does not tell its topic" in done.stderr
+    assert "does not contain its topic" in done.stderr
     assert "1 dead letters of group CG were sent again; 1 to T; 1 left out" in done.stdout
 
 

@@ -98,7 +98,7 @@ def test_people_see_tables_and_a_sentence():
 def test_settings_reach_the_strategy_and_gaps_are_said():
     result = plan(*OFFLINE, "--strategy-setting", "skip=1")
     assert result.exit_code == 0
-    assert "warning: nobody reads a 0" in result.stderr
+    assert "warning: no member reads a 0" in result.stderr
     assert document(*OFFLINE, "--strategy-setting", "skip=1")["unread"] == at(("a", 0))
 
 
@@ -121,7 +121,7 @@ def test_a_broken_plugin_is_a_warning():
         ),
         (("--strategy-setting", "rooms=a"), "allocation strategy IN_TURNS knows no setting but skip"),
         (("--add-member", "c1"), "c1 cannot join, it is a member already; members: c1, c2"),
-        (("--remove-member", "c9"), "c9 cannot leave, it is no member; members: c1, c2"),
+        (("--remove-member", "c9"), "c9 cannot leave, it is not a member; members: c1, c2"),
     ],
 )
 def test_exit_code_1_with_a_sentence(words, sentence):
@@ -133,7 +133,7 @@ def test_exit_code_1_with_a_sentence(words, sentence):
 def test_everyone_may_leave():
     result = plan(*OFFLINE, "--remove-member", "c1,c2")
     assert result.exit_code == 0
-    assert "nobody reads a 0-2, b 0" in result.stderr
+    assert "no member reads a 0-2, b 0" in result.stderr
 
 
 @pytest.mark.parametrize(

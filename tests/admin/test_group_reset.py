@@ -179,7 +179,7 @@ def test_a_clone_says_that_attributes_stay_behind(setting):
 def test_tables_are_for_people(setting):
     running = setting(queues=50).running
     done = CliRunner().invoke(main, ["group", "reset", "CG", "-t", "T", "--to", "latest", "-n", running.namesrv])
-    assert "CG on topic T: 10 messages are passed over, 0 are read again" in done.stdout
+    assert "CG on topic T: 10 messages are skipped, 0 are read again" in done.stdout
     assert "2 of 50 queues, of those that change; --output json has all" in done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     assert [row[1:] for row in rows if row and row[-1] == "5"] == [

@@ -81,7 +81,7 @@ def test_online_members_and_their_subscriptions(online, command):
     assert found["subscriptions"] == [{"topic": "T", "expression": "a || b", "type": "TAG"}]
     assert (found["consume_type"], found["consume_from_where"]) == ("CONSUME_PASSIVELY", "CONSUME_FROM_FIRST_OFFSET")
     assert command("group", "list")["groups"][0]["clients"] == 1
-    assert "nobody of group Nobody is online" in command("group", "clients", "-g", "Nobody", code=1)
+    assert "no member of group Nobody is online" in command("group", "clients", "-g", "Nobody", code=1)
 
 
 def test_progress_adds_up_what_is_behind(server, online, command):

@@ -50,12 +50,12 @@ def pull(running):
 
 def test_a_stop_at_the_maximum_reports_the_remaining_messages(pull):
     lines, said = pull()
-    assert (len(lines), said) == (32, "ended after 32, as --max says; 10 more lie behind them\n")
+    assert (len(lines), said) == (32, "ended after 32 (--max); 10 more follow\n")
 
 
 @pytest.mark.parametrize(("most", "rest"), [(40, 2), (41, 1)])
 def test_remaining_messages_are_counted_over_all_queues(pull, most, rest):
-    assert pull("--max", str(most))[1] == f"ended after {most}, as --max says; {rest} more lie behind them\n"
+    assert pull("--max", str(most))[1] == f"ended after {most} (--max); {rest} more follow\n"
 
 
 @pytest.mark.parametrize("words", [("--max", "42"), ("--max", "100"), ("--queue", "1", "--max", "2")])
@@ -64,12 +64,12 @@ def test_nothing_is_said_where_everything_was_printed(pull, words):
 
 
 def test_one_queue_counts_by_itself(pull):
-    assert pull("--queue", "0", "--max", "30")[1] == "ended after 30, as --max says; 10 more lie behind them\n"
+    assert pull("--queue", "0", "--max", "30")[1] == "ended after 30 (--max); 10 more follow\n"
 
 
 def test_with_a_filter_the_count_is_an_upper_bound(pull):
     lines, said = pull("-e", "Odd", "--max", "5")
-    assert (len(lines), said) == (5, "ended after 5, as --max says; at most 32 more lie behind them\n")
+    assert (len(lines), said) == (5, "ended after 5 (--max); at most 32 more follow\n")
 
 
 def test_a_filter_that_nothing_passes(pull):
@@ -79,15 +79,13 @@ def test_a_filter_that_nothing_passes(pull):
 def test_an_offset_beyond_the_end_of_some_queues(pull):
     lines, said = pull("--from-offset", "38")
     assert len(lines) == 2
-    assert re.fullmatch(r"offset 38 lies beyond the end of \S+:1 \(it ends at 2\), \S+:2 \(it ends at 0\)\n", said), (
-        said
-    )
+    assert re.fullmatch(r"offset 38 is beyond the end of \S+:1 \(it ends at 2\), \S+:2 \(it ends at 0\)\n", said), said
 
 
 def test_an_offset_beyond_the_end_of_all_queues(pull):
     lines, said = pull("--from-offset", "500", "--output", "json")
     assert lines == []
-    assert "offset 500 lies beyond the end of " in said
+    assert "offset 500 is beyond the end of " in said
     assert said.endswith("nothing to print: T has no such messages\n")
 
 
@@ -98,13 +96,13 @@ def test_the_end_itself_is_an_offset_of_no_message(pull):
 def test_the_offset_counts_in_every_queue(pull):
     lines, said = pull("--from-offset", "1", "--max", "1", "--output", "json")
     assert [json.loads(line)["queue_offset"] for line in lines] == [1]
-    assert said.endswith("ended after 1, as --max says; 39 more lie behind them\n")
+    assert said.endswith("ended after 1 (--max); 39 more follow\n")
 
 
 @pytest.mark.parametrize("words", [("--from-time", "-10m"), ("--from-time=-10m",), ("--from-time", "-1d")])
 def test_a_time_ago(pull, words):
     lines, said = pull(*words, "--max", "40")
-    assert (len(lines), said) == (40, "ended after 40, as --max says; 2 more lie behind them\n")
+    assert (len(lines), said) == (40, "ended after 40 (--max); 2 more follow\n")
 
 
 def test_a_time_to_come(pull):

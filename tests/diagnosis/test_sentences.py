@@ -57,7 +57,7 @@ def queue(**more):
         (group(told=(TOLD,)), queue(next_pull=-1), "custom-filters-suspended", "filter X of group CG"),
         (group(told=(TOLD._replace(topic="Other"),)), READ, "reading", "6 messages are before the group"),
         (GROUP, queue(reset=3), "reset-pending", "reset to 3"),
-        (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "in force is '*'"),
+        (group(conflicts=(DIFFERENT,)), READ, "different-subscriptions", "the broker applies '*'"),
         (
             GROUP,
             attrs.evolve(topic(expression="TagA"), checked=9),

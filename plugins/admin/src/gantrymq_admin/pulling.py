@@ -60,7 +60,7 @@ class Starts:
             there.append(queue)
             self._at[queue] = max(low, self._offset)
         self.queues = there
-        self._say(f"offset {self._offset} lies beyond the end of", beyond)
+        self._say(f"offset {self._offset} is beyond the end of", beyond)
         self._say(f"offset {self._offset} is no longer there; begun with the first of", gone)
 
     async def of(self, queue: MessageQueue) -> int:

@@ -1,14 +1,15 @@
 """Sends dead letters again, a page at a time.
 
-To the group: through its retry topic, so that no other group of the topic receives a message twice. Its consumers
-receive it as a message of its original topic. This does not work for orderly consumers, which hold queue locks: brokers
-move messages sent to their retry topic to the dead letters at once. The first letter is checked for this. A group that
-pops has a retry topic per topic, which its broker creates when a message is revived for the first time: if it exists,
-letters of that topic are sent there. To the topic: like any other message, so every group of the topic receives it, in
-order or not.
+Target ``group``: the retry topic of the group, so that no other group of the original topic receives a message twice.
+The group's consumers receive it as a message of its original topic. This does not work for orderly consumers: brokers
+move messages that are sent to the retry topic of such a group to its dead letters at once. The first dead letter is
+checked for this. A group that pops has one retry topic per topic, which its broker creates when a message is revived
+for the first time; if it exists, dead letters of that topic are sent there.
 
-Letters of one page are sent concurrently. After an error, continue with the first that was not sent; later letters of
-its page may have been sent already.
+Target ``topic``: the original topic, so that every group of the topic receives the message, in order or not.
+
+The dead letters of one page are sent concurrently. After an error, continue with the first that was not sent; later
+ones of its page may have been sent already.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Resend:
         if self._target == "topic":
             if origin is None:
                 raise ClientError(
-                    f"the dead letter at {where} does not tell its topic (RETRY_TOPIC); send it with --to group"
+                    f"the dead letter at {where} does not contain its topic (RETRY_TOPIC); send it with --to group"
                 )
             return origin
         if origin is None or self._target == "retry":
@@ -131,7 +132,7 @@ class Resend:
             if isinstance(outcome, GantryError):
                 place = f"{letter.broker_name}:{letter.queue_offset}"
                 raise ClientError(
-                    f"the dead letter at {place} could not be sent again: {outcome}; {self.sent} were; go on with "
+                    f"the dead letter at {place} could not be sent again: {outcome}; {self.sent} were; continue with "
                     f"--broker {letter.broker_name} --from-offset {letter.queue_offset}"
                 ) from outcome
             if isinstance(outcome, BaseException):

@@ -1,8 +1,8 @@
 """Conflicts between members of one consumer group. No I/O.
 
 RocketMQ keeps one subscription, one consume type and one message model per group: those of the newest heartbeat. With
-members that differ, each heartbeat replaces the settings of the others, and messages are skipped. A client id stands
-for one member in a rebalance, so two members with the same id read the same queues.
+members that differ, each heartbeat replaces the settings of the others, and messages are skipped. In a
+rebalance, a client id counts as one member, so two members with the same id read the same queues.
 
 Source: apache/rocketmq broker/.../client/ConsumerGroupInfo.java (updateSubscription),
 client/.../impl/consumer/RebalanceImpl.java.
@@ -83,7 +83,7 @@ def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[
         yield Conflict(
             Kind.CLIENT_ID,
             f"group {group}: the client id {new.client_id} is used by two connections, {known.address} and "
-            f"{new.address}; both read the same queues, and other queues are read by nobody. Give each consumer an "
+            f"{new.address}; both read the same queues, and other queues are not read. Give each consumer an "
             "instance name of its own",
         )
     if new.consume_type != known.consume_type:
@@ -95,7 +95,7 @@ def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[
     if new.message_model != known.message_model:
         yield Conflict(
             Kind.MESSAGE_MODEL,
-            f"group {group}: {known} is {known.message_model} and {new} is {new.message_model}; the broker takes the "
+            f"group {group}: {known} is {known.message_model} and {new} is {new.message_model}; the broker uses the "
             "newest for all of them. Give one of them a group of its own",
         )
     difference = _difference(known.wants, new.wants)
@@ -104,7 +104,7 @@ def conflicts_between(group: str, new: Statement, known: Statement) -> Iterator[
         yield Conflict(
             Kind.SUBSCRIPTIONS,
             f"group {group}: {known} subscribes to {topic} with {old} and {new} with {own}; the broker keeps one "
-            "subscription a group, so messages are passed over. Let all members subscribe to the same, or give one of "
+            "subscription a group, so messages are skipped. Let all members subscribe to the same, or give one of "
             "them a group of its own",
             topic,
         )

@@ -85,7 +85,9 @@ class MemberQuestions:
                 raise InvalidParameter(f"msgId: {error}") from error
             record = broker.read(log_offset)
             if record is None:
-                raise RequestRefused(1, f"no message lies at {header.msg_id} (log offset {log_offset}) on this broker")
+                raise RequestRefused(
+                    1, f"there is no message at {header.msg_id} (log offset {log_offset}) on this broker"
+                )
             body = bytes(record.raw)
         return await self._pass_on(asked, header.consumer_group, header.client_id or "", ext, body)
 

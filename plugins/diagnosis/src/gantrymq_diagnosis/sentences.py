@@ -46,7 +46,7 @@ def explain_group(group: GroupFacts, topics: Sequence[TopicFacts], now_ms: int) 
     if not group.members:
         yield Diagnosis(
             "nobody-online",
-            f"no member of group {group.group} is online at this broker; start one, and see who is there with: "
+            f"no member of group {group.group} is online at this broker; start one, and list the members with: "
             f"gantrymq group clients {group.group}",
         )
     if not group.consume_enable:
@@ -156,7 +156,7 @@ def _nobody(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         return Diagnosis("nobody-online", f"no member is online, and the group is at the end ({queue.max_offset})")
     return Diagnosis(
         "nobody-online",
-        f"no member is online; {_messages(queue.behind, 'wait')}; start one, and see who is there with: gantrymq group "
+        f"no member is online; {_messages(queue.behind, 'wait')}; start one, and list the members with: gantrymq group "
         f"clients {group.group}",
     )
 
@@ -194,9 +194,9 @@ def _different(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
         if conflict.kind is Kind.SUBSCRIPTIONS and conflict.topic == queue.topic.topic:
             return Diagnosis(
                 "different-subscriptions",
-                f"members subscribe differently; in force is '{queue.topic.expression or 'nothing'}' and what others "
-                "want is passed over; let all subscribe alike, or keep out who does not with: gantrymq broker config "
-                "set consumerConflictPolicy=refuse",
+                f"members subscribe differently; the broker applies '{queue.topic.expression or 'nothing'}' and "
+                "ignores the other subscriptions; let all members subscribe to the same, or refuse those that do not "
+                "with: gantrymq broker config set consumerConflictPolicy=refuse",
             )
     return None
 
@@ -213,7 +213,7 @@ def _dead_lock(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
 def _reset(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:
     if queue.reset is None:
         return None
-    return Diagnosis("reset-pending", f"its offset was reset to {queue.reset}, which the next pull is told")
+    return Diagnosis("reset-pending", f"its offset was reset to {queue.reset}, which the next pull receives")
 
 
 def _popped(group: GroupFacts, queue: QueueFacts) -> Diagnosis | None:

@@ -100,7 +100,7 @@ def list_(
     for each in found:
         click.echo(
             f"{each['broker']}: {each['undecided']} undecided"
-            + (f"; go on with --start {each['next']} -b {each['broker']}" if each["next"] is not None else "")
+            + (f"; continue with --start {each['next']} -b {each['broker']}" if each["next"] is not None else "")
         )
 
 

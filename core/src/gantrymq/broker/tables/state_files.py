@@ -138,7 +138,7 @@ class StateFiles:
             return self._read(LIGHT_CONSUMER_OFFSETS, partial(ConsumerOffsetsFile.from_json, light=True))
         if found:
             log.warning(
-                "%s is not read while enableLmq=false: groups go on from the offsets in %s",
+                "%s is not read while enableLmq=false: groups continue from the offsets in %s",
                 *(light_path, CONSUMER_OFFSETS),
             )
         return self._read(CONSUMER_OFFSETS, ConsumerOffsetsFile.from_json)

@@ -102,7 +102,7 @@ def bench() -> None:
     help="Calls under way at any time; may be repeated.",
 )
 @click.option("--batch", type=click.IntRange(1, 10_000), default=32, show_default=True, help="Messages of a batch.")
-@click.option("--count", type=click.IntRange(1), metavar="N", help="Send so many messages, instead of --seconds.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Send N messages, instead of --seconds.")
 @click.option("--seconds", type=click.FloatRange(0.1), default=5.0, show_default=True, help="How long, each time.")
 @click.option(
     "--warmup", type=click.FloatRange(0), default=1.0, show_default=True, help="Seconds before, which do not count."

@@ -231,7 +231,7 @@ async def _clients(namesrv: str, name: str, cluster: str | None, broker: str | N
             shown["message_model"] = found.message_model
             shown["consume_from_where"] = found.consume_from_where
     if not shown["clients"]:
-        raise ConsumerNotOnline(f"nobody of group {name} is online")
+        raise ConsumerNotOnline(f"no member of group {name} is online")
     return shown
 
 

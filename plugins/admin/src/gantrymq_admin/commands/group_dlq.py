@@ -1,4 +1,4 @@
-"""``gantrymq group dlq list|show|resend GROUP``: messages that a group failed too often."""
+"""``gantrymq group dlq list|show|resend GROUP``: messages that a group failed to consume too often."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ __all__ = ["dlq"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-READER = "TOOLS_CONSUMER"  # exists on every broker
+READER = "TOOLS_CONSUMER"  # group that exists on every broker
 SENDER = "gantrymq-cli"
 MOST_LISTED = 1000
-TOLD_EACH = 10_000
+PROGRESS_EVERY = 10_000  # dead letters between two lines of progress
 
-broker_option = click.option("--broker", metavar="NAME", help="Those at this broker only, by its name.")
+broker_option = click.option("--broker", metavar="NAME", help="Only the dead letters at this broker.")
 from_option = click.option(
-    "--from-offset", type=click.IntRange(min=0), metavar="N", help="Begin at this queue offset, at every broker."
+    "--from-offset", type=click.IntRange(min=0), metavar="N", help="Start at this queue offset at every broker."
 )
 
 
@@ -42,7 +42,7 @@ def letters_named(metavar: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         option = click.option(
-            "-g", "--group", metavar="GROUP", help="The consumer group; the arguments are offsets then."
+            "-g", "--group", metavar="GROUP", help="The consumer group; then all arguments are offsets."
         )
         return option(click.argument("words", metavar=metavar, nargs=-1)(command))
 
@@ -51,7 +51,7 @@ def letters_named(metavar: str) -> Callable[[Command], Command]:
 
 @click.group(cls=CommandGroup)
 def dlq() -> None:
-    """Show a group's dead letters, the messages that it failed too often, and send them again."""
+    """Show and resend the dead letters of a group: messages whose consumption failed too often."""
 
 
 @dlq.command("list")
@@ -59,7 +59,12 @@ def dlq() -> None:
 @broker_option
 @from_option
 @click.option(
-    "--max", "most", type=click.IntRange(0, MOST_LISTED), default=32, show_default=True, help="Letters, at most."
+    "--max",
+    "most",
+    type=click.IntRange(0, MOST_LISTED),
+    default=32,
+    show_default=True,
+    help="Maximum number of dead letters to list.",
 )
 @namesrv_option
 @output_option
@@ -120,7 +125,7 @@ def list_letters(group: str, broker: str | None, from_offset: int | None, most: 
 def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -> None:
     """Print one dead letter with all its stored fields.
 
-    OFFSET is its queue offset, or BROKER:OFFSET if several brokers have letters of the group.
+    OFFSET is its queue offset, or BROKER:OFFSET if several brokers have dead letters of the group.
     """
     group, which = _group_and_offsets(group, words)
     if len(which) != 1:
@@ -142,20 +147,22 @@ def show(group: str | None, words: tuple[str, ...], namesrv: str, output: str) -
 
 @dlq.command()
 @letters_named("GROUP [OFFSET]...")
-@click.option("--all", "everything", is_flag=True, help="Every dead letter that is there now.")
+@click.option("--all", "everything", is_flag=True, help="All present dead letters.")
 @broker_option
 @from_option
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Send again so many at most.")
+@click.option(
+    "--max", "most", type=click.IntRange(min=1), metavar="N", help="Maximum number of dead letters to send again."
+)
 @click.option(
     "--to",
     "target",
     type=click.Choice(["group", "retry", "topic"]),
     default="group",
     show_default=True,
-    help="group: to this group alone, through the retry topic that it reads. retry: through %RETRY%GROUP in any case, "
-    "for a group that popped and pulls now. topic: to the topic it came from, for all its groups.",
+    help="group: only to this group, through the retry topic that it reads. retry: through %RETRY%GROUP in any case, "
+    "for a group that popped before and pulls now. topic: to the original topic, for all its groups.",
 )
-@click.option("--dry-run", is_flag=True, help="Read and count, send nothing.")
+@click.option("--dry-run", is_flag=True, help="Read and count without sending.")
 @namesrv_option
 @output_option
 def resend(
@@ -172,13 +179,13 @@ def resend(
 ) -> None:
     """Send dead letters again, with unchanged body, keys and properties, and a new count of tries.
 
-    OFFSET is as for show. A letter remains among the dead letters after it was sent again; the command prints where to
-    continue.
+    OFFSET is as for show. A dead letter that was sent again is not deleted; the command prints the offset to continue
+    at.
     """
     group, which = _group_and_offsets(group, words)
     ranged = everything or from_offset is not None or most is not None
     if bool(which) == ranged:
-        raise click.UsageError("say which letters: OFFSETs, or --from-offset and --max, or --all")
+        raise click.UsageError("specify the dead letters: OFFSETs, or --from-offset and --max, or --all")
 
     async def work() -> Resend:
         async with (
@@ -193,14 +200,16 @@ def resend(
                     await resend.page([letter])
                 return resend
             for each in _from(await _queues(consumer, group, broker), from_offset):
-                told = resend.sent
+                reported = resend.sent
                 async for page in pages(consumer, each.queue, each.min_offset, each.max_offset):
                     await resend.page(page if most is None else page[: most - resend.seen])
                     if resend.seen == most:
                         return resend
-                    if resend.sent - told >= TOLD_EACH:
-                        told = resend.sent
-                        say(f"{resend.sent} letters so far, up to {each.queue.broker_name}:{page[-1].queue_offset}")
+                    if resend.sent - reported >= PROGRESS_EVERY:
+                        reported = resend.sent
+                        say(
+                            f"{resend.sent} dead letters so far, up to {each.queue.broker_name}:{page[-1].queue_offset}"
+                        )
             return resend
 
     done = run(work())
@@ -218,13 +227,15 @@ def resend(
     else:
         what = "would be sent again" if dry_run else "were sent again"
         topics = "".join(f"; {count} to {topic}" for topic, count in sorted(done.by_topic.items()))
-        places = "".join(f"; go on at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items()))
+        places = "".join(
+            f"; continue at {name} with --from-offset {at}" for name, at in sorted(done.next_offset.items())
+        )
         click.echo(f"{done.sent} dead letters of group {group} {what}{topics}; {done.left_out} left out{places}")
     if done.left_out:
         raise ClientError(f"{done.left_out} dead letters of group {group} were left out; see above")
 
 
-# --- asking ---------------------------------------------------------------------------------------------------------
+# --- queries --------------------------------------------------------------------------------------------------------
 
 
 def _group_and_offsets(group: str | None, words: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -248,7 +259,7 @@ async def _queues(consumer: Reader, group: str, broker: str | None) -> list[Dead
     found = [each for each in queues if broker in (None, each.queue.broker_name)]
     if broker is not None and queues and not found:
         there = ", ".join(each.queue.broker_name for each in queues)
-        raise NoMessageFound(f"no dead letters of group {group} lie at a broker {broker}; they lie at {there}")
+        raise NoMessageFound(f"broker {broker} has no dead letters of group {group}; they are at {there}")
     return found
 
 
@@ -260,14 +271,14 @@ async def _letter(consumer: Reader, group: str, broker: str, offset: int) -> Rec
     queues = [each for each in await dead_queues(consumer, group) if broker in ("", each.queue.broker_name)]
     if len(queues) > 1:
         choices = ", ".join(f"{each.queue.broker_name}:{offset}" for each in queues)
-        raise ClientError(f"several brokers have dead letters of group {group}: say one of {choices}")
+        raise ClientError(f"several brokers have dead letters of group {group}: specify one of {choices}")
     for each in queues:
         if each.min_offset <= offset < each.max_offset:
             async for page in pages(consumer, each.queue, offset, offset + 1):
                 return page[0]
     there = ", ".join(f"{e.queue.broker_name} {e.min_offset} to {e.max_offset - 1}" for e in queues if e.count)
     raise NoMessageFound(
-        f"group {group} has no dead letter {broker}{':' if broker else ''}{offset}; there is {there or 'none'}"
+        f"group {group} has no dead letter {broker}{':' if broker else ''}{offset}; there are {there or 'none'}"
     )
 
 

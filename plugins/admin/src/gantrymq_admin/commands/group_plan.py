@@ -112,7 +112,7 @@ def plan(
     after = _changed(before, add_member, remove_member)
     if not before and not after:
         raise ConsumerNotOnline(
-            f"no member of group {group} is online for topic {topic}; say who will be with --add-member, or plan "
+            f"no member of group {group} is online for topic {topic}; add future members with --add-member, or plan "
             f"with --members"
         )
     made = make_plan(strategy, group or ANY_GROUP, queues, before, after)
@@ -183,7 +183,7 @@ def _changed(members: Sequence[str], added: Sequence[str], removed: Sequence[str
             raise InvalidParameter(f"{member} cannot join, it is a member already; members: {known}")
     for member in removed:
         if member not in members:
-            raise InvalidParameter(f"{member} cannot leave, it is no member; members: {known}")
+            raise InvalidParameter(f"{member} cannot leave, it is not a member; members: {known}")
     return sorted({*members, *added}.difference(removed))
 
 
@@ -217,7 +217,7 @@ def _show(made: Plan) -> None:
 
 def _warn_of_gaps(made: Plan) -> None:
     if unread := made.unread():
-        warn(f"nobody reads {in_words(unread)}")
+        warn(f"no member reads {in_words(unread)}")
     if shared := made.shared():
         warn(f"more than one member reads {in_words(shared)}")
 
@@ -229,7 +229,7 @@ def _change(made: Plan, member: str) -> str | None:
 
 
 def _readers(members: Sequence[str]) -> str:
-    return ", ".join(members) or "nobody"
+    return ", ".join(members) or "no member"
 
 
 def _listed(queues: Sequence[MessageQueue]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from gantrymq.model import names
 from gantrymq_admin.commands.options import group_named, named
 from gantrymq_admin.offset_targets import Target, parse_target
 
-SHOWN = 40  # queues of a table on a terminal; --output json has all
+SHOWN = 40  # most queues in the printed table; --output json has all
 
 
 def _target(_context: click.Context, _option: click.Parameter, text: str) -> Target:
@@ -24,7 +24,7 @@ def _target(_context: click.Context, _option: click.Parameter, text: str) -> Tar
     return parse_target(text, RealClock().now_ms())
 
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be set, and set nothing.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the new offsets without setting them.")
 
 
 @click.command()
@@ -36,17 +36,17 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would b
     required=True,
     callback=_target,
     metavar="earliest|latest|TIME|OFFSET",
-    help=f"Where to go on: an end of each queue, the first message stored at a time ({TIMES}), or a queue offset.",
+    help=f"Where to continue: an end of each queue, the first message stored at a time ({TIMES}), or a queue offset.",
 )
-@click.option("-q", "--queue", type=click.IntRange(min=0), metavar="N", help="This queue only, of each broker.")
+@click.option("-q", "--queue", type=click.IntRange(min=0), metavar="N", help="Only this queue of each broker.")
 @dry_run_option
 @namesrv_option
 @output_option
 def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bool, namesrv: str, output: str) -> None:
     """Set the offsets of GROUP in a topic, with or without online members.
 
-    Earlier messages are not read, later ones are read again. A whole number below 100,000,000,000 is a queue offset, a
-    larger one milliseconds.
+    Messages before the new offset are skipped, later ones are read again. An integer below 100,000,000,000 is a queue
+    offset, a larger one a time in milliseconds.
     """
     found = run(_reset(namesrv, group, topic, target, queue, dry_run))
     _show({"group": group, "topic": topic, "to": target.text, **found}, output)
@@ -55,7 +55,7 @@ def reset(group: str, topic: str, target: Target, queue: int | None, dry_run: bo
 @click.command()
 @named("source", names.check_group, "-s", "--source", metavar="SOURCE", help="The group to copy from.")
 @named("group", names.check_group, "-g", "--group", metavar="TARGET", help="The group to set.")
-@click.option("-t", "--topic", metavar="NAME", help="This topic only; all that SOURCE committed on otherwise.")
+@click.option("-t", "--topic", metavar="NAME", help="Only this topic; by default, all topics with offsets of SOURCE.")
 @dry_run_option
 @namesrv_option
 @output_option
@@ -103,7 +103,7 @@ async def _clone(namesrv: str, source: str, group: str, topic: str | None, dry_r
 
 
 def _document(done: OffsetReset, known_as: str) -> dict[str, Any]:
-    """Print the offsets as JSON; warn of brokers that do not know the group *known_as*."""
+    """Print the offsets as JSON; warn about brokers that do not know the group *known_as*."""
     for broker in done.left_out:
         warn(f"broker {broker} does not know group {known_as}; it is left out")
     return {
@@ -127,7 +127,7 @@ def _document(done: OffsetReset, known_as: str) -> dict[str, Any]:
     }
 
 
-# --- showing --------------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------------------------
 
 
 def _show(found: dict[str, Any], output: str) -> None:
@@ -155,8 +155,8 @@ def _show(found: dict[str, Any], output: str) -> None:
     )
     would = "would be" if found["dry_run"] else "are"
     click.echo(
-        f"{found['group']} on topic {found['topic']}: {found['skipped']} messages {would} passed over, "
+        f"{found['group']} on topic {found['topic']}: {found['skipped']} messages {would} skipped, "
         f"{found['read_again']} {would} read again"
     )
     if "members" in found["by"] and not found["dry_run"]:
-        say(f"the {found['online']} members that are online set this themselves, within some ten seconds")
+        say(f"the {found['online']} online members set these offsets themselves, within about ten seconds")

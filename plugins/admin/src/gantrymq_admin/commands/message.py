@@ -186,7 +186,7 @@ def pull(
                 say(f"nothing to print: {name} has no such messages")
             elif rest := await starts.behind():
                 at_most = "" if expression == "*" else "at most "
-                say(f"ended after {most}, as --max says; {at_most}{rest} more lie behind them")
+                say(f"ended after {most} (--max); {at_most}{rest} more follow")
 
     run(work())
 
@@ -195,7 +195,7 @@ def pull(
 @topic_option
 @queue_option
 @click.option("--from-beginning", is_flag=True, help="Begin with the oldest message instead of the next one.")
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after so many messages.")
+@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="Stop after N messages.")
 @expression_option
 @type_option
 @group_option
@@ -314,7 +314,7 @@ def _pick(queues: Sequence[MessageQueue], wanted: str | None) -> Sequence[Messag
     found = [q for q in queues if q.queue_id == int(text) and broker in ("", q.broker_name)]
     if len(found) > 1:
         choices = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in found)
-        raise click.BadParameter(f"several brokers have queue {text}: say one of {choices}", param_hint="--queue")
+        raise click.BadParameter(f"several brokers have queue {text}: specify one of {choices}", param_hint="--queue")
     if not found:
         choices = ", ".join(f"{q.broker_name}:{q.queue_id}" for q in queues)
         raise ClientError(f"topic {queues[0].topic} has no queue {wanted}; it has {choices}")

@@ -36,7 +36,7 @@ def block_metrics(counts: BlockCounters, kept: Callable[[], int]) -> list[Callab
 
     return [
         total("blocks_checked", "Blocks of a queue that an SQL92 pull had a filter of.", lambda: counts.checked),
-        total("blocks_skipped", "Blocks that such a pull passed over unread.", lambda: counts.skipped),
+        total("blocks_skipped", "Blocks that such a pull skipped without reading them.", lambda: counts.skipped),
         total(
             "blocks_false_positives",
             "Blocks whose filter said maybe and in which nothing matched.",
