@@ -116,7 +116,7 @@ def test_nothing_is_kept_of_closed_connections():
     for who in range(100):
         group.beat(who, f"c{who}", heard(), 0)
         group.close(who)
-    assert (group.watch._groups, group.watch._of) == ({}, {})
+    assert (group.watch._groups, group.watch._groups_of) == ({}, {})
 
 
 def seen_lately(group, now_s):
